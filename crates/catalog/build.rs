@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folders of the catalog, each with the suffix of its files; must agree with `Kind::folder` and `Kind::suffix`.
+/// Catalog folders with the suffixes of their files. Must agree with `Kind::folder` and `Kind::suffix`.
 const FOLDERS: [(&str, &str); 6] = [
     ("workloads", "toml"),
     ("methods", "toml"),

@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Relative difference up to which two figures agree.
+/// Maximum relative difference between iodyno's and fio's results for them to agree.
 const AGREE_SHARE: f64 = 0.05;
-/// Size of each file, disk and device that the jobs use.
+/// Size of each target (file, disk or device), bytes.
 const TARGET_BYTES: u64 = 512 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -31,7 +31,7 @@ enum Limit {
     Processor,
 }
 
-/// The storage that a job uses.
+/// Storage on which a job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     Disk,
@@ -47,7 +47,7 @@ struct Job {
     name: &'static str,
     on: On,
     limit: Limit,
-    /// Lines of the job file after `[global]`.
+    /// Sections of the job's file, without `[global]`.
     text: &'static str,
 }
 
@@ -144,11 +144,11 @@ struct Options {
     tmpfs_dir: PathBuf,
 }
 
-/// A target, with the server, file or device behind it.
+/// A target, with the server process, file or device that provides it.
 struct Target {
-    /// The target's name on iodyno's command line.
+    /// Name of the target on iodyno's command line.
     name: String,
-    /// The options that give fio the target.
+    /// Options by which fio uses the target.
     fio: String,
     server: Option<Child>,
     file: Option<PathBuf>,
@@ -170,8 +170,8 @@ impl Drop for Target {
     }
 }
 
-/// Result for one kind of operation: operations and bytes per second, and the median time from submission to
-/// completion, ns (fio's `lat`; its `clat` excludes the submitting call).
+/// Results of one kind of operation: operations and bytes per second, and the median latency from submission
+/// to completion, ns. (In fio this is `lat`; `clat` excludes the submitting call.)
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     iops: f64,
@@ -179,7 +179,7 @@ struct Figures {
     p50_ns: f64,
 }
 
-/// Results by the job's section and the kind of operation.
+/// Results of one run, by section of the job file and kind of operation.
 type Run = BTreeMap<(String, &'static str), Figures>;
 
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
@@ -240,7 +240,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Rows of the table for a job.
+/// Formats the table rows that compare iodyno's and fio's results of a job.
 fn rows(job: &Job, ours: &[Run], theirs: &[Run]) -> String {
     let mut rows = String::new();
     let Some(first) = theirs.first() else { return rows };
@@ -328,7 +328,7 @@ fn run_iodyno(iodyno: &Path, file: &Path, target: &str) -> Result<Run, String> {
     Ok(run)
 }
 
-/// Runs a program, and parses the JSON that it prints.
+/// Runs a program and parses its output as JSON.
 fn document(program: &str, arguments: &[&str]) -> Result<Value, String> {
     let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|e| format!("{program}: {e}"))?;
@@ -409,7 +409,7 @@ impl Target {
         Self { name: name.to_owned(), fio: fio.to_owned(), server: None, file: None, zram: None }
     }
 
-    /// Job file for both fio and iodyno.
+    /// Builds the job file that both fio and iodyno run.
     fn job_file(&self, job: &Job, seconds: u32) -> String {
         let size = if self.zram.is_some() { "" } else { "size=512m\n" };
         format!(

@@ -58,7 +58,7 @@ fn run(
     Ok(format!("{ops} {elapsed} {} {}", after.0 - cpu.0, after.1 - cpu.1))
 }
 
-/// Copies blocks on one thread until the time is over. Returns the number of copies.
+/// Copies random blocks in one thread until the time is over. Returns the number of copies.
 fn copies(
     region: &[u8],
     thread: u64,
@@ -120,7 +120,7 @@ fn fetch(at: &u8) {
     let _ = at;
 }
 
-/// Zeroed memory, on huge pages if available; never freed.
+/// Maps zeroed memory, with huge pages if available. It is never freed.
 pub(crate) fn map(len: usize) -> std::io::Result<&'static mut [u8]> {
     // SAFETY: an anonymous mapping at an address that the kernel chooses is exclusive, and never unmapped; advice about
     // it changes no content.

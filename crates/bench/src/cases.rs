@@ -8,28 +8,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A contender: name, command line, and reader of its output.
+/// A program to be compared: name, command line, and output format.
 struct Contender {
     name: &'static str,
     command: Vec<String>,
     reader: Reader,
 }
 
-/// A comparison. The first contender is iodyno; ratios are iodyno's rate to each of the others.
+/// A comparison of contenders on one task. The first is iodyno, whose rate is divided by that of each other.
 struct Case {
     name: &'static str,
     contenders: Vec<Contender>,
 }
 
 impl Case {
-    /// Adds a contender, if it is installed.
+    /// Adds a contender to the comparison; None if it is not installed.
     fn and(mut self, contender: Option<Contender>) -> Self {
         self.contenders.extend(contender);
         self
     }
 }
 
-/// The programs, files and duration that the cases use.
+/// Programs, files and measuring time that all comparisons use.
 struct Site {
     iodyno: String,
     bench: String,
@@ -191,8 +191,8 @@ impl Site {
         Contender { name: "bare memory loop", command: words(&line), reader: Reader::Bare }
     }
 
-    /// elbencho, if installed; Debian has no package of it. Like the other tools it does not refill write buffers. Its
-    /// time limit is a second shorter than its actual run time.
+    /// Builds the command of elbencho; `None` if it is not installed (Debian does not package it). Like the other
+    /// tools it does not refill write buffers. Its time limit is set a second shorter than its actual run time.
     fn elbencho(&self, path: &str, arguments: &str) -> Option<Contender> {
         Command::new("elbencho").arg("--version").output().ok()?;
         let line = format!(
@@ -213,14 +213,14 @@ impl Site {
     }
 }
 
-/// Reads a file to its end.
+/// Reads a file to its end, to bring it into the page cache.
 fn warm(path: &str) -> Result<(), String> {
     let mut file = fs::File::open(path).map_err(|e| format!("{path}: {e}"))?;
     std::io::copy(&mut file, &mut std::io::sink()).map_err(|e| format!("{path}: {e}"))?;
     Ok(())
 }
 
-/// Writes a file of FILE_BYTES with arbitrary content through the page cache, so that it is cached.
+/// Writes a file of FILE_BYTES through the page cache, so that it is cached afterwards.
 fn fill(path: &Path, iodyno: &Path) -> Result<(), String> {
     let random = fs::read(iodyno).map_err(|e| e.to_string())?;
     let mut content = Vec::with_capacity(FILE_BYTES as usize);
@@ -237,7 +237,7 @@ fn cases(s: &Site) -> Vec<Case> {
     without_storage(s).into_iter().chain(on_tmpfs(s)).chain(in_page_cache(s)).collect()
 }
 
-/// Cases without storage: the cost of the tools themselves.
+/// Comparisons without storage, which measure the cost of the tools themselves.
 fn without_storage(s: &Site) -> Vec<Case> {
     let zero = "--filename=/dev/zero --size=512m --rw=randread";
     vec![
@@ -281,7 +281,7 @@ fn without_storage(s: &Site) -> Vec<Case> {
     ]
 }
 
-/// Cases on a file in memory.
+/// Comparisons on a file in tmpfs.
 fn on_tmpfs(s: &Site) -> Vec<Case> {
     let tmpfs = &s.tmpfs_file;
     let on_tmpfs = format!("--filename={tmpfs} --size=512m --direct=1");
@@ -323,7 +323,7 @@ fn on_tmpfs(s: &Site) -> Vec<Case> {
     ]
 }
 
-/// Cases on a file that the page cache holds.
+/// Comparisons on a file in the page cache.
 fn in_page_cache(s: &Site) -> Vec<Case> {
     let cached = &s.cached_file;
     let on_cached = format!("--filename={cached} --size=512m --invalidate=0 --rw=randread");

@@ -25,11 +25,11 @@ use std::process::ExitCode;
 /// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Runs of each contender in each case.
+    /// Number of runs of each contender in each comparison.
     pub(crate) reps: usize,
-    /// Measured seconds per run.
+    /// Measuring time of each run, s.
     pub(crate) seconds: f64,
-    /// Part of the name of the cases to run; `None`: all.
+    /// Runs only comparisons whose name contains this text; `None` for all.
     pub(crate) only: Option<String>,
     /// Folder for the raw results.
     pub(crate) out: PathBuf,

@@ -23,7 +23,7 @@ struct Options {
     out: PathBuf,
 }
 
-/// A running server, which is killed when dropped.
+/// An NBD server process, killed on drop.
 struct Server {
     name: &'static str,
     child: Child,
@@ -37,7 +37,7 @@ impl Drop for Server {
     }
 }
 
-/// A client and its workload.
+/// A client program and its workload.
 struct Case {
     name: &'static str,
     by: By,
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
     reads("4 KiB random reads, depth 1, 1 connection, fio", By::Fio, 4096, 1, 1),
 ];
 
-/// Rate, server's CPU time per I/O, and median latency of one run.
+/// Results of one run: rate, CPU time of the server per I/O, and median latency.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     iops: f64,
@@ -152,7 +152,7 @@ fn tempfile(within: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Starts the servers that are installed, and fills them with random bytes.
+/// Starts all installed NBD servers, and fills them with random bytes.
 fn start(folder: &Path, iodyno: &Path) -> Result<Vec<Server>, String> {
     let image = folder.join("image");
     let bytes = SIZE_MIB << 20;
@@ -259,7 +259,7 @@ fn by_fio(server: &Server, case: &Case, seconds: f64, folder: &Path) -> Result<F
     })
 }
 
-/// User and system time of a server, s.
+/// CPU time of a server process, user and system, s.
 fn cpu_s(server: &Server) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap_or_default();
     let after = stat.rsplit(')').next().unwrap_or_default();

@@ -20,7 +20,7 @@ const DATA: usize = 8;
 const MEMBERS: usize = DATA + 2;
 const TURN_S: f64 = 0.1;
 
-/// Memory layout of a case: size of each member, and of its strips.
+/// Memory layout of a comparison: size of each RAID member and of its strips.
 struct Case {
     name: &'static str,
     member_bytes: usize,
@@ -32,10 +32,10 @@ const CASES: [Case; 2] = [
     Case { name: "cache", member_bytes: 16 << 10, strip_bytes: 16 << 10 },
 ];
 
-/// Computes the parity of all stripes once.
+/// Function that computes the parity of all stripes once.
 type Pass<'a> = Box<dyn FnMut(&mut [&'static mut [u8]]) + 'a>;
 
-/// A method of computing, and the bytes it reads and writes per byte of a member.
+/// A parity implementation. `bytes_per_byte` is the number of bytes it reads and writes per byte of a member.
 struct Contender<'a> {
     name: String,
     bytes_per_byte: usize,
@@ -103,7 +103,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The first contender is `memcpy` of whole members, the reference for all others.
+/// Returns the contenders. The first is `memcpy` of whole members, the reference for all others.
 fn contenders<'a>(case: &Case, isal: Option<&'a Isal>) -> Vec<Contender<'a>> {
     let len = case.strip_bytes;
     let mut all: Vec<Contender<'a>> = Vec::new();
@@ -141,7 +141,7 @@ fn contenders<'a>(case: &Case, isal: Option<&'a Isal>) -> Vec<Contender<'a>> {
     all
 }
 
-/// Repeats passes for one turn. Returns 10^9 bytes read and written per second.
+/// Runs a contender repeatedly for about 0.1 s. Returns its throughput (bytes read plus written), GB/s.
 fn turn(contender: &mut Contender<'_>, members: &mut [&'static mut [u8]]) -> f64 {
     let (begin, mut computed) = (Instant::now(), 0);
     loop {
@@ -154,7 +154,7 @@ fn turn(contender: &mut Contender<'_>, members: &mut [&'static mut [u8]]) -> f64
     }
 }
 
-/// Calls `step` for each stripe with its number and its strips: data, P, Q.
+/// Calls `step` for each stripe, with the stripe's number and its strips: data strips, then P and Q.
 fn each_stripe(
     members: &mut [&'static mut [u8]],
     len: usize,
@@ -177,13 +177,13 @@ fn p_and_q(simd: Simd, all: &mut [&mut [u8]]) {
     simd.p_and_q(&data, p, q);
 }
 
-/// Updates P and Q as if the first strip were replaced by the second.
+/// Updates P and Q as if the content of the first strip were replaced by that of the second.
 fn update(simd: Simd, all: &mut [&mut [u8]], exponent: usize) {
     let [old, new, .., p, q] = all else { unreachable!("ten members") };
     simd.update(Some(p), Some(q), old, new, exponent);
 }
 
-/// Checks that ISA-L and every instruction set of iodyno give the same bytes.
+/// Checks that ISA-L and iodyno, with every available instruction set, compute the same parity.
 fn agree(isal: &Isal, members: &mut [&'static mut [u8]], len: usize) {
     let mut changed = vec![0; len + 64];
     each_stripe(members, len, |_, all| agree_on_stripe(isal, all, &mut changed));
@@ -211,12 +211,12 @@ type InitTables = unsafe extern "C" fn(c_int, c_int, *mut u8, *mut u8);
 type EncodeUpdate =
     unsafe extern "C" fn(c_int, c_int, c_int, c_int, *mut u8, *mut u8, *mut *mut u8);
 
-/// Functions of `libisal.so.2`, and its tables.
+/// Functions of `libisal.so.2`, and the coefficient tables that they use.
 struct Isal {
     pq_gen: Generate,
     xor_gen: Generate,
     ec_encode_data_update: EncodeUpdate,
-    /// Tables of the factors 1 and 2^exponent, by exponent.
+    /// Coefficient tables for the factors 1 (for P) and 2^exponent (for Q), indexed by exponent.
     tables: Vec<[u8; 64]>,
 }
 
@@ -262,7 +262,8 @@ impl Isal {
         assert_eq!(code, 0);
     }
 
-    /// Updates parity with ISA-L, which adds a difference to it; `changed` holds the difference.
+    /// Updates P and Q with ISA-L for a replaced strip. `changed` is a buffer for the difference between old and
+    /// new content.
     fn update(&self, all: &mut [&mut [u8]], changed: &mut [u8], exponent: usize) {
         let (len, align) = (all[0].len() as c_int, changed.as_ptr().align_offset(64));
         let changed = changed[align..].as_mut_ptr();

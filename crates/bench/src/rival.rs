@@ -8,11 +8,11 @@ use std::process::Command;
 /// Rate and CPU time of one run of a contender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
-    /// Operations per second.
+    /// Completed operations per second.
     pub(crate) iops: f64,
-    /// User CPU time per operation, ns; 0 if the contender doesn't report it.
+    /// User CPU time per operation, ns; 0 if the contender does not report it.
     pub(crate) user_ns: f64,
-    /// Kernel CPU time per operation, ns; 0 if the contender doesn't report it.
+    /// Kernel CPU time per operation, ns; 0 if the contender does not report it.
     pub(crate) system_ns: f64,
 }
 
@@ -26,12 +26,12 @@ pub(crate) enum Reader {
     Elbencho,
 }
 
-/// File for elbencho's JSON, which it does not print.
+/// Temporary file to which elbencho writes its JSON results, since it does not print them.
 pub(crate) fn elbencho_file() -> PathBuf {
     std::env::temp_dir().join("iodyno-bench-elbencho.json")
 }
 
-/// Runs a command line and reads its output.
+/// Runs a command and parses its output.
 pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String> {
     let _ = std::fs::remove_file(elbencho_file());
     let output = Command::new(&command[0])
@@ -92,7 +92,7 @@ fn sysbench(text: &str) -> Option<Figures> {
     Some(Figures { iops: value("reads/s")? + value("writes/s")?, ..Figures::default() })
 }
 
-/// Reads elbencho's output: one JSON object per phase, all values as text.
+/// Parses elbencho's result file, which contains one JSON object per phase, with all values as strings.
 fn elbencho() -> Option<Figures> {
     let text = std::fs::read_to_string(elbencho_file()).ok()?;
     let phase: Value = serde_json::from_str(text.lines().last()?).ok()?;

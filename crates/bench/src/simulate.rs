@@ -18,12 +18,13 @@ struct Options {
     reps: usize,
     out: PathBuf,
     mqsim: Option<String>,
-    /// Path of an older iodyno, which takes turns with this one.
+    /// Path of an older iodyno executable, run alternately with the current one for comparison; `None` for no
+    /// comparison.
     before: Option<String>,
     study: bool,
 }
 
-/// Resources used by one run of one process.
+/// Simulated operations, and resources used by one run of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     operations: f64,
@@ -32,14 +33,15 @@ struct Taken {
     memory_mib: f64,
 }
 
-/// A simulated case.
+/// A simulation to be timed.
 struct Case {
     name: &'static str,
     workload: &'static str,
     target: &'static str,
-    /// Virtual time of the run.
+    /// Virtual time that the run simulates.
     time: &'static str,
-    /// MQSim's percentage of reads and simulated ms, if it has an equivalent.
+    /// Parameters of the equivalent run of MQSim: percentage of reads, and simulated time in ms; `None` if there
+    /// is no equivalent.
     mqsim: Option<(u32, u64)>,
 }
 
@@ -201,7 +203,7 @@ fn table(name: &str, contenders: &[(&str, Vec<(Taken, Taken)>)]) -> String {
     text
 }
 
-/// Runs a whole study; returns wall time, and CPU time of all threads.
+/// Runs a whole study. Returns a text with the wall time and the CPU time of all threads.
 fn study(iodyno: &str, raw: &mut String) -> Result<String, String> {
     let mut command = Command::new(iodyno);
     command.args(["study", "lenovo-exflash", "--quiet", "--json"]);
@@ -235,7 +237,8 @@ fn ours(iodyno: &str, case: &Case, nothing: bool) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// Runs MQSim on its default device: closed loop of depth 32, 4 KiB, for `ms`; 0: 32 requests.
+/// Runs MQSim on its default device with 4 KiB requests, in closed loop at depth 32, for `ms` of simulated
+/// time; for 32 requests if `ms` is 0.
 fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
     let folder = std::env::temp_dir().join("iodyno-bench-mqsim");
     fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
@@ -283,7 +286,7 @@ fn mqsim(program: &str, reads: u32, ms: u64) -> Result<Taken, String> {
     Ok(taken)
 }
 
-/// Runs a command; returns its output and its resources.
+/// Runs a command. Returns its output and the resources that it used.
 fn measured(command: &mut Command) -> Result<(String, Taken), String> {
     let started = std::time::Instant::now();
     let folder = std::env::temp_dir();

@@ -2,7 +2,7 @@
 
 use crate::rival::Figures;
 
-/// Median, minimum and maximum; `None` without values.
+/// Median, minimum and maximum of several values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -22,19 +22,19 @@ pub(crate) fn spread(values: &[f64]) -> Spread {
     Spread { median, min: sorted[0], max: sorted[sorted.len() - 1] }
 }
 
-/// Ratios of the first contender's rates to another's, repetition by repetition.
+/// Ratios of iodyno's rate to a contender's, in each repetition.
 pub(crate) fn ratios(ours: &[Figures], theirs: &[Figures]) -> Spread {
     let pairs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| a.iops / b.iops).collect();
     spread(&pairs)
 }
 
-/// Formats a rate: `1.23 M [1.20-1.25]`.
+/// Formats a rate with its range: `1.23 M [1.20-1.25]`.
 pub(crate) fn rate(s: Spread) -> String {
     let (scale, unit) = if s.median >= 1e6 { (1e6, "M") } else { (1e3, "k") };
     format!("{:.2} {unit} [{:.2}-{:.2}]", s.median / scale, s.min / scale, s.max / scale)
 }
 
-/// Formats a ratio: `1.40 [1.38-1.43]`.
+/// Formats a ratio with its range: `1.40 [1.38-1.43]`.
 pub(crate) fn ratio(s: Spread) -> String {
     format!("{:.2} [{:.2}-{:.2}]", s.median, s.min, s.max)
 }

@@ -15,7 +15,7 @@ use crate::find::Kind;
 pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
 pub(crate) type Table<'a> = DeTable<'a>;
 
-/// Parses a text as TOML, or returns the first error.
+/// Parses a text as TOML.
 pub(crate) fn parse(text: &str) -> Result<Table<'_>, FileError> {
     DeTable::parse(text)
         .map(Spanned::into_inner)
@@ -23,12 +23,13 @@ pub(crate) fn parse(text: &str) -> Result<Table<'_>, FileError> {
 }
 
 impl File {
-    /// The kind stated by the key `kind`; `None` if it is missing, unknown or the file is not TOML.
+    /// Type of file that the key `kind` states; `None` if the key is missing or unknown, or the file is not TOML.
     pub fn kind(&self) -> Option<Kind> {
         kind(parse(&self.text).ok()?.get("kind")?.get_ref())
     }
 
-    /// The value at a path, as written in the file; for a parameter with a source, without the source.
+    /// Text of the value at a path such as `nand.read`, as written in the file; for a value with a source,
+    /// without the source. `None` if there is none.
     pub fn get(&self, path: &str) -> Option<&str> {
         let root = parse(&self.text).ok()?;
         let (node, rest) = walk(&root, path);
@@ -36,12 +37,12 @@ impl File {
         Some(&self.text[span])
     }
 
-    /// A copy of the file with a new value at a path. The value is TOML; any other text becomes a TOML
-    /// string. A missing key is added to the innermost existing table around it. The rest of the text is
+    /// Copy of the file with the value at a path replaced. `value` is parsed as TOML, or taken as a string if
+    /// that fails. A missing key is added to the innermost existing table on its path. The rest of the text is
     /// unchanged.
     ///
     /// # Errors
-    /// If the file is not TOML, no table can have this key, or the path is invalid.
+    /// If the file is not TOML, no table can contain this key, or the path is invalid.
     pub fn set(&self, path: &str, value: &str) -> Result<Self, FileError> {
         let value = match DeValue::parse(value) {
             Ok(_) => value.to_owned(),
@@ -76,7 +77,8 @@ impl File {
     }
 }
 
-/// The deepest existing value along a path, and the rest of the path.
+/// Follows a path as far as it exists. Returns the last existing value (None if there is none) and the rest
+/// of the path.
 fn walk<'a, 'p>(root: &'a Table<'a>, path: &'p str) -> (Option<&'a Node<'a>>, &'p str) {
     let (mut table, mut node, mut rest) = (Some(root), None, path);
     while !rest.is_empty() {
@@ -96,23 +98,23 @@ fn walk<'a, 'p>(root: &'a Table<'a>, path: &'p str) -> (Option<&'a Node<'a>>, &'
     (node, rest)
 }
 
-/// The kind of file named by a value.
+/// Type of file that the value of the key `kind` names; `None` if unknown.
 pub(crate) fn kind(value: &DeValue<'_>) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| value.as_str() == Some(kind.noun()))
 }
 
-/// The value of a parameter, without the source in `{ is = VALUE, from = … }`.
+/// Bare value of a parameter, which may be written with its source as `{ is = VALUE, from = … }`.
 fn value_of<'a>(node: &'a Node<'a>) -> &'a Node<'a> {
     node.get_ref().get("is").unwrap_or(node)
 }
 
-/// An integer; `None` if it does not fit in 64 bits.
+/// Converts a TOML value to an integer; `None` for other types, or beyond 64 bits.
 pub(crate) fn whole(value: &DeValue<'_>) -> Option<i64> {
     let written = value.as_integer()?;
     i64::from_str_radix(written.as_str(), written.radix()).ok()
 }
 
-/// An integer or a float, as a float; `None` for other values.
+/// Converts a TOML integer or float to a float; `None` for other types.
 pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Float(written) => written.as_str().parse().ok(),
@@ -120,7 +122,7 @@ pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// A single value as text, without quotes; empty for an array or a table.
+/// Text of a single TOML value, without quotes; empty for an array or a table.
 pub(crate) fn plain(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.clone().into_owned(),
@@ -132,7 +134,7 @@ pub(crate) fn plain(value: &DeValue<'_>) -> String {
     }
 }
 
-/// A value in words, for errors: "the integer 3".
+/// Describes a TOML value for error messages, such as "the integer 3".
 pub(crate) fn in_words(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),

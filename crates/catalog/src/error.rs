@@ -9,16 +9,16 @@ use core::ops::Range;
 pub struct FileError {
     /// Byte range of the error; `0..0` if it concerns the text as a whole.
     pub span: Range<usize>,
-    /// Name of the violated rule, such as `raw-above-capacity`; most rules have no name.
+    /// Name of the violated rule, such as `raw-above-capacity`; `None` for most rules.
     pub rule: Option<&'static str>,
-    /// The message, in one sentence.
+    /// Error message, one sentence.
     pub message: String,
-    /// Suggested remedy.
+    /// Suggested remedy; `None` if there is none.
     pub help: Option<String>,
 }
 
 impl FileError {
-    /// An error at a position in the text, so far without a remedy.
+    /// Creates an error at a position in the text, without a remedy.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self { span, rule: None, message: message.into(), help: None }
     }
@@ -43,13 +43,13 @@ impl fmt::Display for FileError {
 
 impl core::error::Error for FileError {}
 
-/// A violated rule, located by a key instead of a position in the text.
+/// A violated rule whose place is given by a key path instead of a position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The key as a path, such as `nand.read` or `read.addresses[1].window`.
     pub path: String,
-    /// The message, in one sentence.
+    /// Error message, one sentence.
     pub message: String,
-    /// Suggested remedy.
+    /// Suggested remedy; `None` if there is none.
     pub help: Option<String>,
 }

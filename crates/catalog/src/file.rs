@@ -2,23 +2,22 @@
 
 use std::sync::Arc;
 
-/// A file that was found, with all of its text.
+/// A file from the catalog or the file system, with its complete text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Where the file comes from, as errors show it: the given path, or
-    /// `catalog:workloads/NAME.toml`.
+    /// Origin of the file for error messages: the path given by the user, or `catalog:workloads/NAME.toml`.
     pub origin: String,
     /// Name in results: the catalog name, or the file name without its suffix.
     pub name: String,
-    /// The whole text.
+    /// Complete text of the file.
     pub text: Arc<str>,
-    /// Whether another file named this one, rather than the user. Errors then show its line numbers but none of its
-    /// text: the author of the other file may not be allowed to read this one.
+    /// Whether another file refers to this one, rather than the user. Errors then show only line numbers and no
+    /// text, because the author of the other file may not be allowed to read this one.
     pub is_named_by_file: bool,
 }
 
 impl File {
-    /// Marks a file as named by another file. Catalog files are public and stay unmarked.
+    /// Marks the file as one to which another file refers. Has no effect on catalog files, which are public.
     #[must_use]
     pub fn named_by_file(self) -> Self {
         Self { is_named_by_file: !self.is_in_catalog(), ..self }

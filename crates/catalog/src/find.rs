@@ -9,22 +9,22 @@ use crate::file::File;
 use crate::input::{self, InputError};
 use crate::problem::Problem;
 
-/// Size limit of catalog files, in bytes. They are written by hand; a larger one is a mistake.
+/// Maximum size of a catalog file, bytes. The files are written by hand, so a larger one is a mistake.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// `(folder, name, text)` of each file in the catalog, sorted by name within its folder.
+/// Folder, name and text of each embedded catalog file, sorted by name within a folder.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// The kind of a catalog file. Each has its own folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A description of I/O.
+    /// A workload: description of the I/O to issue.
     Workload,
-    /// An ordered plan of cells.
+    /// A method: an ordered plan of measurements.
     Method,
-    /// One emulated drive.
+    /// The model of one emulated drive.
     Device,
-    /// An emulated host with its adapters, arrays and devices.
+    /// The model of an emulated host with its adapters, arrays and devices.
     System,
     /// A published study, reproduced on emulated systems.
     Study,
@@ -33,11 +33,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order in which the catalog shows them.
+    /// All types, in the order in which the catalog lists them.
     pub const ALL: [Self; 6] =
         [Self::Workload, Self::Method, Self::Device, Self::System, Self::Study, Self::Published];
 
-    /// The folder of `catalog/` that holds this kind.
+    /// Folder of `catalog/` that contains files of this type.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Workload => "workloads",
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// The suffix of this kind's file names, without the dot.
+    /// File name suffix of this type, without the dot.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Published => "csv",
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// The name of this kind of file in messages; also the value of its key `kind`.
+    /// Noun for a file of this type in messages; also the value of its key `kind`.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -70,11 +70,11 @@ impl Kind {
     }
 }
 
-/// Prefix of the origin of embedded files.
+/// Prefix of [`File::origin`] for embedded files.
 const EMBEDDED_ORIGIN: &str = "catalog:";
 
 impl File {
-    /// A file at a path, with the given text.
+    /// Creates a file from its path and text.
     pub fn at_path(kind: Kind, path: &str, text: impl Into<Arc<str>>) -> Self {
         let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
         let stem = name.strip_suffix(kind.suffix()).and_then(|name| name.strip_suffix('.'));
@@ -88,7 +88,7 @@ impl File {
     }
 }
 
-/// The embedded files of a kind as `(name, text)`, sorted by name.
+/// Embedded files of a type, as pairs of name and text, sorted by name.
 pub fn list(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
     EMBEDDED
         .iter()
@@ -96,11 +96,11 @@ pub fn list(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|&(_, name, text)| (name, text))
 }
 
-/// Finds a file by its name in the catalog, or by its path: a text that contains `/` or ends in `.toml`
-/// (`.csv` where the kind is [`Kind::Published`]) is a path.
+/// Finds a file by catalog name or by path. Text that contains `/` or ends in `.toml` (for
+/// [`Kind::Published`], `.csv`) is a path.
 ///
 /// # Errors
-/// The name is unknown (the error suggests the nearest one), or the file can't be read, is larger than
+/// The name is unknown (the error suggests a similar one), or the file cannot be read, is larger than
 /// [`MAX_FILE_BYTES`] or is not UTF-8.
 pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
     let has_suffix = Path::new(name_or_path).extension().is_some_and(|s| s == kind.suffix());
@@ -130,7 +130,7 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
     )))
 }
 
-/// Reads the file at `path`.
+/// Reads a file of type `kind` from a path.
 fn read(kind: Kind, path: &str) -> Result<File, Problem> {
     let noun = kind.noun();
     let text = input::read_regular_text(Path::new(path), MAX_FILE_BYTES).map_err(|error| {

@@ -14,32 +14,32 @@ use std::time::{Duration, Instant};
 use iodyno_units::human;
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// Time limit for a program to open a pipe for writing.
+/// Maximum time to wait for another program to open a pipe for writing.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Why a named file was not read. `Display` continues a sentence that begins with the path.
+/// Reason why an input file was not read. Its `Display` text continues a sentence that begins with the path.
 #[derive(Debug)]
 pub enum InputError {
-    /// The system can't open or read the file.
+    /// The operating system failed to open or read the file.
     Io(io::Error),
-    /// The path leads to something that can't be read as a file; holds its kind, such as `a folder`.
+    /// The path does not lead to a readable file; the text says what it leads to, such as `a folder`.
     Kind(&'static str),
-    /// A pipe that no program opened for writing.
+    /// The path is a pipe that no program opened for writing.
     NoWriter,
-    /// The file is larger than this limit, in bytes.
+    /// The file exceeds this size limit, bytes.
     TooLarge(u64),
     /// The file is not UTF-8 text.
     NotText {
-        /// Offset of the first invalid byte.
+        /// Offset of the first invalid byte in the file.
         byte: usize,
-        /// Line of that byte, from 1.
+        /// Line of the first invalid byte, counted from 1.
         line: usize,
     },
 }
 
 impl InputError {
-    /// True if the file does not exist.
+    /// Whether the error means that the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -73,20 +73,20 @@ impl From<rustix::io::Errno> for InputError {
     }
 }
 
-/// An open file that is read from its start to its end.
+/// An open input file or pipe, which can be read once from start to end.
 #[derive(Debug)]
 pub struct Input {
-    /// Bytes already read in the check for a pipe's writer.
+    /// First bytes, which were read while waiting for a writer of a pipe.
     begun: io::Cursor<Vec<u8>>,
     file: File,
     is_regular: bool,
 }
 
 impl Input {
-    /// Opens a regular file, a pipe, a terminal or `/dev/null`.
+    /// Opens a regular file, a pipe, a terminal or `/dev/null` for reading.
     ///
     /// # Errors
-    /// All errors except [`InputError::TooLarge`] and [`InputError::NotText`].
+    /// All variants of the error except [`InputError::TooLarge`] and [`InputError::NotText`].
     pub fn open(path: &Path) -> Result<Self, InputError> {
         // Opening a pipe must not block, and opening a device must not affect it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -106,7 +106,7 @@ impl Input {
         Ok(Self { begun: io::Cursor::new(begun), file, is_regular })
     }
 
-    /// True for a regular file, which can be read again.
+    /// Whether the input is a regular file, which can be opened and read again.
     pub fn is_regular(&self) -> bool {
         self.is_regular
     }
@@ -130,8 +130,8 @@ fn check_kind(kind: FileType) -> Result<(), InputError> {
     }))
 }
 
-/// Waits until a pipe has a writer, and returns the bytes read in the check. A writer may then stay silent for any
-/// time, as does a program that asks for a password.
+/// Waits until another program opens the pipe for writing. Returns the bytes that were read in doing so. The
+/// writer may then take any time, such as a program that asks for a password.
 fn wait_for_writer(mut pipe: &File) -> Result<Vec<u8>, InputError> {
     let until = Instant::now() + WRITER_TIMEOUT;
     let mut byte = [0];
@@ -173,7 +173,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, InputError> {
     })
 }
 
-/// Same as [`read_text`], but refuses pipes, for files that are read more than once.
+/// Like [`read_text`], but rejects pipes. For files that are read more than once.
 ///
 /// # Errors
 /// See [`InputError`].
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(read_text(Path::new("/dev/null"), 8).unwrap(), "");
     }
 
-    /// Reads a pipe if something writes to it, however late; otherwise fails.
+    /// A pipe is read if a program writes to it, however late; otherwise reading fails.
     #[test]
     fn a_pipe_needs_a_writer() {
         let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,8 @@ use iodyno_units::text::{clean, clean_lines, is_hidden};
 use crate::error::FileError;
 use crate::file::File;
 
-/// One or several errors in a file. Its `Display` is the drawing without colour and without a trailing newline.
+/// One or more errors in a file. `Display` shows them with the affected lines, without colours or a trailing
+/// newline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     origin: String,
@@ -27,7 +28,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with a file as a whole, for example one that can't be read.
+    /// Creates a problem that concerns a whole file, such as one that cannot be read.
     pub fn new(origin: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             origin: origin.into(),
@@ -39,8 +40,8 @@ impl Problem {
         }
     }
 
-    /// A problem at the bytes `span` of a file's text; a span beyond the text is clipped. If another file named this
-    /// one, only the line number is shown.
+    /// Creates a problem at the byte range `span` of a file, clipped to its text. If another file refers to this
+    /// one, only the line number is displayed.
     pub fn at(
         file: &File,
         span: Range<usize>,
@@ -56,7 +57,8 @@ impl Problem {
         if file.is_named_by_file { problem.withheld() } else { problem }
     }
 
-    /// The same problem without any of the file's text, for a file that another file named.
+    /// Replaces the problem by one that shows only the line number and none of the file's text, for a file to
+    /// which another file refers.
     #[must_use]
     pub fn withheld(self) -> Self {
         let Some((line, _)) = self.line_column() else { return self };
@@ -67,8 +69,8 @@ impl Problem {
         Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }
 
-    /// Several errors of a file in one drawing: the first is the title, the others are labels, and each
-    /// remedy is listed.
+    /// Combines several errors in a file: the first is the title, the others are labels at their positions, and
+    /// all remedies are listed.
     pub fn of(file: &File, errors: &[FileError]) -> Self {
         let Some((first, rest)) = errors.split_first() else {
             return Self::new(file.origin.as_str(), "the file is not valid");
@@ -91,7 +93,7 @@ impl Problem {
         self
     }
 
-    /// Sets the label at the caret of [`Problem::at`].
+    /// Sets the label shown at the caret of [`Problem::at`].
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         if let Some(first) = self.labels.first_mut() {
@@ -100,7 +102,7 @@ impl Problem {
         self
     }
 
-    /// Adds a related position with its label, such as the key that this one contradicts.
+    /// Adds a labelled position related to the problem, such as that of a contradicting key.
     #[must_use]
     pub fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         if let Some(text) = &self.text {
@@ -109,22 +111,22 @@ impl Problem {
         self
     }
 
-    /// The file's origin: its path, or `catalog:FOLDER/NAME.toml`.
+    /// Origin of the file: its path, or `catalog:FOLDER/NAME.toml`.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The message, in one sentence.
+    /// Error message, one sentence.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The suggested remedy; with several errors, that of the first.
+    /// Suggested remedy; with several errors, that of the first. `None` if there is none.
     pub fn help(&self) -> Option<&str> {
         self.help.first().map(String::as_str)
     }
 
-    /// Line and column in characters, both from 1; `None` for the file as a whole.
+    /// Line and column (in characters) of the problem, both counted from 1; `None` if it concerns the whole file.
     pub fn line_column(&self) -> Option<(usize, usize)> {
         let before = &self.text.as_deref()?[..self.labels.first()?.0.start];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -132,8 +134,8 @@ impl Problem {
         Some((line, before[line_start..].chars().count() + 1))
     }
 
-    /// The drawing: message, file:line:column, the lines with their carets, help; with colours
-    /// (ANSI escapes) or without.
+    /// Renders the problem: message, file:line:column, the affected lines with carets, and the remedy. `color`
+    /// adds ANSI escape sequences.
     pub fn render(&self, color: bool) -> String {
         let (message, origin) = (clean_lines(&self.message), clean(&self.origin));
         let help: Vec<_> = self.help.iter().map(|help| clean_lines(help)).collect();
@@ -161,8 +163,8 @@ impl Problem {
     }
 }
 
-/// A file's text with each hidden character replaced by a visible one of the same length in bytes, so
-/// that positions stay valid.
+/// Replaces each invisible character by a visible one of the same length in bytes, so that positions stay
+/// valid.
 fn same_length(text: &str) -> Cow<'_, str> {
     let replaced = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t' | '\r');
     if !text.contains(replaced) {
@@ -186,7 +188,7 @@ impl fmt::Display for Problem {
 
 impl core::error::Error for Problem {}
 
-/// Clips `span` to `text` and widens it to character boundaries.
+/// Clips a byte range to `text` and extends it to character boundaries.
 fn within(text: &str, span: Range<usize>) -> Range<usize> {
     let mut start = span.start.min(text.len());
     while !text.is_char_boundary(start) {

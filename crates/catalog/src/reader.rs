@@ -20,25 +20,25 @@ use crate::source::{Parameter, Source};
 /// The version of the file format that this program reads and writes.
 pub const SCHEMA: u64 = 1;
 
-/// Collects errors and sourced parameters while a file is read.
+/// Reads TOML files by a schema, and collects errors and parameters that state their sources.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// Errors in the order in which they were found.
+    /// Errors found so far.
     pub errors: Vec<FileError>,
-    /// Parameters with their sources, in the order of the schema.
+    /// Parameters that state their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,
-    /// Files that supply missing keys; the first that has a key wins.
+    /// Base files from which missing keys are inherited; the first that has the key is used.
     bases: Vec<Record>,
 }
 
 impl Reader {
-    /// A reader for a file that inherits missing keys from `bases`.
+    /// Creates a reader for a file that inherits missing keys from the base files `bases`.
     pub fn on(bases: Vec<Record>) -> Self {
         Self { bases, ..Self::default() }
     }
 
-    /// Reads the text of a whole file. Stops early if it is not TOML, or has another kind or version.
-    /// `kind` is `None` for files that don't state their kind.
+    /// Reads a whole file. Returns `None`, with an error recorded, if it is not TOML, or not of this type or
+    /// version. `kind` is `None` for files that do not state their type.
     pub fn file(
         &mut self,
         text: &str,
@@ -61,7 +61,7 @@ impl Reader {
         record
     }
 
-    /// Adds an error at a position. An empty `help` means none.
+    /// Records an error at a position in the text. An empty `help` means no remedy.
     pub fn refuse(
         &mut self,
         at: Range<usize>,
@@ -71,16 +71,16 @@ impl Reader {
         self.errors.push(FileError::new(at, message).with_help(help));
     }
 
-    /// Adds a rule's violation as an error, at the position of its key in the record.
+    /// Records a violated rule as an error at the position of its key in the record.
     pub fn fault(&mut self, record: &Record, fault: Fault) {
         let Fault { path, message, help } = fault;
         self.refuse(record.place(&path), message, help.unwrap_or_default());
     }
 
-    /// Ends the reading. Returns the parameters with their sources, if there were no errors.
+    /// Finishes reading. Returns the parameters that state their sources.
     ///
     /// # Errors
-    /// All errors, sorted by position.
+    /// All recorded errors, sorted by position.
     pub fn finish(mut self) -> Result<Vec<Parameter>, Vec<FileError>> {
         if self.errors.is_empty() {
             return Ok(self.parameters);
@@ -141,7 +141,7 @@ impl Reader {
         false
     }
 
-    /// Reads the keys of one table into the record that it belongs to.
+    /// Reads the keys of a table into `record`.
     fn keys(
         &mut self,
         table: &Table<'_>,
@@ -176,7 +176,8 @@ impl Reader {
         self.missing(of_kind(schema, kind), table, record.place(decides.path));
     }
 
-    /// Reports keys that are not `known`. `mine` are the keys that may be suggested for a misspelt one.
+    /// Records an error for each key of the table that is not `known`. A correction is suggested from the keys
+    /// `mine`.
     fn unknown<'a>(
         &mut self,
         table: &Table<'_>,
@@ -196,7 +197,7 @@ impl Reader {
         }
     }
 
-    /// Reports required keys that neither the table nor the bases have.
+    /// Records errors for required keys that are in neither the table nor a base file.
     fn missing(
         &mut self,
         keys: impl Iterator<Item = &'static Key>,
@@ -257,7 +258,7 @@ impl Reader {
         entry
     }
 
-    /// Reads the source of a parameter, `SOURCE: WHY`.
+    /// Reads the source of a parameter, as `SOURCE: WHY`; None, with an error recorded, if it is invalid.
     fn source(&mut self, key: &Key, node: &Node<'_>) -> Option<(Source, String)> {
         let form = "write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then \
                     `: ` and a text";
@@ -285,7 +286,7 @@ impl Reader {
         Some((source, why.to_owned()))
     }
 
-    /// Reads a value of any type. The keys of a nested table are added to `record`.
+    /// Reads a value of any type. The keys of a nested table are stored in `record`.
     fn value(&mut self, node: &Node<'_>, key: &Key, record: &mut Record) -> Entry {
         let one = |items| Value::List { items, is_array: false };
         let several = |items| Value::List { items, is_array: true };
@@ -334,7 +335,7 @@ impl Reader {
         Entry { span: node.span(), value }
     }
 
-    /// Reads a value that stands for a table with only its first key.
+    /// Reads a single value as an abbreviation of a table that contains only its first key.
     fn first_alone(&mut self, keys: &'static [Key], node: &Node<'_>, key: &Key) -> Entry {
         let first = self.of(keys[0].value, node, key);
         let mut record = Record { span: node.span(), ..Record::default() };
@@ -345,7 +346,7 @@ impl Reader {
         Entry { span: node.span(), value: Value::Record(record) }
     }
 
-    /// Reads a single value, and reports one of a wrong type.
+    /// Reads a value that is not a table, and records an error if its type is wrong.
     fn of(&mut self, of: ValueType, node: &Node<'_>, key: &Key) -> Entry {
         let value = single(of, node.get_ref(), key).unwrap_or_else(|(message, help)| {
             self.refuse(node.span(), message, help);
@@ -355,12 +356,12 @@ impl Reader {
     }
 }
 
-/// The keys that are allowed only in tables of this kind.
+/// Keys that the schema allows only in tables of this kind.
 fn of_kind(keys: &'static [Key], kind: &str) -> impl Iterator<Item = &'static Key> {
     keys.iter().filter(move |key| key.only.contains(&kind))
 }
 
-/// Reads a single value. The error holds the message and an example, which may be empty.
+/// Converts a TOML value to type `of`. The error consists of the message and an example, which may be empty.
 fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String, String)> {
     let path = key.path;
     let expected = || {
@@ -444,7 +445,7 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
     }
 }
 
-/// Suggests the correct form of a parameter, with its existing value.
+/// Example of a parameter with its source, for error messages; uses the existing value if there is one.
 fn with_source(key: &Key, value: Option<&Node<'_>>) -> String {
     let value = match value.map(Node::get_ref) {
         None | Some(DeValue::Array(_) | DeValue::Table(_)) => key.example(),

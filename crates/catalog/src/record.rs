@@ -4,8 +4,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-/// The values of a table that was read by its schema. Those of nested tables are included: a device has the path
-/// `nand.read`.
+/// Values of a table, read by a schema, including those of nested tables, under paths such as `nand.read`.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub(crate) span: Range<usize>,
@@ -15,15 +14,15 @@ pub struct Record {
 /// A value and its position in the file.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Byte range in the text.
+    /// Byte range of the value in the text.
     pub span: Range<usize>,
     pub(crate) value: Value,
 }
 
-/// A value as read.
+/// A value read from a file.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// The key is present, but its value is invalid.
+    /// An invalid value of an existing key.
     Unread,
     /// A size (bytes), a time (ns) or a count.
     Whole(u64),
@@ -32,13 +31,13 @@ pub(crate) enum Value {
     Flag(bool),
     Word(&'static str),
     Text(String),
-    /// The values of an array, or a single value in its place.
+    /// Values of an array, or one value in place of an array.
     List {
         items: Vec<Entry>,
         is_array: bool,
     },
     Map(Vec<(String, Entry)>),
-    /// A table whose keys are in the surrounding record.
+    /// A nested table, whose values are stored in the record of the outer table.
     Table,
     Record(Record),
 }
@@ -48,17 +47,18 @@ impl Entry {
         matches!(self.value, Value::Unread)
     }
 
-    /// The value if it is a size (bytes), a time (ns) or a count.
+    /// Value of a size (bytes), time (ns) or count; `None` for other types.
     pub fn whole(&self) -> Option<u64> {
         if let Value::Whole(whole) = self.value { Some(whole) } else { None }
     }
 
-    /// The value if it is a bandwidth (bytes per second), a rate (operations per second), a fraction or a number.
+    /// Value of a bandwidth (bytes per second), rate (operations per second), fraction or number; `None` for
+    /// other types.
     pub fn real(&self) -> Option<f64> {
         if let Value::Real(real) = self.value { Some(real) } else { None }
     }
 
-    /// The value if it is a text or a word.
+    /// Text, or keyword as text; `None` for other types.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -67,17 +67,17 @@ impl Entry {
         }
     }
 
-    /// The value if it is a record: a table of an array, or a table with its own schema.
+    /// Record of a table in an array, or of a table with its own schema; `None` for other types.
     pub fn record(&self) -> Option<&Record> {
         if let Value::Record(record) = &self.value { Some(record) } else { None }
     }
 
-    /// The values of an array, or the single value in its place.
+    /// Values of an array, or one value in place of an array; empty for other types.
     pub fn items(&self) -> &[Entry] {
         if let Value::List { items, .. } = &self.value { items } else { &[] }
     }
 
-    /// Whether the value was written as an array, where a single value is allowed too.
+    /// Whether the value was written as an array, where one value would also be allowed.
     pub fn is_array(&self) -> bool {
         matches!(self.value, Value::List { is_array: true, .. })
     }
@@ -89,39 +89,39 @@ impl Entry {
 }
 
 impl Record {
-    /// All existing paths with their entries.
+    /// Paths that exist in the file, with their values.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, &Entry)> {
         self.entries.iter().map(|(path, entry)| (*path, entry))
     }
 
-    /// The entry at a path, even if its value is invalid.
+    /// Value at a path, even if invalid; `None` if missing.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path)
     }
 
-    /// The value at a path if it is a size (bytes), a time (ns) or a count.
+    /// Size (bytes), time (ns) or count at a path; `None` if missing or of another type.
     pub fn whole(&self, path: &str) -> Option<u64> {
         self.get(path)?.whole()
     }
 
-    /// The value at a path if it is a bandwidth (bytes per second), a rate (operations per second), a fraction or a
-    /// number.
+    /// Bandwidth (bytes per second), rate (operations per second), fraction or number at a path; `None` if
+    /// missing or of another type.
     pub fn real(&self, path: &str) -> Option<f64> {
         self.get(path)?.real()
     }
 
-    /// The value at a path if it is `true` or `false`.
+    /// `true` or `false` at a path; `None` if missing or of another type.
     pub fn flag(&self, path: &str) -> Option<bool> {
         if let Value::Flag(flag) = self.get(path)?.value { Some(flag) } else { None }
     }
 
-    /// The value at a path if it is a word of [`ValueType::Word`](crate::ValueType::Word) or
-    /// [`ValueType::Kind`](crate::ValueType::Kind).
+    /// Keyword of [`ValueType::Word`](crate::ValueType::Word) or [`ValueType::Kind`](crate::ValueType::Kind) at a
+    /// path; `None` if missing or of another type.
     pub fn word(&self, path: &str) -> Option<&'static str> {
         if let Value::Word(word) = self.get(path)?.value { Some(word) } else { None }
     }
 
-    /// The value at a path if it is a text or a word.
+    /// Text, or keyword as text, at a path; `None` if missing or of another type.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.get(path)?.text()
     }
@@ -131,17 +131,17 @@ impl Record {
         self.text(path).unwrap_or_default()
     }
 
-    /// The values of an array, or the single value in its place; empty if the key is missing.
+    /// Values of the array at a path, or one value in its place; empty if the key is missing.
     pub fn items(&self, path: &str) -> &[Entry] {
         self.get(path).map_or(&[], Entry::items)
     }
 
-    /// The valid tables of an array.
+    /// Valid tables of the array at a path.
     pub fn records(&self, path: &str) -> impl Iterator<Item = &Record> {
         self.items(path).iter().filter_map(Entry::record)
     }
 
-    /// Adds the entries of `base` that this record lacks, at the position of this record's key `base`.
+    /// Inherits the entries of `base` that this record lacks. Their position becomes that of the key `base`.
     pub(crate) fn lay_over(&mut self, base: &Self) {
         let span = self.place("base");
         for (path, entry) in base.entries() {
@@ -150,12 +150,12 @@ impl Record {
         }
     }
 
-    /// Keeps only the entries whose path satisfies a condition.
+    /// Keeps only the entries for whose path `keeps` returns true.
     pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         self.entries.retain(|path, _| keeps(path));
     }
 
-    /// The position of a path, or of the innermost existing array or table around it.
+    /// Position of the value at a path, or of the innermost existing array or table that would contain it.
     pub fn place(&self, path: &str) -> Range<usize> {
         if let Some((list, rest)) = path.split_once('[')
             && let Some((index, rest)) = rest.split_once(']')

@@ -7,54 +7,56 @@ use iodyno_units::human;
 /// The type of a value, and its limits (minimum, maximum).
 #[derive(Clone, Copy, Debug)]
 pub enum ValueType {
-    /// `schema` and `kind`, with which every file may begin.
+    /// One of the keys `schema` and `kind`, with which any file may begin.
     Header,
-    /// Bytes: `"8KiB"`. Limits in bytes.
+    /// A size such as `"8KiB"`, with limits in bytes.
     Size(u64, u64),
-    /// Bytes: `"8KiB"`, or a whole number of them.
+    /// A size such as `"8KiB"`, or a whole number of bytes.
     Bytes,
     /// A time: `"80us"`. Limits in ns.
     Time(u64, u64),
-    /// Bytes a second: `"405 MB/s"`. Limits in bytes a second.
+    /// A bandwidth such as `"405 MB/s"`, with limits in bytes per second.
     Bandwidth(f64, f64),
-    /// Operations a second: `"50k/s"`, or a number.
+    /// A rate such as `"50k/s"`, or a number of operations per second.
     Rate,
     /// A whole number within limits.
     Count(u64, u64),
-    /// A fraction: `"27%"` or `0.27`, from 0 to this limit.
+    /// A fraction such as `"27%"` or `0.27`, from 0 to the given maximum.
     Share(f64),
-    /// A fraction with a percent sign: `"27%"`.
+    /// A percentage such as `"27%"`; the percent sign is required.
     Percent,
     /// A number, whole or not, within limits.
     Number(f64, f64),
-    /// The value at a path if it is `true` or `false`.
+    /// `true` or `false`.
     Flag,
-    /// One of these words.
+    /// One of the given keywords.
     Word(&'static [&'static str]),
-    /// One of these words, which decides what other keys the table may have. The second value is the noun in messages
-    /// such as "`theta` has no effect for the pattern `uniform`".
+    /// One of the given keywords, which determines what other keys the table may contain. The second field is the
+    /// noun in messages such as "`theta` has no effect for the pattern `uniform`".
     Kind(&'static [&'static str], &'static str),
     /// A non-empty text.
     Text,
     /// A text or a whole number, kept as text.
     Scalar,
-    /// An array of values of this type.
+    /// An array of values of the given type.
     List(&'static ValueType),
-    /// One value, or an array of values.
+    /// One value of the given type, or an array of values.
     OneOrMany(&'static ValueType),
-    /// A nested table. The paths of its keys begin with its own path.
+    /// A nested table with the given keys, stored in the outer record. The path of each key begins with that of
+    /// the table.
     Table(&'static [Key]),
-    /// An array of tables, each a separate record.
+    /// An array of tables with the given keys, each stored as a separate record.
     Tables(&'static [Key]),
-    /// One table, an array of tables, or only the value of the first key.
+    /// One table with the given keys, an array of tables, or a bare value, which stands for a table with only the
+    /// first key.
     TablesOrFirst(&'static [Key]),
-    /// A table with keys of any name, whose values have this type.
+    /// A table with arbitrary keys, whose values have the given type.
     Map(&'static ValueType),
-    /// A table that is a separate record.
+    /// A table with the given keys, stored as a separate record.
     Record(&'static [Key]),
 }
 
-/// A whole number, 0 or above.
+/// A whole number of 0 or more.
 pub const COUNT: ValueType = ValueType::Count(0, u64::MAX);
 /// A time of any length.
 pub const TIME: ValueType = ValueType::Time(0, u64::MAX);
@@ -62,7 +64,7 @@ pub const TIME: ValueType = ValueType::Time(0, u64::MAX);
 pub const NUMBER: ValueType = ValueType::Number(f64::NEG_INFINITY, f64::INFINITY);
 
 impl ValueType {
-    /// An example of a value, for error messages.
+    /// Example of a value of this type, for error messages.
     pub fn example(self) -> String {
         match self {
             Self::Header => "1".to_owned(),
@@ -89,7 +91,7 @@ impl ValueType {
         }
     }
 
-    /// The type in words, for errors: "`capacity` must be …".
+    /// Describes the type for error messages of the form "`capacity` must be …".
     pub(crate) fn in_words(self) -> String {
         let words = match self {
             Self::Size(..) => "a size with its unit",
@@ -116,7 +118,7 @@ impl ValueType {
         words.to_owned()
     }
 
-    /// The limits in words, for errors and the documentation.
+    /// Describes the limits or the allowed values, for error messages and documentation.
     pub fn limits(self) -> String {
         match self {
             Self::Size(least, most) => format!("{} to {}", human::size(least), human::size(most)),
@@ -138,7 +140,7 @@ impl ValueType {
         }
     }
 
-    /// The allowed range in words, for the error about a value outside of it.
+    /// Describes the allowed range, for the error about a value out of range.
     pub(crate) fn outside(self) -> String {
         match self {
             Self::Count(least, u64::MAX) => format!("a whole number, {least} or above"),
@@ -149,49 +151,49 @@ impl ValueType {
     }
 }
 
-/// Example of a table with its required keys, for error messages; `{  }` if none is required.
+/// Example of a table with its required keys, for error messages; `{  }` if no key is required.
 pub(crate) fn table_example(keys: &[Key]) -> String {
     let line = |key: &Key| format!("{} = {}", key.name(), key.example());
     let keys: Vec<String> = keys.iter().filter(|key| key.required).map(line).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// A time in the largest unit that represents it exactly.
+/// Formats a time in the largest unit that represents it exactly.
 fn exact_time(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let whole = units.into_iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit));
     whole.map_or(format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
 }
 
-/// One key of a schema.
+/// One key of a file's schema.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The key's path within its record, such as `nand.read`.
+    /// Path of the key within its record, such as `nand.read`.
     pub path: &'static str,
     /// Type and limits of the value.
     pub value: ValueType,
-    /// Whether the key is required.
+    /// Whether the key must be present.
     pub required: bool,
-    /// Words of the table's [`ValueType::Kind`] that allow this key; empty for all.
+    /// Table kinds ([`ValueType::Kind`]) in which the key is allowed; empty for all.
     pub only: &'static [&'static str],
-    /// Whether the file must state the value's source: `{ is = VALUE, from = "SOURCE: WHY" }`.
+    /// Whether the file must state the source of the value, as `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// An example for error messages; empty to use that of the type.
+    /// Example for error messages; empty to use that of the value's type.
     pub example: &'static str,
 }
 
 impl Key {
-    /// A required key.
+    /// Creates a required key.
     pub const fn required(path: &'static str, value: ValueType) -> Self {
         Self { path, value, required: true, only: &[], sourced: false, example: "" }
     }
 
-    /// An optional key.
+    /// Creates an optional key.
     pub const fn optional(path: &'static str, value: ValueType) -> Self {
         Self { required: false, ..Self::required(path, value) }
     }
 
-    /// Allows the key only with these words of the table's kind.
+    /// Restricts the key to tables of these kinds.
     #[must_use]
     pub const fn only(self, words: &'static [&'static str]) -> Self {
         Self { only: words, ..self }
@@ -209,12 +211,12 @@ impl Key {
         Self { sourced: true, ..self }
     }
 
-    /// The last part of the path, as written in its table.
+    /// Name of the key in its table: the last part of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 
-    /// An example of a value, for error messages.
+    /// Example of a value of this key, for error messages.
     pub(crate) fn example(&self) -> String {
         if self.example.is_empty() { self.value.example() } else { self.example.to_owned() }
     }
@@ -225,7 +227,8 @@ impl Key {
     }
 }
 
-/// All keys that need a source in a file of this kind, nested tables included, in the order of the schema.
+/// Keys that require a source in a file of this kind, including those of nested tables, in the order of the
+/// schema.
 pub fn parameters(schema: &'static [Key], kind: &str) -> Vec<&'static Key> {
     let of = |key: &'static Key| match key.value {
         ValueType::Table(keys) => parameters(keys, kind),

@@ -3,27 +3,27 @@
 
 use std::fmt;
 
-/// The source of a value. Sorted from the most to the least reliable.
+/// Type of source from which a parameter's value comes. Ordered from most to least reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// Printed in a publication.
     Printed,
-    /// From a maker's data sheet or manual.
+    /// Stated in a manufacturer's data sheet or manual.
     DataSheet,
     /// Computed from other values by documented arithmetic.
     Derived,
     /// Chosen so that the model reproduces a measured or published number.
     Fitted,
-    /// Typical of such a device; the value of this one is unknown.
+    /// Typical of similar devices; the value for this device is unknown.
     Assumed,
 }
 
 impl Source {
-    /// Every source, in the order of the enumeration.
+    /// All types of source, from most to least reliable.
     pub const ALL: [Self; 5] =
         [Self::Printed, Self::DataSheet, Self::Derived, Self::Fitted, Self::Assumed];
 
-    /// The source's name in files.
+    /// Name of the type of source in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Printed => "printed",
@@ -34,7 +34,7 @@ impl Source {
         }
     }
 
-    /// What the text after the source and its colon must state, for errors.
+    /// Describes, for error messages, the explanation that must follow the source's name.
     pub(crate) const fn wants(self) -> &'static str {
         match self {
             Self::Printed => "the publication, and the page or table in it",
@@ -52,20 +52,20 @@ impl fmt::Display for Source {
     }
 }
 
-/// One parameter of a device or system, as written in its file.
+/// One parameter of a device or system, with its source, as written in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// The key with its table, such as `nand.read`.
+    /// Path of the parameter's key, such as `nand.read`.
     pub key: &'static str,
-    /// The value as written, unit included: `80us`.
+    /// Value as written in the file, including its unit, such as `80us`.
     pub text: String,
-    /// Source of the value.
+    /// Type of source from which the value comes.
     pub from: Source,
     /// Details of the source: `Table 4, 4 KiB reads`.
     pub why: String,
 }
 
-/// Number of parameters from each source, in the order of [`Source::ALL`].
+/// Number of parameters from each type of source, in the order of [`Source::ALL`].
 pub fn count_by_source(parameters: &[Parameter]) -> [(Source, usize); Source::ALL.len()] {
     Source::ALL.map(|source| (source, parameters.iter().filter(|p| p.from == source).count()))
 }

@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// Delay from the cell's end to the signal that wakes workers that still wait for a completion, ns. Most have
-/// returned by themselves by then.
+/// Delay from the cell's end to the signal that wakes workers still waiting for a completion, ns. Most
+/// workers return by themselves before it.
 const WAKE_AFTER_NS: u64 = 300_000_000;
-/// Time after the cell's end and after the last completion of any worker, ns, after which the coordinator gives up a
-/// worker that has not returned: it is stuck in a system call. Longer than the time in which a worker gives up its
-/// target itself.
+/// Delay after which the coordinator abandons a worker stuck in a system call, ns. Starts at the cell's end
+/// or, if later, at the last completion of any worker. Exceeds the timeout after which a worker itself
+/// abandons its target.
 const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
-/// Fixed delay from waking the workers to their start, ns.
+/// Delay between waking the workers and the cell's start, ns.
 const START_AFTER_NS: u64 = 1_000_000;
-/// Additional delay per worker, ns, since they wake one after the other.
+/// Additional start delay per worker, ns, because workers wake one after another.
 const WAKE_NS: u64 = 20_000;
 
-/// Runs one cell and returns its result for each target, in the plan's order. `stop` ends it early; everything
-/// counted until then is kept.
+/// Runs one measured cell and returns its result for each target, in the plan's order. `stop` ends the cell
+/// early; the results then cover the time until it was stopped.
 pub fn drive_cell(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -120,14 +120,14 @@ fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
     all.filter(|worker| !back.contains(worker)).map(|(target, _)| target).collect()
 }
 
-/// What [`collect`] received from the workers.
+/// Reports that [`collect`] received from the workers.
 struct Collected {
     done: Vec<Done>,
-    /// Time at which the cell had to end, ns, because its time was over or it was stopped.
+    /// Time at which the cell had to end, ns: the end of its duration, or when it was stopped.
     end_ns: u64,
 }
 
-/// Receives intervals and reports until every worker is done or given up.
+/// Receives measured intervals and final reports until every worker has ended or been abandoned.
 fn collect(
     plan: &CellPlan,
     team: &WorkerThreads,
@@ -202,8 +202,8 @@ fn collect(
     Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }
 
-/// Measures the generator's cost with a workload, in a short run on the null engine in closed loop: ns per operation
-/// of one worker, and the operations per second of all workers together.
+/// Measures the load generator's own cost with a short closed-loop run on the null engine. Returns CPU ns per
+/// operation, and operations per second of all workers together.
 pub fn calibrate(
     spec: &Spec,
     seed: u64,

@@ -8,7 +8,7 @@
 
 use std::sync::OnceLock;
 
-/// The clock that stamps operations.
+/// The clock that timestamps operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
     /// The processor's time stamp counter.
@@ -18,7 +18,7 @@ pub enum ClockSource {
 }
 
 impl ClockSource {
-    /// Name of the clock in a run's facts.
+    /// Name of the clock in a run's results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tsc => "tsc",
@@ -31,7 +31,7 @@ impl ClockSource {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: ClockSource,
-    /// Nanoseconds per tick × 2^32.
+    /// Scale factor: nanoseconds per tick, multiplied by 2^32.
     scale: u64,
     tsc_base: u64,
     system_base_ns: u64,
@@ -59,14 +59,14 @@ fn ticks() -> u64 {
 /// Simultaneous readings of a clock and of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockPair {
-    /// The clock, ns.
+    /// Reading of the process's clock, ns.
     pub own_ns: u64,
-    /// CLOCK_MONOTONIC, ns.
+    /// Reading of CLOCK_MONOTONIC, ns.
     pub system_ns: u64,
 }
 
-/// Reads a clock and the system's clock as close together as three tries allow: if the thread were
-/// preempted between the two readings, the clock would seem to run wrong. Returns the clock's reading and the system's.
+/// Reads a clock and the system's clock three times, and returns the pair that was read closest together: the
+/// clock's reading, then the system's. Preemption between the readings would look like an error of the clock.
 fn beside_system(read: impl Fn() -> u64) -> (u64, u64) {
     (0..3)
         .map(|_| {
@@ -88,13 +88,13 @@ fn kernel_trusts_tsc() -> bool {
 }
 
 impl Clock {
-    /// The process's clock, calibrated on first use (20 ms). All copies agree.
+    /// Returns the process's clock, calibrated on first use (20 ms). All copies agree.
     pub fn new() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(|| if kernel_trusts_tsc() { Self::calibrated() } else { Self::system() })
     }
 
-    /// The system's clock, for `--system-clock`.
+    /// Returns the system's clock, CLOCK_MONOTONIC, as requested by `--system-clock`.
     pub fn system() -> Self {
         Self { source: ClockSource::System, scale: 0, tsc_base: 0, system_base_ns: 0 }
     }
@@ -118,12 +118,12 @@ impl Clock {
         }
     }
 
-    /// Where the readings come from: the processor's counter or the system's clock.
+    /// Source of the readings: the processor's time stamp counter or the system's clock.
     pub fn source(&self) -> ClockSource {
         self.source
     }
 
-    /// Now, ns. Comparable among all copies of the same source in this process.
+    /// Current time, ns. Comparable among all clocks of this process that have the same source.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         match self.source {
@@ -135,15 +135,15 @@ impl Clock {
         }
     }
 
-    /// Difference between this clock's progress and the system's between two readings of both, in
-    /// parts per million.
+    /// Rate error of this clock relative to the system's, from two simultaneous readings of both, in parts per
+    /// million.
     pub fn error_ppm(from: ClockPair, to: ClockPair) -> f64 {
         let ours = (to.own_ns - from.own_ns) as f64;
         let system = (to.system_ns - from.system_ns) as f64;
         if system <= 0.0 { 0.0 } else { (ours / system - 1.0) * 1e6 }
     }
 
-    /// This clock and the system's, read together.
+    /// Reads this clock and the system's clock simultaneously.
     pub fn both_ns(&self) -> ClockPair {
         let (own_ns, system_ns) = beside_system(|| self.now_ns());
         ClockPair { own_ns, system_ns }

@@ -10,21 +10,21 @@ use iodyno_measure::{RunDelay, Scheduling};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// CPU time that the calling thread had used at some instant, ns.
+/// Snapshot of the CPU time used by the calling thread, ns.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_field_names, reason = "units come last in names")]
 pub(crate) struct CpuTime {
     sum_ns: u64,
-    /// User time from getrusage.
+    /// User time from getrusage, ns.
     user_ns: u64,
-    /// System time from getrusage.
+    /// System time from getrusage, ns.
     system_ns: u64,
     /// Context switches and page faults from getrusage.
     scheduling: Scheduling,
 }
 
 impl CpuTime {
-    /// The calling thread's CPU time now.
+    /// Reads the calling thread's CPU time so far.
     pub(crate) fn now() -> Self {
         // SAFETY: an all-zero timespec and rusage are valid, and the calls fill them.
         let (clock, usage) = unsafe {
@@ -47,7 +47,7 @@ impl CpuTime {
         }
     }
 
-    /// Context switches and page faults from `start` to `self`.
+    /// Context switches and page faults between the snapshots `start` and `self`.
     pub(crate) fn scheduling_since(&self, start: &Self) -> Scheduling {
         let (now, then) = (self.scheduling, start.scheduling);
         Scheduling {
@@ -57,9 +57,9 @@ impl CpuTime {
         }
     }
 
-    /// CPU time from `start` to `self`, ns: user, system. They add up to the clock's sum. Their ratio is that of this
-    /// period, or of the thread's whole life if no tick fell into the period. If no tick ever fell, everything counts
-    /// as user time, as in the kernel.
+    /// User and system CPU time between the snapshots `start` and `self`, ns. The precise CPU clock gives their
+    /// sum. getrusage gives their ratio in this period, or over the thread's life if the period had no timer
+    /// tick. Without any tick, all counts as user time, as in the kernel.
     pub(crate) fn since(&self, start: &Self) -> (u64, u64) {
         let sum_ns = self.sum_ns.saturating_sub(start.sum_ns);
         let within = (
@@ -75,17 +75,18 @@ impl CpuTime {
     }
 }
 
-/// Reads the time that a thread waited for a processor from `/proc/thread-self/schedstat`: ns on a processor, ns
-/// runnable without one, and number of times on one (`Documentation/scheduler/sched-stats.rst` of Linux).
+/// Reads how long a thread waited for a processor from `/proc/thread-self/schedstat`: ns running, ns runnable
+/// but waiting, and number of times scheduled (`Documentation/scheduler/sched-stats.rst` of Linux).
 #[derive(Debug)]
 pub(crate) struct RunDelayReader {
-    /// The kernel's file for the thread that opened it; it shows that thread's counts even if another thread reads it.
+    /// The open `schedstat` file. It shows the counts of the thread that opened it, whichever thread reads it.
     file: File,
     last: RunDelay,
 }
 
 impl RunDelayReader {
-    /// Starts counting for the calling thread. None if the kernel does not provide these counts.
+    /// Starts counting the calling thread's waits for a processor. `None` if the kernel does not provide the
+    /// counts.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let file = File::open("/proc/thread-self/schedstat").ok()?;
         let last = Self::read(&file)?;
@@ -93,7 +94,7 @@ impl RunDelayReader {
         (last.waits > 0).then_some(Self { file, last })
     }
 
-    /// Waits since the last call, or since the start.
+    /// Time waited for a processor, and number of times scheduled, since the last call or the start.
     pub(crate) fn take(&mut self) -> RunDelay {
         let Some(now) = Self::read(&self.file) else { return RunDelay::default() };
         let then = std::mem::replace(&mut self.last, now);
@@ -116,8 +117,7 @@ impl RunDelayReader {
 mod tests {
     use super::{CpuTime, RunDelayReader};
 
-    /// Two threads that compute on one processor each wait for it half of the time; a thread that sleeps does not
-    /// wait.
+    /// Two busy threads on one processor each wait half of the time. A sleeping thread does not wait.
     #[test]
     fn a_thread_without_a_processor_waits() {
         let mut idle = RunDelayReader::of_this_thread().expect("the kernel keeps schedstats");
@@ -172,7 +172,7 @@ mod tests {
         assert!(counted.context_switches < 1000, "{counted:?}");
     }
 
-    /// Work of some microseconds, far below a tick, is measured.
+    /// CPU time of a few microseconds is measured, although far shorter than a timer tick.
     #[test]
     fn work_shorter_than_a_tick_is_measured() {
         let mut before = CpuTime::now();

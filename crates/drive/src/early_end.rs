@@ -9,22 +9,22 @@ use iodyno_workload::{Limits, Steady, SteadyFigure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Decides which workloads end early.
+/// Decides which workloads of a cell end early.
 #[derive(Debug)]
 pub(crate) struct EarlyEnd {
     workloads: Vec<Workload>,
 }
 
-/// A workload on one target.
+/// State of a workload on one target.
 #[derive(Debug)]
 struct Workload {
     limits: Limits,
     /// Set when the workload's workers must end.
     is_over: Arc<AtomicBool>,
     working: u32,
-    /// Number of values that were already judged for the steady state.
+    /// Number of values already checked for the steady state.
     judged: usize,
-    /// Reason for the early end; None without one.
+    /// Reason why the workload ended early; `None` if it did not.
     why: Option<String>,
 }
 
@@ -43,17 +43,17 @@ impl EarlyEnd {
         Self { workloads: (0..plan.targets.len()).map(workload).collect() }
     }
 
-    /// The flag that ends the workers of a target.
+    /// The flag that tells the workers of a target to end.
     pub(crate) fn flag(&self, target: usize) -> &Arc<AtomicBool> {
         &self.workloads[target].is_over
     }
 
-    /// Whether any workload may end by a steady state.
+    /// True if any workload is to end when it reaches a steady state.
     pub(crate) fn watches(&self) -> bool {
         self.workloads.iter().any(|w| w.limits.steady.is_some())
     }
 
-    /// Notes that a worker of a target has ended. Returns true if this ends other workloads.
+    /// Records that a worker of a target has ended. Returns true if other workloads must therefore end.
     pub(crate) fn worker_ended(&mut self, target: usize, name: &str) -> bool {
         let Some(one) = self.workloads.get_mut(target) else { return false };
         one.working = one.working.saturating_sub(1);
@@ -67,7 +67,7 @@ impl EarlyEnd {
         true
     }
 
-    /// Judges whether workloads are steady by the values that are complete `elapsed_ns` after the cell's start.
+    /// Checks the workloads for a steady state, using the values complete `elapsed_ns` after the cell's start.
     /// Returns the targets whose workers must end.
     pub(crate) fn judge(&mut self, cells: &[Cell], elapsed_ns: u64) -> Vec<usize> {
         let mut ended = Vec::new();
@@ -102,7 +102,7 @@ impl EarlyEnd {
         ended
     }
 
-    /// Records in each cell why it ended early.
+    /// Records in each cell's results why its workload ended early.
     pub(crate) fn state(self, cells: &mut [Cell]) {
         for (one, cell) in self.workloads.into_iter().zip(cells) {
             let Some(why) = one.why else { continue };
@@ -122,8 +122,8 @@ fn figure(steady: &Steady, step: &Step) -> f64 {
     }
 }
 
-/// The largest deviation from the mean, or the slope of the least-squares line per step, as a share of the mean. None
-/// without values, or if the mean is zero.
+/// The values' largest deviation from their mean, or with `by_slope` the slope of their least-squares line
+/// per value, as a fraction of the mean. `None` without values or if the mean is zero.
 fn criterion(values: &[f64], by_slope: bool) -> Option<f64> {
     let found = Excursion::of(values)?;
     Some(if by_slope { found.slope.abs() } else { found.deviation } / found.mean)

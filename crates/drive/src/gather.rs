@@ -10,10 +10,10 @@ use iodyno_workload::Content;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Maximum time between notifications of the observer.
+/// Maximum time between progress reports to the observer.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// The empty cells of a plan, one per target.
+/// Creates the cells of a plan, one per target, without results.
 pub(crate) fn empty_cells(plan: &CellPlan) -> Vec<Cell> {
     (0..plan.targets.len()).map(|target| empty_cell(plan, target)).collect()
 }
@@ -46,7 +46,7 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
     }
 }
 
-/// Adds finished intervals to their cells, and reports them to the observer.
+/// Adds measured intervals to the cells' results, and reports them to the observer.
 pub(crate) struct Gathering<'a> {
     cells: &'a mut [Cell],
     observer: &'a mut dyn Observer,
@@ -71,15 +71,15 @@ impl<'a> Gathering<'a> {
         self.cells
     }
 
-    /// Adds all available intervals.
+    /// Adds all intervals that workers have sent so far.
     pub(crate) fn take_all(&mut self, intervals: &Receiver<IntervalMessage>) {
         while let Ok(message) = intervals.try_recv() {
             self.take(&message);
         }
     }
 
-    /// Reports the progress of the cell to the observer. `elapsed_ns` counts from the start of the ramp, in the
-    /// cell's own time.
+    /// Reports the cell's progress to the observer. `elapsed_ns` counts from the start of the ramp, by the cell's
+    /// clock.
     pub(crate) fn tick(&mut self, plan: &CellPlan, elapsed_ns: u64, errors: u64) {
         let limits = plan.cell.spec.limits();
         self.observer.tick(&Progress {
@@ -93,8 +93,8 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// The two latest intervals over all targets: the current one, and the previous one, which nearly all workers have
-/// delivered.
+/// The two latest intervals, summed over all targets: the current one, and the one before, which is nearly
+/// complete.
 #[derive(Default)]
 struct Latest {
     index: usize,
@@ -127,14 +127,14 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
     cell.series[index].trim();
 }
 
-/// Blocks that the workers of a target covered in a fill, and their bytes.
+/// Blocks of a target that its workers wrote or read in a full pass, and the bytes transferred.
 struct Fill {
     map: Box<Coverage>,
-    /// Bytes moved.
+    /// Bytes transferred.
     bytes: u64,
 }
 
-/// Adds the workers' reports to their targets' cells.
+/// Adds each worker's final report to the cell of its target.
 pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
     if let Some(walks) = &plan.walks {
         for one in &done {
@@ -154,7 +154,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
     }
 }
 
-/// Records the evidence that follows from the plan.
+/// Records facts of the plan, such as the active range and direct I/O, as evidence in a cell.
 fn record_target(plan: &CellPlan, index: usize, cell: &mut Cell) {
     let (target, spec) = (&plan.targets[index], &plan.cell_on(index).spec);
     let engine = target.engine().about();
@@ -170,7 +170,7 @@ fn record_target(plan: &CellPlan, index: usize, cell: &mut Cell) {
     }
 }
 
-/// Adds a worker's report to its cell, and its covered blocks to its target's.
+/// Adds a worker's report to its cell, and the blocks that it covered to those of its target.
 fn add(plan: &CellPlan, done: Done, cell: &mut Cell, fill: &mut Option<Fill>) {
     let Done { target, report, facts, kernel_workers, .. } = done;
     if let Some(source) = report.engine_error {
@@ -232,7 +232,7 @@ fn add(plan: &CellPlan, done: Done, cell: &mut Cell, fill: &mut Option<Fill>) {
     cell.ended = graver(cell.ended, report.ended);
 }
 
-/// Completes a cell once all its workers have reported.
+/// Completes a cell's results after all its workers have reported.
 fn finish(plan: &CellPlan, index: usize, cell: &mut Cell, fill: Option<Fill>) {
     if let Some(of) = cell.evidence.verification.take() {
         let map = plan.targets[index].verify.as_ref();
@@ -252,7 +252,7 @@ fn finish(plan: &CellPlan, index: usize, cell: &mut Cell, fill: Option<Fill>) {
     }
 }
 
-/// The more severe of two reasons to end.
+/// The more severe of two reasons why workers ended.
 fn graver(a: Ended, b: Ended) -> Ended {
     let weight = |e: Ended| match e {
         Ended::Time | Ended::Running => 0,

@@ -5,7 +5,7 @@ use iodyno_measure::Ended;
 use iodyno_units::Op;
 use iodyno_workload::{Issue, Source};
 
-/// Value of `intended_ns` for an operation that is due when it is submitted.
+/// Value of `intended_ns` for an operation without a scheduled start, which is due when submitted.
 pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
 
 /// One operation in flight.
@@ -13,13 +13,13 @@ pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
 pub(crate) struct Slot<T> {
     pub(crate) op: Op,
     pub(crate) submitted_ns: u64,
-    /// Intended start, ns; [`AT_SUBMISSION`] in closed loop.
+    /// Scheduled start of the operation, ns; [`AT_SUBMISSION`] in closed loop.
     pub(crate) intended_ns: u64,
-    /// The source's token for the operation.
+    /// Token by which the operation's source recognises it.
     pub(crate) token: T,
 }
 
-/// The slots of a worker's operations in flight.
+/// A worker's operations in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct InFlight<T> {
     slots: Box<[Slot<T>]>,
@@ -38,7 +38,7 @@ impl<T: Copy + Default> InFlight<T> {
         }
     }
 
-    /// Maximum number of operations in flight.
+    /// Maximum number of the worker's operations in flight.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -49,19 +49,19 @@ impl<T: Copy + Default> InFlight<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Number of idle slots.
+    /// Number of further operations that may be in flight.
     #[inline]
     pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// The slot for the next operation; None if all are in use.
+    /// Buffer number for the next operation; `None` if the maximum number of operations is in flight.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<u32> {
         self.free.last().copied()
     }
 
-    /// Begins an operation in the slot that [`Self::next_slot`] returned.
+    /// Records a submitted operation under the number that [`Self::next_slot`] returned.
     #[inline]
     pub(crate) fn begin(&mut self, issue: &Issue<T>, submitted_ns: u64) {
         let Some(slot) = self.free.pop() else { return };
@@ -76,7 +76,7 @@ impl<T: Copy + Default> InFlight<T> {
         self.slots[slot as usize].submitted_ns = submitted_ns;
     }
 
-    /// Ends a completed operation, so that its slot becomes idle.
+    /// Removes a completed operation and returns it, freeing its number.
     #[inline]
     pub(crate) fn end(&mut self, slot: u32) -> Slot<T> {
         let ended = self.slots[slot as usize];
@@ -85,7 +85,7 @@ impl<T: Copy + Default> InFlight<T> {
         ended
     }
 
-    /// All operations in flight. Not for the hot path.
+    /// Iterates over all operations in flight. Too slow for the hot path.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
         let mut is_free = vec![false; self.slots.len()];
         for &slot in &self.free {
@@ -95,7 +95,7 @@ impl<T: Copy + Default> InFlight<T> {
     }
 }
 
-/// A worker's share of the operations or bytes to be measured; `u64::MAX` for no limit.
+/// Limits on the operations and bytes that one worker measures; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) ops_max: u64,
@@ -103,11 +103,10 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// A share without limits.
+    /// No limits.
     pub(crate) const ALL: Self = Self { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-    /// The reason why the share is complete after `ops` and `bytes` of operations from `source`;
-    /// None if it is not.
+    /// The limit that `ops` operations and `bytes` bytes from `source` have reached; `None` if neither.
     #[inline]
     pub(crate) fn is_done(&self, ops: u64, bytes: u64, source: &impl Source) -> Option<Ended> {
         if ops >= self.ops_max {
@@ -116,7 +115,8 @@ impl Share {
         self.are_bytes_used_up(bytes, source).then_some(Ended::Bytes)
     }
 
-    /// Whether one more operation would exceed the share.
+    /// True if the completed operations and those in flight together reach a limit, so that no more may be
+    /// issued.
     #[inline]
     pub(crate) fn is_issued<T: Copy + Default>(
         &self,
@@ -129,7 +129,7 @@ impl Share {
             || self.are_bytes_used_up(bytes.saturating_add(in_flight.bytes), source)
     }
 
-    /// Whether the share of bytes is complete. Queries the source last, because few runs limit bytes.
+    /// True if `bytes` reach the limit on bytes. Queries the source last, because few runs limit bytes.
     #[inline]
     fn are_bytes_used_up(&self, bytes: u64, source: &impl Source) -> bool {
         bytes >= self.bytes_max

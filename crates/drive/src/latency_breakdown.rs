@@ -11,25 +11,25 @@
 use iodyno_measure::{Spent, SpentOf};
 use iodyno_units::rng::{Generator, below, stream};
 
-/// Approximate distance of stamped turns, ns: an additional call and two stamps per millisecond cost less
-/// than a thousandth of it.
+/// Approximate time between turns of the engine that get additional timestamps, ns. At one per millisecond,
+/// the two timestamps and an additional call cost less than 0.1 %.
 const EVERY_NS: u64 = 1_000_000;
-/// Maximum number of turns between two stamped ones, in case the rate of turns falls.
+/// Maximum number of turns between two that are timestamped, in case the rate of turns falls.
 const STRIDE_MAX: u64 = 1 << 16;
 
-/// Names of the phases in results.
+/// Names in results of the two measured phases of an operation.
 const SUBMISSION: &str = "submission";
 const REAPING: &str = "reaping";
 
-/// Sums over the stamped turns of one worker.
+/// Time in submission and in reaping, summed over one worker's timestamped turns of the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyBreakdown {
-    /// Submitting turns until the next stamped one. The stride counts turns and is random: the first turn
-    /// after a given time would follow a long turn more often than other turns do.
+    /// Number of submitting turns until the next timestamped one. The interval is a random number of turns: the
+    /// first turn after a fixed time would too often be one after a long turn.
     left: u64,
-    /// All turns up to the next stamped one, and the start of the first. The stride follows from the mean
-    /// over all of them. A mean since the last stamp would shorten the stride after long turns, and if long
-    /// and short turns alternate, the choice would alternate, too.
+    /// Number of turns, from the first one at `start_ns` to the next timestamped one. Their mean duration sets
+    /// the sampling interval. A mean since the last timestamp would shorten it after long turns, and so favour
+    /// some turns.
     turns: u64,
     start_ns: u64,
     rng: Generator,
@@ -37,7 +37,7 @@ pub(crate) struct LatencyBreakdown {
     reaping: Sum,
 }
 
-/// A number of operations that all took the time between the same two stamps.
+/// Operations that all spent the time between the same two timestamps in one phase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) ops: u64,
@@ -68,7 +68,7 @@ impl Sum {
 }
 
 impl LatencyBreakdown {
-    /// Starts counting at the first turn.
+    /// Starts a breakdown at the first turn, at `now_ns`.
     pub(crate) fn new(now_ns: u64) -> Self {
         let (submission, reaping) = (Sum::default(), Sum::default());
         // The choice of stamped turns has no effect on the issued operations: one stream serves every
@@ -77,21 +77,21 @@ impl LatencyBreakdown {
         Self { left: 1, turns: 1, start_ns: now_ns, rng, submission, reaping }
     }
 
-    /// Whether the turn that begins now, and submits something, is to be stamped.
+    /// True if the submitting turn that begins now must be timestamped.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.left -= 1;
         self.left == 0
     }
 
-    /// Stops stamping, after a turn whose submission could not be separated.
+    /// Stops timestamping, because a turn could not separate submission from execution.
     #[cold]
     pub(crate) fn never(&mut self) {
         self.left = u64::MAX;
     }
 
-    /// Records a stamped turn: the operations that it submitted and counted, each with the start and end of
-    /// that phase.
+    /// Records a timestamped turn: the operations that it submitted and those whose completions it counted, each
+    /// with the phase's start and end.
     pub(crate) fn add(&mut self, handed_over: Span, counted: Span) {
         self.submission.add(handed_over);
         self.reaping.add(counted);
@@ -102,7 +102,7 @@ impl LatencyBreakdown {
         self.turns += self.left;
     }
 
-    /// The phases with at least one stamp.
+    /// Time spent in each phase that was timestamped at least once.
     pub(crate) fn spent(&self) -> Vec<Spent> {
         let both = [self.submission.spent(SUBMISSION), self.reaping.spent(REAPING)];
         both.into_iter().flatten().collect()
@@ -113,8 +113,8 @@ impl LatencyBreakdown {
 mod tests {
     use super::*;
 
-    /// Turns of 10 µs that submit one operation; every tenth is followed by a turn of 990 µs that submits ten. If
-    /// turns were chosen by time, nearly every stamped turn would be the one after a long turn.
+    /// Simulates turns of 10 µs that submit one operation; every tenth is followed by a turn of 990 µs that
+    /// submits ten. If turns were chosen by time, nearly every timestamped turn would be one after a long turn.
     #[test]
     fn long_turns_are_not_stamped_more_often_than_they_occur() {
         let mut trip = LatencyBreakdown::new(0);

@@ -6,8 +6,8 @@ use iodyno_measure::Cell;
 use iodyno_msglog::{LoadOfTarget, LoadShape};
 use std::sync::Arc;
 
-/// Creates the load of each target, in the plan's order; None for other workloads than logs. `slots` gives the maximum
-/// number of operations that a worker of a target has in flight.
+/// Creates the message-log load of each target, in the plan's order; `None` for other workloads. `slots`
+/// returns the maximum number of operations in flight per worker of a target.
 pub(crate) fn of_targets(
     plan: &CellPlan,
     slots: impl Fn(usize) -> u32,
@@ -41,7 +41,7 @@ pub(crate) fn of_targets(
         .collect()
 }
 
-/// Adds the workers' counts to their targets' cells.
+/// Stores the result of each target's message log in its cell.
 pub(crate) fn keep(logs: &[Option<Arc<LoadOfTarget>>], cells: &mut [Cell]) {
     for (log, cell) in logs.iter().zip(cells) {
         if let Some(log) = log {

@@ -4,10 +4,10 @@
 use std::io;
 use std::ptr::NonNull;
 
-/// Minimum size for huge pages, bytes: for less, they only waste memory.
+/// Minimum size of a region that uses huge pages, bytes. For smaller regions they would waste memory.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// An anonymous, zeroed, page-aligned mapping that lives until it is dropped.
+/// An anonymous memory mapping, zeroed and page-aligned, unmapped on drop.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<u8>,
@@ -53,12 +53,12 @@ impl Region {
         Ok(Self { start, len: asked, huge })
     }
 
-    /// Address of the first byte.
+    /// Address of the region's first byte.
     pub fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// Number of bytes.
+    /// Length of the region, bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -68,7 +68,7 @@ impl Region {
         false
     }
 
-    /// Whether the kernel accepted the request for huge pages.
+    /// True if the kernel accepted the request for huge pages.
     pub fn asked_for_huge_pages(&self) -> bool {
         self.huge
     }
@@ -81,7 +81,8 @@ impl Drop for Region {
     }
 }
 
-/// One worker's I/O buffers, one per slot, all in one region, so that one registration covers them.
+/// One worker's I/O buffers, one per operation in flight. They are parts of one region, so that one
+/// registration covers them all.
 #[derive(Debug)]
 pub struct Buffers {
     region: Region,
@@ -90,7 +91,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `slots` buffers of `len` bytes, each aligned to `align` (a power of two; at least 4096 is used).
+    /// Allocates `slots` buffers of `len` bytes, each aligned to `align`, a power of two (at least 4096 is used).
     pub fn new(slots: u32, len: usize, align: usize) -> io::Result<Self> {
         let stride = len.max(1).next_multiple_of(align.max(4096));
         let bytes = stride.checked_mul(slots as usize).ok_or_else(|| {
@@ -99,7 +100,7 @@ impl Buffers {
         Ok(Self { region: Region::new(bytes)?, stride, slots })
     }
 
-    /// Address of the first byte of a slot's buffer.
+    /// Address of the first byte of buffer number `slot`.
     #[inline]
     pub fn slot(&self, slot: u32) -> *mut u8 {
         debug_assert!(slot < self.slots);
@@ -107,10 +108,10 @@ impl Buffers {
         unsafe { self.region.start().add(self.stride * slot as usize) }
     }
 
-    /// The first `len` bytes of a slot's buffer.
+    /// The first `len` bytes of buffer number `slot`.
     ///
     /// # Safety
-    /// No operation of that slot may be in flight, and no other slice of that slot may be alive.
+    /// No operation on that buffer may be in flight, and no other slice of it may be alive.
     #[inline]
     #[allow(clippy::mut_from_ref)] // The memory is a mapping, not a field; see Safety.
     pub unsafe fn bytes(&self, slot: u32, len: usize) -> &mut [u8] {
@@ -119,12 +120,12 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts_mut(self.slot(slot), len) }
     }
 
-    /// The whole region, for registration.
+    /// The region that contains all buffers, for registration with the kernel.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Number of slots for segments on the target.
+    /// Number of buffers, and so the maximum number of operations in flight.
     pub fn slots(&self) -> u32 {
         self.slots
     }

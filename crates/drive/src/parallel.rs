@@ -11,9 +11,8 @@ pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Executes all jobs, in order, on up to `threads` threads, and meanwhile calls `own` on this thread.
-/// Returns the results in the order of the jobs; None for a job that was not begun, because another had
-/// failed.
+/// Runs all jobs, in order, on up to `threads` threads, and `own` on this thread at the same time. Returns
+/// results in the order of the jobs; `None` for a job that was not started because another had failed.
 pub fn at_once<J: Sync, T: Send + Sync, E: Send + Sync, R>(
     threads: usize,
     jobs: &[J],
@@ -43,7 +42,7 @@ pub fn at_once<J: Sync, T: Send + Sync, E: Send + Sync, R>(
 mod tests {
     use super::*;
 
-    /// Whatever the number of threads, results come in the order of the jobs; after a failure none is begun.
+    /// With any number of threads, results are in the order of the jobs, and no job starts after a failure.
     #[test]
     fn results_are_in_order_and_end_with_a_failure() {
         let jobs: Vec<u32> = (0..100).collect();

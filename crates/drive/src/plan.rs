@@ -13,88 +13,89 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A target of a cell, with its engine, and the workload that runs on it.
+/// A target of a cell with its engine, and which workload runs on it.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
     /// Name of the target, in canonical form.
     pub name: String,
     /// The open target, with its engine.
     pub medium: Medium,
-    /// Alignment of offsets and lengths, bytes.
+    /// Required alignment of offsets and lengths, bytes.
     pub align_bytes: u32,
-    /// The map for verification; None if the workload's content is not verifiable, or if no bytes move.
+    /// Map of the target's verifiable content; `None` if content is not verifiable, or no data is transferred.
     pub verify: Option<Arc<VerifyMap>>,
-    /// Index of the target's workload in [`CellSpec::beside`]; None for the cell's own. A target with several
-    /// simultaneous workloads has one entry for each.
+    /// Index in [`CellSpec::beside`] of the workload on this target; `None` for the cell's main workload. A
+    /// target with several simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
     /// Number of the target in the cell, from 0.
     pub number: u32,
 }
 
 impl TargetPlan {
-    /// A volume of an emulated system in virtual time.
+    /// Creates a target that is a volume of an emulated system in virtual time.
     pub fn model(name: String, system: &Arc<System>, volume: u32) -> Self {
         let medium = Medium::Model { system: Arc::clone(system), volume };
         Self { name, medium, align_bytes: 512, verify: None, beside: None, number: volume }
     }
 
-    /// The engine that executes the operations.
+    /// The engine that executes operations on the target.
     pub fn engine(&self) -> EngineKind {
         self.medium.engine()
     }
 }
 
-/// A cell with everything that is needed to run it.
+/// A measured cell, with targets, clock and everything else needed to run it.
 #[derive(Debug)]
 pub struct CellPlan {
-    /// The cell.
+    /// Workload and settings of the cell.
     pub cell: CellSpec,
-    /// Step of the method to which the cell belongs; None without a method.
+    /// Step of the measuring method to which the cell belongs; `None` without a method.
     pub place: Option<Place>,
-    /// Targets; each has its own workers of the workload.
+    /// Targets of the cell. Each has its own set of workers.
     pub targets: Vec<TargetPlan>,
-    /// The clock of all timestamps.
+    /// Clock for all timestamps.
     pub clock: Clock,
     /// Options of the engines.
     pub options: EngineOptions,
-    /// Positions of sequential walks, which successive cells pass on; None for a cell that begins at the start of its
-    /// range.
+    /// Positions where sequential workloads continue from one cell to the next; `None` for a cell that begins at
+    /// the start of its range.
     pub walks: Option<Arc<Walks>>,
-    /// Shared counts of workloads that keep their operations in proportion.
+    /// Shared operation counts of workloads that run in a fixed proportion.
     pub flow: Arc<Flow>,
-    /// Receives the issued operations and their completions; None for a cell that is not recorded.
+    /// Channel that receives a trace of operations and completions; `None` if the cell is not recorded.
     pub events: Option<TraceEvents>,
-    /// Agreement with other processes on the start time; None for a cell of this process alone, and in virtual time.
+    /// Agreement on the start time with other processes that run the same cell. `None` for a cell of this process
+    /// alone, and in virtual time.
     pub start: Option<Arc<dyn StartTogether>>,
-    /// Maximum length of the warm-up before the ramp in virtual time, in events of SSDs: the workload first runs until
-    /// buffers and caches are at rest. None for no warm-up.
+    /// Maximum length of a warm-up in virtual time, in simulated SSD events. It runs the workload before the ramp
+    /// until buffers and caches are at rest. `None`: no warm-up.
     pub warm_up_events_max: Option<u64>,
-    /// Timeout for the final flush of a worker, ns; the time for writing its bytes is added to it.
+    /// Timeout for a worker's final flush, ns. An allowance for writing the worker's bytes is added.
     pub flush_ns: u64,
 }
 
-/// Lets all processes that measure a cell agree on its start time.
+/// Agreement among the processes that run a cell on its start time.
 pub trait StartTogether: core::fmt::Debug + Send + Sync {
-    /// Called when this process's workers are ready. Returns the start by this process's CLOCK_MONOTONIC, ns; None if
-    /// the cell does not start, because another process's workers are not ready.
+    /// Reports that this process's workers are ready, and waits for other processes. Returns the start time by
+    /// CLOCK_MONOTONIC, ns; `None` if another process's workers are not ready, so that the cell does not start.
     fn agree(&self) -> Option<u64>;
 }
 
 impl CellPlan {
-    /// Default limit of a warm-up, in events: some seconds of processor time.
+    /// Default limit of a warm-up, in simulated events: some seconds of CPU time.
     pub const WARM_UP_EVENTS_MAX: u64 = 16_000_000;
 
-    /// Default of `flush_ns`, ns: longer than the kernel's timeout for a device command.
+    /// Default of `flush_ns`, ns. Exceeds the kernel's timeout for a device command.
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
-    /// The cell of the workload that runs on a target.
+    /// Workload and settings that apply to a target.
     pub fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
     }
 
-    /// Numbers of the target and worker in a trace, for a worker of `targets[target]`. The workers of simultaneous
-    /// workloads on one target are numbered consecutively.
+    /// Target number and worker number in a trace, for worker `number` of `targets[target]`. Workers of
+    /// simultaneous workloads on one target are numbered consecutively.
     pub(crate) fn place_in_trace(&self, target: usize, number: u32) -> (u32, u32) {
         let own = self.targets[target].number;
         let same = (0..target).filter(|other| self.targets[*other].number == own);
@@ -112,14 +113,15 @@ impl CellPlan {
         all.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Whether some workers issue more after their last planned operation: flushes, or reads of the written blocks.
+    /// True if some workers issue operations after their last planned one: flushes, or reads of the blocks
+    /// written.
     pub(crate) fn goes_on_at_end(&self) -> bool {
         core::iter::once(&self.cell)
             .chain(&self.cell.beside)
             .any(|cell| cell.spec.flush_at_end() > 0 || cell.spec.read_back() > 0)
     }
 
-    /// A plan with the system's clock for a cell outside any method.
+    /// Creates a plan with the system's clock and default options, for a cell outside any method.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());
         let (flow, events, start) = (Arc::default(), None, None);
@@ -140,7 +142,7 @@ impl CellPlan {
     }
 }
 
-/// Why a cell could not be run.
+/// Reason why a cell could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
     /// The workload does not fit the target.
@@ -148,7 +150,7 @@ pub enum DriveError {
     DoesNotFit {
         /// Name or path of the target.
         target: String,
-        /// The reason and the remedy.
+        /// The reason and how to correct it.
         why: String,
     },
     /// An engine could not be set up.
@@ -156,11 +158,11 @@ pub enum DriveError {
     SetUp {
         /// Name or path of the target.
         target: String,
-        /// Engine name.
+        /// Name of the engine.
         engine: &'static str,
-        /// The system's error.
+        /// Error from the operating system.
         source: io::Error,
-        /// Remedy, as the end of the message, such as `; use fewer --threads`; may be empty.
+        /// Advice that ends the message, such as `; use fewer --threads`; may be empty.
         hint: &'static str,
     },
     /// An engine failed while it ran.
@@ -168,30 +170,30 @@ pub enum DriveError {
     Engine {
         /// Name or path of the target.
         target: String,
-        /// Engine name.
+        /// Name of the engine.
         engine: &'static str,
-        /// The system's error.
+        /// Error from the operating system.
         source: io::Error,
     },
 }
 
-/// Minimum interval of a series, ns.
+/// Minimum length of an interval of a time series, ns.
 pub const INTERVAL_NS_MIN: u64 = 1_000_000;
-/// Maximum interval of a series, ns: a day.
+/// Maximum length of an interval of a time series, ns: a day.
 pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
-/// Maximum number of intervals in a cell: each is stored.
+/// Maximum number of intervals in a cell, since each is stored.
 pub const INTERVALS_MAX: u64 = 1_000_000;
 
-/// The progress of a running cell.
+/// Progress of a running cell.
 #[derive(Debug)]
 pub struct Progress<'a> {
-    /// Time since the ramp began, ns.
+    /// Time since the start of the ramp, ns.
     pub elapsed_ns: u64,
-    /// Duration of ramp and window together, ns; None if time does not limit the cell.
+    /// Duration of ramp and window together, ns; `None` without a time limit.
     pub total_ns: Option<u64>,
     /// Whether the cell is still in its ramp.
     pub ramping: bool,
-    /// The latest interval, over all targets; None before the first.
+    /// Results of the latest interval, summed over all targets; `None` before the first.
     pub latest: Option<&'a Interval>,
     /// Length of an interval, ns.
     pub interval_ns: u64,
@@ -199,14 +201,14 @@ pub struct Progress<'a> {
     pub errors: u64,
 }
 
-/// The observer of a cell. Called from the coordinating thread, never from a worker.
+/// Receives the progress of a cell. Called on the coordinating thread, never on a worker's thread.
 pub trait Observer {
-    /// The workers are ready. `cells` has one cell per target, still empty.
+    /// Called when the workers are ready to start. `cells` has one cell per target, without results.
     fn ready(&mut self, _cells: &[Cell]) {}
-    /// A worker of target `target` has finished interval `index`. Several workers deliver the same index; their
-    /// intervals merge.
+    /// Called when a worker of target `target` has finished interval `index`. Each worker delivers its own part
+    /// of the interval; the parts must be merged.
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
-    /// Called about ten times per second.
+    /// Called about ten times per second with the cell's progress.
     fn tick(&mut self, _progress: &Progress<'_>) {}
 }
 
@@ -215,8 +217,8 @@ pub trait Observer {
 pub struct Unobserved;
 impl Observer for Unobserved {}
 
-/// Block sizes over all kinds of operation that have an address, with their shares of the operations, largest share
-/// first.
+/// Block sizes of all operations that have an address, each with its fraction of the operations. Largest
+/// fraction first.
 pub fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
     let mut shares: BTreeMap<u32, f64> = BTreeMap::new();
     for (kind, kind_share) in spec.kinds() {
@@ -232,7 +234,7 @@ pub fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
     shares
 }
 
-/// The bytes that all workers of a workload address on a target of this capacity.
+/// Range of bytes that all workers of a workload access on a target of this capacity.
 pub fn active_range(spec: &Spec, capacity_bytes: u64) -> Range<u64> {
     let moved_bytes =
         spec.worker_step_bytes().unwrap_or(0).saturating_mul(u64::from(spec.threads() - 1));
@@ -243,7 +245,8 @@ pub fn active_range(spec: &Spec, capacity_bytes: u64) -> Range<u64> {
     start_bytes.min(capacity_bytes)..end_bytes.min(capacity_bytes)
 }
 
-/// Operations per second that are due on each target, from all processes that share it; None in closed loop.
+/// Scheduled operations per second on each target, summed over all processes that share it; `None` in closed
+/// loop.
 pub(crate) fn offered_iops(spec: &Spec) -> Option<f64> {
     match spec.arrivals() {
         ArrivalKind::Open { rate_iops, .. } => Some(rate_iops),

@@ -8,17 +8,17 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::time::Duration;
 
-/// The kernel's ring workers among this process's threads. A worker that was idle for some seconds is gone, with its
-/// time.
+/// io_uring worker threads that the kernel has created in this process. A worker that was idle for some
+/// seconds is gone and no longer counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelWorkers {
-    /// Current number of workers.
+    /// Present number of worker threads.
     pub count: u32,
-    /// CPU time that they have used, ns.
+    /// CPU time used by the present worker threads, ns.
     pub cpu_ns: u64,
 }
 
-/// Counts the kernel's ring workers of this process.
+/// Counts the kernel's io_uring worker threads in this process.
 pub fn kernel_workers() -> KernelWorkers {
     let mut found = KernelWorkers::default();
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return found };
@@ -34,7 +34,7 @@ pub fn kernel_workers() -> KernelWorkers {
     found
 }
 
-/// The load of a probe, the same as that of the workload for which an engine is chosen.
+/// Load of a probe for choosing an engine. Equal to that of the workload to be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Outstanding I/Os per worker.
@@ -43,25 +43,25 @@ pub struct Load {
     pub outstanding: u32,
     /// Bytes per I/O.
     pub block_bytes: u32,
-    /// First byte that the probe may address.
+    /// Offset of the first byte that the probe may access.
     pub start_bytes: u64,
-    /// One past the last byte that the probe may address.
+    /// Offset after the last byte that the probe may access.
     pub end_bytes: u64,
-    /// Whether the workload writes; if so, the probe writes back what it read.
+    /// True if the workload writes. The probe then writes back the data that it read.
     pub writes: bool,
 }
 
-/// Number of blocks that are read, and written back, one at a time.
+/// Number of blocks that the probe reads, and writes back if the workload writes, one at a time.
 const BLOCKS: u64 = 4;
-/// Pause between two writes. File systems and devices keep the time of the last write in ticks of the kernel's
-/// clock, and for that alone the first write after a tick may not be executed inline.
+/// Pause between two writes of the probe. File systems and devices record the time of the last write in ticks
+/// of the kernel's clock; the first write after a tick may therefore not be executed inline.
 const TICK: Duration = Duration::from_millis(11);
-/// Maximum number of outstanding I/Os that a probe issues, and of their bytes.
+/// Maximum number of I/Os that a probe has outstanding.
 const BURST_MAX: u64 = 1024;
 const BURST_BYTES_MAX: u64 = 64 << 20;
 
-/// Issues a few operations through its own ring. Returns true if the kernel used a worker thread for them. Runs in its
-/// own thread, whose ring workers end with it.
+/// Issues a few operations through a temporary io_uring. Returns true if the kernel used a worker thread for
+/// them. Runs in its own thread, so that such workers end with it.
 fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
     let medium = medium.clone();
     let probe = move || -> io::Result<bool> {
@@ -119,7 +119,7 @@ fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
     std::thread::spawn(probe).join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }
 
-/// Chooses the engine that suits a target under this load, and states the reason.
+/// Chooses the best engine for a target under this load, and states the reason.
 pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
     let why = match medium {
         Medium::File(file) => {

@@ -6,24 +6,25 @@ use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, RunDelay, Stamp
 use iodyno_units::{Op, OpKind};
 use std::sync::mpsc::Sender;
 
-/// One finished interval, as sent by a running worker.
+/// One worker's results for a finished interval, sent to the coordinator.
 #[derive(Debug)]
 pub(crate) struct IntervalMessage {
     /// Index of the worker's target.
     pub(crate) target: usize,
     /// Index of the interval in the measured window.
     pub(crate) index: usize,
-    /// Completions in the interval.
+    /// Statistics of the operations completed in the interval.
     pub(crate) interval: Box<Interval>,
-    /// Time that the worker waited for a processor in the interval, apart from its wake-ups, ns.
+    /// Time in the interval that the worker waited for a processor, excluding waits after a wake-up, ns.
     pub(crate) starved_ns: u64,
 }
 
-/// Counts one worker's completions.
+/// Records one worker's completed operations.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     target: usize,
-    /// Statistics by [`OpKind::index`], one for each kind, so that counting needs no branch.
+    /// Statistics of the current interval, by [`OpKind::index`]. Every kind has an entry, so that counting needs
+    /// no branch.
     current: [Box<ClassStats>; OpKind::COUNT],
     index: usize,
     window_start_ns: u64,
@@ -31,21 +32,21 @@ pub(crate) struct Recorder {
     interval_end_ns: u64,
     sender: Sender<IntervalMessage>,
     run_delay: Option<RunDelayReader>,
-    /// Time that the worker waited for a processor in the window; None in virtual time, and where unknown.
+    /// Time in the window that the worker waited for a processor; `None` in virtual time and if unknown.
     pub(crate) waited: Option<RunDelay>,
-    /// Resolution of the completion stamps.
+    /// Resolution of the timestamps of completions.
     pub(crate) stamps: StampQuality,
-    /// Open loop: delay of submissions after the intended start.
+    /// Delays of submissions after their scheduled times; `None` in closed loop.
     pub(crate) lateness: Option<Box<Histogram>>,
-    /// Operations completed in the window.
+    /// Number of operations completed in the window.
     pub(crate) ops: u64,
-    /// Bytes of completed operations.
+    /// Bytes of operations completed in the window.
     pub(crate) bytes: u64,
-    /// Operations that failed in the window.
+    /// Number of operations that failed in the window.
     pub(crate) errors: u64,
 }
 
-/// Consecutive completions with the same kind, submission and reap, which are recorded as one batch.
+/// Successive completions of operations of one kind that have the same timestamps, recorded as one batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// Kind of the operations.
@@ -54,14 +55,14 @@ pub(crate) struct Run {
     pub(crate) ops: u64,
     /// Total bytes of the operations.
     pub(crate) bytes: u64,
-    /// Time at which they were handed to the engine, ns.
+    /// Time at which the operations were submitted to the engine, ns.
     pub(crate) submitted_ns: u64,
-    /// Intended start, ns; in closed loop equal to the submission.
+    /// Scheduled start of the operations, ns; in closed loop equal to the submission.
     pub(crate) intended_ns: u64,
 }
 
 impl Recorder {
-    /// A recorder for one worker of `target`.
+    /// Creates a recorder for one worker of `target`.
     pub(crate) fn new(
         target: usize,
         open: bool,
@@ -90,12 +91,12 @@ impl Recorder {
         Box::new(ClassStats { response: open.then(Histogram::new), ..ClassStats::default() })
     }
 
-    /// Starts counting the time that the calling thread, the worker's, waits for a processor.
+    /// Starts counting how long the calling thread, which must be the worker's, waits for a processor.
     pub(crate) fn follow_this_thread(&mut self) {
         self.run_delay = RunDelayReader::of_this_thread();
     }
 
-    /// Starts the measured window: everything before it was the ramp and is not counted.
+    /// Starts the measured window. Discards what was recorded before, during the ramp.
     pub(crate) fn start_window(&mut self, start_ns: u64) {
         if let Some(reader) = &mut self.run_delay {
             reader.take();
@@ -105,13 +106,13 @@ impl Recorder {
         self.interval_end_ns = start_ns + self.interval_ns;
     }
 
-    /// Whether the window has started.
+    /// True if the measured window has started.
     #[inline]
     pub(crate) fn measuring(&self) -> bool {
         self.interval_end_ns != u64::MAX
     }
 
-    /// Counts `run.ops` operations of one kind that have the same stamps.
+    /// Counts `run.ops` operations of one kind that have the same timestamps.
     #[inline]
     pub(crate) fn completed(&mut self, run: &Run, completed_ns: u64) {
         if completed_ns >= self.interval_end_ns {
@@ -130,12 +131,12 @@ impl Recorder {
         self.bytes += run.bytes;
     }
 
-    /// Whether an operation failed in the ramp, and no window has begun.
+    /// True if an operation failed in the ramp and the window has not started.
     pub(crate) fn failed_in_ramp(&self) -> bool {
         !self.measuring() && self.current.iter().any(|class| class.errors.total() > 0)
     }
 
-    /// Counts a failed operation; a failure in the ramp counts in the first interval.
+    /// Counts a failed operation. A failure in the ramp counts in the first interval.
     #[cold]
     pub(crate) fn failed(&mut self, op: &Op, kind: ErrorKind, errno: i32, now_ns: u64) {
         if now_ns >= self.interval_end_ns {
@@ -145,7 +146,7 @@ impl Recorder {
         self.errors += u64::from(self.measuring());
     }
 
-    /// Hands over the current interval; the next one contains `now_ns`.
+    /// Sends the current interval, and begins the one that contains `now_ns`.
     #[cold]
     pub(crate) fn roll(&mut self, now_ns: u64) {
         let mut done = Box::new(Interval::default());

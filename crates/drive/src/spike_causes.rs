@@ -8,12 +8,12 @@ use iodyno_measure::message_log::SPIKE_FACTOR;
 use iodyno_measure::{Cell, Interval};
 use iodyno_units::OpKind;
 
-/// The cause if this machine delivered a completion late.
+/// Cause of a latency spike: this machine itself delivered the completion late.
 const LATE: &str = "this machine, which delivered the completion late";
 
-/// Records the cause of the spike in each interval that has one. `by_interval` is the machine's activity per interval,
-/// and `late_ns` the longest delay in delivering a completion of the volume; empty in virtual time, where none is
-/// late.
+/// Records the cause of the latency spike in each interval that has one. `by_interval` is the emulated
+/// machine's activity per interval. `late_ns` is the longest delay in delivering one of the volume's
+/// completions; it is empty in virtual time, which has no such delays.
 pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell: &mut Cell) {
     let Some(log) = &mut cell.log else { return };
     let of_volume = |usage: &'_ Snapshot| usage.volumes.get(volume as usize).cloned();
@@ -33,8 +33,9 @@ pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell:
     }
 }
 
-/// The cause of delayed writes: flushes, if the longest of them took longer than the longest write; otherwise the
-/// phase of writes whose mean time exceeds its median over all intervals most. Adds the device's background activity.
+/// Cause of delayed writes: flushes, if the longest flush exceeds the longest write; otherwise the phase of
+/// writes whose mean time exceeds its median over all intervals most. The device's background activity is
+/// appended.
 fn cause(usage: &VolumeUsage, series: &Interval, usual: &[f64]) -> Option<String> {
     let longest = |kind| series.class(kind)?.service.max_ns();
     let what = if longest(OpKind::Flush) > longest(OpKind::Write) {
@@ -55,14 +56,14 @@ fn cause(usage: &VolumeUsage, series: &Interval, usual: &[f64]) -> Option<String
     Some(format!("{what}{behind}"))
 }
 
-/// The phases of writes, with the mean time in each, ns.
+/// Phases of writes, with the mean time spent in each, ns.
 fn phases(usage: &VolumeUsage) -> Vec<(&'static str, f64)> {
     let below = usage.below.iter().flat_map(|(_, phases)| phases);
     let writes = usage.phases.iter().chain(below).filter(|p| p.of == Of::Write);
     writes.map(|p| (p.name, p.total_ns as f64 / p.count.max(1) as f64)).collect()
 }
 
-/// The median over all intervals of the mean time in each phase of writes, ns.
+/// For each phase of writes, the median over all intervals of its mean time, ns.
 fn usual_phases(all: &[VolumeUsage]) -> Vec<f64> {
     let all: Vec<_> = all.iter().map(phases).collect();
     let median = |phase: usize| {
@@ -73,19 +74,20 @@ fn usual_phases(all: &[VolumeUsage]) -> Vec<f64> {
     (0..all.first().map_or(0, Vec::len)).map(median).collect()
 }
 
-/// Activity of the real-time machine of a cell with message logs, in each interval of the window.
+/// Activity of the machine emulated in real time, in each interval of a cell with message logs.
 #[derive(Debug)]
 pub(crate) struct LiveUsage<'a> {
     plan: &'a CellPlan,
-    /// Start of the next interval, ns; the last interval has no end.
+    /// Start of the next interval, ns; never reached in the last interval.
     next_ns: u64,
     snapshots: Vec<Snapshot>,
-    /// Longest delay in delivering a completion, ns, by finished interval and by target.
+    /// Longest delay in delivering a completion, ns, for each finished interval and each target.
     late_ns: Vec<Vec<u64>>,
 }
 
 impl<'a> LiveUsage<'a> {
-    /// Tracks a cell that starts at `start_ns`; None if it has no log, or no machine in real time.
+    /// Starts to track a cell that begins at `start_ns`. `None` if the cell has no message log or is not emulated
+    /// in real time.
     pub(crate) fn of(plan: &'a CellPlan, start_ns: u64) -> Option<Self> {
         let has_log = plan.cell.spec.log().is_some();
         let is_live = plan.targets.iter().any(|it| it.engine() == EngineKind::Live);
@@ -104,7 +106,7 @@ impl<'a> LiveUsage<'a> {
         self.next_ns
     }
 
-    /// Takes a snapshot for each interval that has begun.
+    /// Takes a snapshot of the machine's activity for each interval that has begun.
     pub(crate) fn look(&mut self, now_ns: u64) {
         while self.next_ns <= now_ns {
             self.take();
@@ -128,7 +130,7 @@ impl<'a> LiveUsage<'a> {
         self.snapshots.extend(snapshot);
     }
 
-    /// Records the causes of spikes in the cells.
+    /// Records the causes of latency spikes in the cells.
     pub(crate) fn keep(mut self, cells: &mut [Cell]) {
         self.take();
         let both = self.snapshots.windows(2);

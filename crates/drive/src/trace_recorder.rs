@@ -6,43 +6,45 @@ use iodyno_units::Op;
 use iodyno_workload::{Issue, Next, Outcome, Source, SourceEnd};
 use std::sync::mpsc::SyncSender;
 
-/// Number of events that a worker hands over at once.
+/// Number of events that a worker sends in one message.
 const EVENTS: usize = 4096;
 
-/// The start or the completion of an operation.
+/// Event of a trace: the start or the completion of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// Time from the start of the cell, ns: for a start, the due time, or the issue time in closed loop; otherwise
-    /// the completion time.
+    /// Time since the start of the cell, ns. For a start, the scheduled time, or the time of issue in closed
+    /// loop; for a completion, its time.
     pub at_ns: u64,
-    /// Number of the operation among those of its worker.
+    /// Sequence number of the operation among those of its worker.
     pub number: u64,
     /// The operation that starts; None for a completion.
     pub op: Option<Op>,
     /// Index of the target in the cell.
     pub target: u32,
-    /// Number of the worker on its target.
+    /// Number of the worker among those of its target.
     pub worker: u32,
 }
 
-/// Channel for the events of a cell. The events of each worker arrive in order.
+/// Channel for the trace of a cell. The events of each worker arrive in order.
 ///
-/// A worker that finds it full waits: a trace with missing operations would be a different trace.
+/// A worker that finds the channel full waits, because a trace with missing operations would be a different
+/// workload.
 pub type TraceEvents = SyncSender<Vec<TraceEvent>>;
 
-/// A source whose operations are recorded. It allocates once per [`EVENTS`] events.
+/// Wraps a source to record its operations. Allocates memory once per [`EVENTS`] events.
 #[derive(Debug)]
 pub(crate) struct Recording<S> {
     source: S,
     to: TraceEvents,
     events: Vec<TraceEvent>,
-    /// The clock; None in virtual time, where no thread is late.
+    /// Clock for detecting late threads; `None` in virtual time, where threads are never late.
     clock: Option<Clock>,
     /// Delay from the cell's start to the start of the worker's workload, ns.
     delay_ns: u64,
     /// Start of the cell, ns.
     start_ns: u64,
-    /// Time at which the worker's thread was ready, ns: its loop starts with the cell's start as its current time.
+    /// Time at which the worker's thread was ready, ns. Its loop nominally begins at the cell's start, even if
+    /// the thread was late.
     ready_ns: u64,
     issued: u64,
     target: u32,
@@ -140,7 +142,7 @@ mod tests {
     use iodyno_units::OpKind;
     use std::sync::mpsc::sync_channel;
 
-    /// A source that always gives the same operation.
+    /// A source that always returns the same read.
     #[derive(Debug)]
     struct Reads {
         due_ns: Option<u64>,
@@ -159,8 +161,8 @@ mod tests {
         fn completed(&mut self, _op: &Op, (): (), _outcome: Outcome, _now_ns: u64) {}
     }
 
-    /// Times of two operations of a worker whose loop starts with the cell's start as its current time, and has
-    /// reached `start_ns + 10^9` for the second one.
+    /// Recorded times of two operations of a worker, issued at `start_ns` and at `start_ns + 10^9` by its loop's
+    /// nominal time.
     fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>, delay_ns: u64) -> Vec<u64> {
         let (to, events) = sync_channel(1);
         let mut source = Recording::new(Reads { due_ns }, to, clock, delay_ns, 0, 0);
@@ -171,7 +173,8 @@ mod tests {
         events.recv().unwrap().iter().map(|event| event.at_ns).collect()
     }
 
-    /// In closed loop, a late thread issues its first operation late; in open loop the operation was already due.
+    /// A late thread issues its first operation late in closed loop. In open loop, the scheduled time is
+    /// recorded.
     #[test]
     fn the_first_operation_is_not_issued_before_the_thread_is_ready() {
         let clock = Clock::new();

@@ -21,53 +21,54 @@ use iodyno_units::{Op, OpKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Claim value of a unit that a writer has claimed.
+/// Claim of a verification unit by a writer; smaller values count readers.
 const WRITER: u8 = u8::MAX;
-/// Maximum number of simultaneous readers of a unit.
+/// Maximum number of simultaneous readers of a verification unit.
 const READERS_MAX: u8 = 250;
-/// Bit of a generation that marks a unit's content as uncertain: a write to it failed half-way, or it was
-/// trimmed. The lower bits continue to count.
+/// Bit of a generation that flags a unit's content as uncertain, after a failed write or a trim. The lower
+/// bits remain the count of writes.
 const UNSURE: u32 = 1 << 31;
 
-/// The map of verified content of one target.
+/// Map of a target's verifiable content: the latest known write to each unit, against which reads are
+/// checked.
 #[derive(Debug)]
 pub struct VerifyMap {
     unit_bytes: u64,
-    /// This run's stamp for this target.
+    /// Stamp that identifies this run's writes to this target.
     writer: u64,
-    /// Generation of the latest acknowledged write of this run to each unit; 0 if there is none.
+    /// By unit: generation (sequence number) of this run's latest acknowledged write; 0 if there is none.
     generation: Box<[AtomicU32]>,
     claims: Box<[AtomicU8]>,
-    /// One bit per unit: found corrupt in this cell.
+    /// One bit per unit, set if the unit was found corrupt in this cell.
     found: Box<[AtomicU64]>,
-    /// Whether every unit held generation 1 of this run, durable, before the first cell.
+    /// True if this run had written generation 1 to every unit, durably, before the first cell.
     laid_out: bool,
     durable: Option<Durable>,
-    /// The map that earlier runs left; None if they left none.
+    /// Map of the content that earlier runs wrote; `None` if there is none.
     before: Option<Arc<Written>>,
 }
 
-/// Writes made durable by flushes and FUA. A run without flushes and FUA has no such record.
+/// Tracks which writes flushes and FUA have made durable. Exists only in runs that use flushes or FUA.
 #[derive(Debug)]
 struct Durable {
-    /// The current epoch: a flush begins a new one when it is submitted.
+    /// The current epoch. Submitting a flush begins a new one.
     epoch: AtomicU32,
     /// Epoch before which all completed writes are durable.
     flushed: AtomicU32,
-    /// Whether a flush failed: the success of later ones is then not trusted.
+    /// True if a flush failed. Later flushes are then not trusted, even if they succeed.
     failed: AtomicBool,
-    /// The epoch in which each unit's latest write completed.
+    /// By unit: epoch in which the latest write completed.
     written: Box<[AtomicU32]>,
-    /// The durable generation of each unit at the time of its latest write.
+    /// By unit: durable generation at the time of the latest write.
     generation: Box<[AtomicU32]>,
 }
 
-/// Known content of a target before the run's first write.
+/// What is known about a target's content before the run's first write.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Existing content; None if it is unknown.
+    /// Map of the existing content; `None` if unknown.
     pub before: Option<Arc<Written>>,
-    /// Whether every unit holds this run's generation 1.
+    /// True if every unit contains this run's generation 1.
     pub laid_out: bool,
     /// Whether the run issues flushes or writes with FUA.
     pub flushes: bool,
@@ -78,8 +79,8 @@ fn zeroes(units: usize) -> Box<[AtomicU32]> {
 }
 
 impl VerifyMap {
-    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes with the stamp `writer`. Uses 5 bytes of memory per
-    /// unit, or 13 if the run flushes.
+    /// Creates a map of `capacity_bytes` in units of `unit_bytes`. `writer` is the stamp of this run's writes.
+    /// Uses 5 bytes of memory per unit, or 13 if the run flushes.
     pub fn new(capacity_bytes: u64, unit_bytes: u32, writer: u64, known: Known) -> Self {
         let Known { before, laid_out, flushes } = known;
         let units = (capacity_bytes / u64::from(unit_bytes)) as usize;
@@ -102,7 +103,7 @@ impl VerifyMap {
         }
     }
 
-    /// Length of a unit, bytes.
+    /// Length of a verification unit, bytes.
     pub fn unit_bytes(&self) -> u32 {
         self.unit_bytes as u32
     }
@@ -112,12 +113,12 @@ impl VerifyMap {
         Verification::of_units(self.unit_bytes as u32)
     }
 
-    /// Clears the marks of units that the previous cell found corrupt.
+    /// Clears the flags of units that the previous cell found corrupt.
     pub(crate) fn begin_cell(&self) {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// How much is known about earlier content.
+    /// How much is known about content from earlier runs.
     pub(crate) fn kept_map(&self) -> KeptMap {
         match &self.before {
             _ if self.laid_out => KeptMap::Whole,
@@ -133,7 +134,8 @@ impl VerifyMap {
         first as usize..(first + count) as usize
     }
 
-    /// Tries to claim the units of an operation. A flush has none.
+    /// Tries to claim the units that an operation accesses, so that no conflicting operation runs simultaneously.
+    /// Returns false if another has claimed one. A flush claims nothing.
     pub fn claim(&self, op: &Op) -> bool {
         let units = self.units(op);
         for unit in units.clone() {
@@ -165,7 +167,7 @@ impl VerifyMap {
         }
     }
 
-    /// Fills a claimed write's buffer with the next generation of each unit.
+    /// Fills the buffer of a write, whose units are claimed, with the next generation of each unit.
     pub fn fill(&self, op: &Op, buffer: &mut [u8]) {
         for (i, unit) in self.units(op).enumerate() {
             let from = i * self.unit_bytes as usize;
@@ -180,12 +182,12 @@ impl VerifyMap {
         (now + 1) & !UNSURE | u32::from(now + 1 == UNSURE)
     }
 
-    /// Notes that a flush is about to be submitted. Returns the argument for [`Self::flushed`].
+    /// Records that a flush is about to be submitted. Returns its epoch, the argument for [`Self::flushed`].
     pub(crate) fn flush_begins(&self) -> u32 {
         self.durable.as_ref().map_or(0, |d| d.epoch.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Notes that the flush that began with `epoch`, or a later one, has completed.
+    /// Records that the flush with this epoch, or a later one, has completed.
     pub(crate) fn flushed(&self, epoch: u32, succeeded: bool) {
         let Some(durable) = &self.durable else { return };
         if !succeeded {
@@ -195,8 +197,8 @@ impl VerifyMap {
         }
     }
 
-    /// Ends a claimed operation: checks and counts what was read, or records what was written, and releases the
-    /// claim. The error is the first corruption.
+    /// Completes a claimed operation: verifies the data read, or records the write, and releases the claim. The
+    /// error describes the first corrupt unit.
     pub fn complete(
         &self,
         op: &Op,
@@ -247,7 +249,7 @@ impl VerifyMap {
         self.generation[unit].fetch_or(UNSURE, Ordering::Relaxed);
     }
 
-    /// Notes that an operation was lost with its engine, so that it is unknown whether it wrote anything.
+    /// Records that an operation was lost with its engine. Units that it may have written become uncertain.
     #[cold]
     pub(crate) fn abandon(&self, op: &Op) {
         let units = self.units(op);
@@ -257,7 +259,7 @@ impl VerifyMap {
         self.release_units(op.kind, units);
     }
 
-    /// Durable generation of a unit that this run wrote; 0 if there is none.
+    /// Durable generation of a unit that this run wrote; 0 if none is durable.
     fn durable_generation(&self, unit: usize) -> u32 {
         let now = self.generation[unit].load(Ordering::Relaxed);
         match &self.durable {
@@ -271,8 +273,8 @@ impl VerifyMap {
         }
     }
 
-    /// The content that the target holds now, for a later run. `all_durable` states that a final flush
-    /// succeeded and nothing had failed before. Must not be called while operations are in flight.
+    /// Map of the target's present content, for later runs. `all_durable`: a final flush succeeded and nothing
+    /// failed before. Must not be called while operations are in flight.
     pub fn written(&self, all_durable: bool) -> Written {
         let before = self.before.as_deref();
         // A unit may or may not hold a write that never completed.
@@ -304,7 +306,7 @@ impl VerifyMap {
         written
     }
 
-    /// Whether this run wrote, or may have written, through the map.
+    /// True if this run wrote, or may have written, verifiable content.
     pub fn has_written(&self) -> bool {
         let first: u32 = self.laid_out.into();
         self.laid_out || self.generation.iter().any(|g| g.load(Ordering::Relaxed) != first)

@@ -30,40 +30,40 @@ const SLEEP_MAX_NS: u64 = 50_000_000;
 /// Interval at which a worker that waits for the start checks whether the cell was stopped.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
-/// State that all workers of a cell share.
+/// State shared by all workers of a cell and their coordinator.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// Set by a signal, by too many errors, or by the coordinator.
+    /// True once all workers must stop, because of a signal, too many errors, or the coordinator.
     pub(crate) stop: Arc<AtomicBool>,
     /// Start of the ramp, ns; 0 until it is known.
     pub(crate) start_ns: AtomicU64,
-    /// Number of failures so far, over all workers and targets.
+    /// Number of failed operations so far, over all workers and targets.
     pub(crate) errors: AtomicU64,
-    /// Maximum number of failures; one more stops the run.
+    /// Maximum number of failed operations. One more stops the run.
     pub(crate) errors_max: u64,
-    /// Whether some engine failed as a whole, which stops all workers.
+    /// True once an engine has failed as a whole, which stops all workers.
     pub(crate) failed: AtomicBool,
-    /// Time of the last completion after its worker's end, ns: the coordinator waits for targets that are slow to
-    /// complete operations in flight.
+    /// Time of the last completion at a worker that had already ended, ns. The coordinator continues to wait
+    /// while slow targets still complete operations.
     pub(crate) drained_ns: AtomicU64,
-    /// Longest delay of a worker's start, ns.
+    /// Longest delay of a worker's start after the planned time, ns.
     pub(crate) start_late_ns: AtomicU64,
-    /// See [`crate::CellPlan::flush_ns`].
+    /// Timeout for the final flush, ns; see [`crate::CellPlan::flush_ns`].
     pub(crate) flush_ns: u64,
-    /// Number of workers that issue their final operations: flushes, or reads of the written blocks.
+    /// Number of workers now issuing their final operations: flushes, or reads of the blocks written.
     pub(crate) closing: AtomicU32,
-    /// Bytes that the workers counted in `closing` had moved before their final operations.
+    /// Bytes transferred by the workers in `closing` before their final operations.
     pub(crate) closing_bytes: AtomicU64,
-    /// Time at which a worker counted in `closing` last completed an operation, or began its final ones, ns.
+    /// Time at which a worker in `closing` last completed an operation or began its final operations, ns.
     pub(crate) closing_since_ns: AtomicU64,
-    /// Time at which the last worker counted in `closing` is given up if nothing completes until then, ns.
+    /// Time at which the last worker in `closing` is abandoned if nothing completes before, ns.
     pub(crate) closing_until_ns: AtomicU64,
-    /// Wakes the workers that wait for the start.
+    /// Wakes the workers that wait for the cell's start.
     started: (Mutex<()>, Condvar),
 }
 
 impl Control {
-    /// The state of a cell that has not begun.
+    /// Creates the shared state of a cell before its start.
     pub(crate) fn new(stop: Arc<AtomicBool>, errors_max: u64, flush_ns: u64) -> Self {
         Self {
             stop,
@@ -82,14 +82,14 @@ impl Control {
         }
     }
 
-    /// Sets the time at which the workers begin, ns, and wakes them.
+    /// Sets the start time of the workers, ns, and wakes them.
     pub(crate) fn start(&self, start_ns: u64) {
         let _lock = self.started.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.start_ns.store(start_ns, Ordering::Release);
         self.started.1.notify_all();
     }
 
-    /// Waits for the worker's start time, ns. None if the cell was stopped before.
+    /// Waits until the start time is set, and returns it, ns. `None` if the cell is stopped before.
     fn wait_for_start(&self) -> Option<u64> {
         let mut lock = self.started.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -107,95 +107,95 @@ impl Control {
     }
 }
 
-/// The limits of a worker.
+/// Limits on a worker's duration, operations and bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Duration of the ramp before the measured window, ns.
     pub(crate) ramp_ns: u64,
     /// Duration of the measured window, ns; None without a time limit.
     pub(crate) time_ns: Option<u64>,
-    /// The worker's share of operations or bytes.
+    /// Limits on the operations or bytes that the worker measures.
     pub(crate) share: Share,
     /// Delay from the cell's start to this worker's start, ns.
     pub(crate) start_after_ns: u64,
 }
 
-/// A worker's inputs, apart from its engine.
+/// Everything that a worker needs to run, except its engine.
 #[derive(Debug)]
 pub(crate) struct Worker<S> {
     /// State shared with the other workers.
     pub(crate) control: Arc<Control>,
-    /// The limits that end the worker.
+    /// Limits at which the worker ends.
     pub(crate) limits: Limits,
-    /// Set when the worker must end before its limits: see `early_end`.
+    /// True once the worker must end before its limits; see `early_end`.
     pub(crate) is_over: Arc<AtomicBool>,
-    /// The clock of all timestamps.
+    /// Clock for all timestamps.
     pub(crate) clock: Clock,
-    /// Source of operations and their times.
+    /// Source of operations and their scheduled times.
     pub(crate) source: S,
-    /// Content of writes; None if no bytes move (null).
+    /// Generates the content of writes; `None` if no data is transferred (null engine).
     pub(crate) filler: Option<Filler>,
-    /// The map of verified content; None if the workload does not verify.
+    /// Map of the target's verifiable content; `None` if content is not verified.
     pub(crate) verify: Option<Arc<VerifyMap>>,
-    /// Blocks that the worker wrote or read; None unless coverage must be proven.
+    /// Map of blocks that the worker wrote or read; `None` unless the run must prove that it covered all.
     pub(crate) coverage: Option<Box<Coverage>>,
-    /// Counts the worker's completions.
+    /// Records the worker's completed operations.
     pub(crate) recorder: Recorder,
-    /// Number of slots: the maximum number of operations in flight.
+    /// Maximum number of operations in flight.
     pub(crate) slots: u32,
-    /// Maximum number of operations that are submitted together, with one stamp; None: decided by the rate of
+    /// Maximum number of operations to submit together, with one timestamp. `None`: chosen from the rate of
     /// completions.
     pub(crate) submit_batch: Option<u32>,
 }
 
-/// A worker's final report, in addition to its intervals.
+/// A worker's final report. Its measured intervals are sent separately.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerReport {
-    /// Start and end of the window, ns.
+    /// Start and end of the measured window, ns.
     pub(crate) window: (u64, u64),
-    /// CPU time in the window, ns: user, system. None in virtual time.
+    /// User and system CPU time in the window, ns; `None` in virtual time.
     pub(crate) cpu_ns: Option<(u64, u64)>,
-    /// The thread's context switches and page faults in the window. None in virtual time.
+    /// The thread's context switches and page faults in the window; `None` in virtual time.
     pub(crate) scheduling: Option<Scheduling>,
-    /// Time that the thread waited for a processor in the window. None in virtual time, and where unknown.
+    /// Time in the window that the thread waited for a processor; `None` in virtual time and if unknown.
     pub(crate) run_delay: Option<RunDelay>,
-    /// Bytes moved from the start to the last completion.
+    /// Bytes transferred from the start to the last completion.
     pub(crate) moved_bytes: u64,
-    /// Integral of operations in flight over the window.
+    /// Integral of the number of operations in flight over the window.
     pub(crate) outstanding_area_ns: u128,
-    /// Time before the window of operations carried into it; see [`iodyno_measure::Resources`].
+    /// For operations in flight at the window's start: their time before it; see [`iodyno_measure::Resources`].
     pub(crate) carried_in_ns: i128,
-    /// Time within the window of operations carried out of it; see [`iodyno_measure::Resources`].
+    /// For operations in flight at the window's end: their time within it; see [`iodyno_measure::Resources`].
     pub(crate) carried_out_ns: i128,
-    /// Resolution of the stamps.
+    /// Resolution of the timestamps.
     pub(crate) stamps: StampQuality,
-    /// Phase times, from the stamps of some turns.
+    /// Times spent in phases of an operation, sampled at some turns of the engine.
     pub(crate) spent: Vec<Spent>,
-    /// Open loop: delays of submissions after the intended start.
+    /// Delays of submissions after their scheduled times; `None` in closed loop.
     pub(crate) lateness: Option<Histogram>,
-    /// Open loop: operations that were due but not submitted at the end.
+    /// Number of operations due but not submitted at the end; 0 in closed loop.
     pub(crate) backlog_ops: u64,
-    /// Operations that were replaced because their blocks were in flight.
+    /// Number of operations replaced by others because their blocks were in use by operations in flight.
     pub(crate) overlaps_skipped: u64,
-    /// Draws of a recently used block before any had been used.
+    /// Number of times that a recently used block was to be chosen before any block had been used.
     pub(crate) recent_misses: u64,
-    /// Positions of the worker's sequential cursors.
+    /// Final positions of the worker's sequential cursors.
     pub(crate) walked: Vec<u64>,
-    /// The first corruption that verification found.
+    /// Description of the first corruption that verification found.
     pub(crate) first_corruption: Option<String>,
-    /// Verification counts; None if content is not verified.
+    /// Counts of verified content; `None` if content is not verified.
     pub(crate) verification: Option<Box<Verification>>,
-    /// Blocks that the worker wrote or read; None unless coverage must be proven.
+    /// Map of blocks that the worker wrote or read; `None` unless the run must prove that it covered all.
     pub(crate) coverage: Option<Box<Coverage>>,
-    /// Whether the kernel granted MAP_SYNC; None if the engine maps nothing.
+    /// True if the kernel granted MAP_SYNC; `None` if the engine maps nothing.
     pub(crate) map_sync: Option<bool>,
     /// Why the worker ended.
     pub(crate) ended: Ended,
-    /// The error if the engine itself failed.
+    /// Error that ended the engine; `None` if the engine did not fail.
     pub(crate) engine_error: Option<io::Error>,
-    /// Operations in flight when the target was given up.
+    /// Operations in flight when the worker abandoned an unresponsive target.
     pub(crate) hung: Option<Hung>,
-    /// Number of operations that have not completed: the engine may hold their buffers.
+    /// Number of operations that never completed. The engine may still use their buffers.
     pub(crate) left_in_flight: usize,
 }
 
@@ -210,7 +210,8 @@ fn sleep_ns(ns: u64) {
 }
 
 impl<S: Source> Worker<S> {
-    /// Waits for the start, works until a limit or the stop, drains, and reports.
+    /// Runs the worker: waits for the start, issues operations until a limit or a stop, drains those in flight,
+    /// and reports.
     pub(crate) fn run<E: Engine>(
         mut self,
         engine: &mut E,
@@ -261,7 +262,7 @@ impl<S: Source> Worker<S> {
     }
 }
 
-/// Counts a completed read or write. Separate from the loop: few cells need it.
+/// Adds the blocks of a completed read or write to the coverage map. Not inlined, since few cells need it.
 #[inline(never)]
 pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
     if matches!(op.kind, OpKind::Read | OpKind::Write) {
@@ -269,7 +270,7 @@ pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
     }
 }
 
-/// The kind of failure, and the error number, that a completion's result represents.
+/// Kind of failure and error number for the result of a failed completion.
 #[cold]
 pub(crate) fn failure_of(result: i32) -> (ErrorKind, i32) {
     if result >= 0 {
@@ -279,7 +280,7 @@ pub(crate) fn failure_of(result: i32) -> (ErrorKind, i32) {
     (ErrorKind::from_errno(errno), errno)
 }
 
-/// Counts a failure, and stops the run if there are too many.
+/// Counts a failed operation, and stops the run if there are too many.
 #[cold]
 pub(crate) fn note_failure(
     control: &Control,

@@ -27,10 +27,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// Minimum number of operations that a worker may have outstanding in open loop, even if its depth is lower.
+/// Minimum limit on a worker's outstanding operations in open loop, which applies even if its depth is lower.
 const OPEN_SLOTS_MIN: u32 = 256;
 
-/// Messages of a worker's thread to the coordinator.
+/// Messages from a worker's thread to the coordinator.
 pub(crate) enum WorkerMessage {
     Ready,
     SetUpFailed { target: usize, source: io::Error },
@@ -39,7 +39,7 @@ pub(crate) enum WorkerMessage {
 
 pub(crate) struct Done {
     pub(crate) target: usize,
-    /// Number of the worker on its target.
+    /// Number of the worker among those of its target.
     pub(crate) number: u32,
     pub(crate) report: WorkerReport,
     pub(crate) facts: Facts,
@@ -47,17 +47,17 @@ pub(crate) struct Done {
 }
 
 pub(crate) struct WorkerThreads {
-    /// Thread ID of each worker, once it runs.
+    /// Thread ID of each worker, set once the worker runs.
     numbers: Vec<Arc<AtomicI32>>,
     pub(crate) intervals: Receiver<IntervalMessage>,
     pub(crate) messages: Receiver<WorkerMessage>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) control: Arc<Control>,
-    /// The message log of each target; None for other workloads.
+    /// Message-log load of each target; `None` for other workloads.
     pub(crate) logs: Vec<Option<Arc<LoadOfTarget>>>,
 }
 
-/// Creates the workers' threads, which set themselves up and wait for the start.
+/// Creates the workers' threads. Each sets up its engine and waits for the cell's start.
 pub(crate) fn spawn_workers(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -107,7 +107,7 @@ pub(crate) fn spawn_workers(
     Ok(WorkerThreads { numbers, intervals, messages, threads, control, logs })
 }
 
-/// State that the workers of a target share.
+/// Creates the state that the workers of one target share.
 pub(crate) fn shared(
     cell: &CellSpec,
     target: &TargetPlan,
@@ -122,7 +122,7 @@ pub(crate) fn shared(
         .map_err(|e| DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() })
 }
 
-/// Maximum number of operations that a worker of a target has in flight.
+/// Maximum number of operations in flight per worker of a target.
 pub(crate) fn slots(plan: &CellPlan, target: usize) -> u32 {
     let cell = plan.cell_on(target);
     if !plan.targets[target].engine().queues() {
@@ -134,17 +134,18 @@ pub(crate) fn slots(plan: &CellPlan, target: usize) -> u32 {
     }
 }
 
-/// The inputs from which a worker of a cell is built.
+/// Inputs from which one worker of a cell is built.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerParts<'a> {
     pub(crate) plan: &'a CellPlan,
     pub(crate) target: usize,
-    /// Number of the worker on its target.
+    /// Number of the worker among those of its target.
     pub(crate) number: u32,
     pub(crate) shared: &'a Arc<Shared>,
 }
 
-/// The inputs that the workers of all targets share, and the flag that ends those of one target.
+/// Inputs for building workers: those common to all targets, and the flag that ends the workers of one
+/// target.
 #[derive(Clone, Copy)]
 struct Build<'a> {
     control: &'a Arc<Control>,
@@ -181,7 +182,7 @@ impl WorkerParts<'_> {
         }
     }
 
-    /// Whether some of the worker's operations have no asynchronous form on its engine.
+    /// True if some of the worker's operations have no asynchronous form on its engine.
     fn blocks(&self) -> bool {
         let target = &self.plan.targets[self.target];
         let spec = &self.plan.cell_on(self.target).spec;
@@ -190,17 +191,17 @@ impl WorkerParts<'_> {
         issues && is_file && target.engine().about().blocks_on_ranges
     }
 
-    /// Maximum number of operations in flight.
+    /// Maximum number of the worker's operations in flight.
     pub(crate) fn slots(&self) -> u32 {
         slots(self.plan, self.target)
     }
 
-    /// Operations of the workload's stream, drawn from the cell's seed.
+    /// Source of the workload's operations, generated from the cell's random seed.
     fn stream(&self) -> WorkloadSource {
         self.stream_of(self.plan.cell_on(self.target).seed)
     }
 
-    /// Operations of the workload's stream, drawn from another seed.
+    /// Source of the workload's operations, generated from the random seed `seed`.
     pub(crate) fn stream_of(&self, seed: u64) -> WorkloadSource {
         let CellSpec { spec, part, .. } = self.plan.cell_on(self.target);
         let mut stream =
@@ -213,7 +214,7 @@ impl WorkerParts<'_> {
             .in_flow(spec, &self.plan.flow)
     }
 
-    /// Operations of a trace.
+    /// Source of this worker's operations from a recorded trace.
     pub(crate) fn trace(&self, replay: &Replay) -> Result<TraceSource, DriveError> {
         let target = &self.plan.targets[self.target];
         let placement = replay.placement(target.medium.capacity_bytes()).map_err(|e| {
@@ -224,7 +225,7 @@ impl WorkerParts<'_> {
         Ok(TraceSource::new(replay, placement, of_trace, self.slots()))
     }
 
-    /// Wraps a source so that its operations are recorded; `clock` is None in virtual time.
+    /// Wraps a source so that its operations are recorded in a trace; `clock` is `None` in virtual time.
     pub(crate) fn recorded<S>(
         &self,
         source: S,
@@ -237,7 +238,8 @@ impl WorkerParts<'_> {
     }
 }
 
-/// The limits of worker `number` of a target: its share of the work of the target's workers in all processes.
+/// Limits of worker `number` of a target. Operations and bytes are divided among the target's workers in all
+/// processes.
 pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
     let limits = cell.spec.limits();
     let of_all = cell.part.over_all(number, cell.spec.threads());
@@ -269,7 +271,8 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
     within(of(limits.ops, of_all), bytes)
 }
 
-/// An empty map of the active range; None unless coverage must be proven.
+/// Creates an empty coverage map of the active range; `None` unless the run must prove that it covered all
+/// blocks.
 pub(crate) fn coverage(plan: &CellPlan, target: usize, shared: &Shared) -> Option<Box<Coverage>> {
     let cell = plan.cell_on(target);
     cell.fill_passes?;
@@ -284,10 +287,10 @@ pub(crate) fn is_open(spec: &Spec) -> bool {
     matches!(spec.arrivals(), ArrivalKind::Open { .. })
 }
 
-/// Inputs of a worker's thread apart from the worker: its target, and its channels.
+/// Inputs of a worker's thread other than the worker itself: its target and its channels.
 struct WorkerSetup {
     index: usize,
-    /// Number of the worker on its target.
+    /// Number of the worker among those of its target.
     number: u32,
     target: TargetPlan,
     options: EngineOptions,
@@ -297,7 +300,8 @@ struct WorkerSetup {
 }
 
 impl WorkerSetup {
-    /// Starts the thread of a worker with this source, recorded if the plan requests it. The thread stores its ID.
+    /// Starts the thread of a worker with this source of operations, which is recorded if the plan requests it.
+    /// The thread stores its ID.
     fn spawn<S: Source + 'static>(
         self,
         of_thread: Arc<AtomicI32>,
@@ -327,8 +331,8 @@ impl WorkerSetup {
         })
     }
 
-    /// Works until the worker is done. A worker always reports its end, even if it panics: otherwise the coordinator
-    /// would wait for ever.
+    /// Runs a worker to its end. Always reports the end, even after a panic; otherwise the coordinator would wait
+    /// for ever.
     fn work<S: Source>(self, worker: Worker<S>) {
         let control = Arc::clone(&worker.control);
         let seat = WorkerAtEngine { setup: &self, worker };
@@ -388,7 +392,7 @@ impl WorkerSetup {
     }
 }
 
-/// A worker whose thread is setting up the engine.
+/// A worker on its thread, waiting for its engine to be set up.
 struct WorkerAtEngine<'a, S> {
     setup: &'a WorkerSetup,
     worker: Worker<S>,
@@ -441,8 +445,8 @@ fn keep_until_exit() -> ! {
     }
 }
 
-/// Keeps a given-up engine and its buffers until the kernel has returned all operations in flight, or the process
-/// ends: dropping them would wait for the kernel, or free memory to which the kernel still writes.
+/// Keeps an abandoned engine and its buffers until the kernel has returned all operations in flight or the
+/// process ends. Dropping them would wait for the kernel, or free memory to which it still writes.
 fn linger<E: Engine>(engine: &mut E, mut left: usize) {
     while left > 0 {
         if engine.turn(Wait::One).is_err() {
@@ -453,7 +457,7 @@ fn linger<E: Engine>(engine: &mut E, mut left: usize) {
 }
 
 impl WorkerThreads {
-    /// Whether a worker runs or waits for a processor: then it is late, not stuck.
+    /// True if a worker's thread is running or waiting for a processor, so is only late and not stuck.
     pub(crate) fn is_any_running(&self) -> bool {
         self.numbers.iter().zip(&self.threads).filter(|(_, thread)| !thread.is_finished()).any(
             |(number, _)| {
@@ -465,8 +469,8 @@ impl WorkerThreads {
         )
     }
 
-    /// Wakes workers that wait for a completion, so that they check whether to end. Engines that wait in the
-    /// operation itself are excluded: the signal could make the operation fail.
+    /// Wakes workers that wait for a completion, so that they check whether to end. Excludes engines that wait in
+    /// the operation itself, which a signal could make fail.
     pub(crate) fn wake(&self, plan: &CellPlan) {
         let signal = wake_signal();
         let of_target =
@@ -499,7 +503,7 @@ fn wake_signal() -> libc::c_int {
     })
 }
 
-/// Turns a worker's panic into an error of the run.
+/// Converts a worker's panic to an error of the run.
 fn panicked(panic: &(dyn Any + Send)) -> io::Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -509,7 +513,7 @@ fn panicked(panic: &(dyn Any + Send)) -> io::Error {
     ))
 }
 
-/// Waits until every worker is set up. False if the cell was stopped before.
+/// Waits until every worker is set up. Returns false if the cell is stopped before.
 pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<bool, DriveError> {
     let mut ready = 0;
     while ready < team.threads.len() {

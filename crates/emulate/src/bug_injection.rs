@@ -1,26 +1,28 @@
 //! Injected bugs, to test the power-cut tests: each is a mistake that a storage system could
 //! make. When off, each costs one comparison where programs begin or end.
 
-/// A bug in every flash device of a machine.
+/// A bug that is injected into every flash device of a machine, to test the detection of data loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InjectedBug {
     /// No bug.
     #[default]
     Nothing,
-    /// A flush does not wait for the content of the buffer.
+    /// A flush completes without waiting for the buffered data to be programmed.
     HastyFlush,
-    /// A flush waits for as many programs as were in progress at its start, instead of for those programs.
+    /// A flush waits for N programs to end, where N were in progress at its start, but not for the same
+    /// N programs.
     CountingFlush,
-    /// The map changes when a program begins, and no journal reverts it.
+    /// The map changes when a program begins rather than ends, and no journal reverts it.
     HastyMap,
-    /// A block is erased before its copies are committed.
+    /// A block is erased before the relocated copies of its data are committed.
     HastyErase,
-    /// A copy takes effect although its source was overwritten during the copy.
+    /// A relocated copy takes effect although its source was overwritten during the relocation.
     StaleCopy,
-    /// Of two concurrent programs of a unit, the last to end takes effect, rather than the newer.
+    /// Of two concurrent programs of the same unit, the last to end takes effect, even if it has the
+    /// older data.
     LastProgramWins,
-    /// A protected buffer loses its content in a power failure.
+    /// A buffer with power-loss protection loses its content in a power failure.
     ForgetfulBuffer,
-    /// A protected buffer loses the data being programmed in a power failure.
+    /// A buffer with power-loss protection loses the data that is being programmed at a power failure.
     ForgetfulProgram,
 }

@@ -10,20 +10,20 @@
 use crate::server::{passed_ns, ticks, whole_ns};
 use std::collections::VecDeque;
 
-/// The reservations of one server.
+/// Reservations of time on one server (a component that does one thing at a time).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calendar {
     /// End of the last reservation.
     free_ticks: u64,
-    /// Free intervals before `free_ticks` as (start, end), earliest first, without past ones.
+    /// Free intervals before `free_ticks` as (start, end), earliest first. Past intervals are removed.
     gaps: VecDeque<(u64, u64)>,
-    /// Busy time since the start, reservations included.
+    /// Busy time since the start, including reserved time.
     busy_ticks: u64,
 }
 
 impl Calendar {
-    /// Reserves the server for `cost_ticks` in the earliest free interval from `at_ns` on. Returns the
-    /// end of the reservation, ns. `at_ns` of later calls must not be before `now_ns`.
+    /// Reserves the server for `cost_ticks` in the earliest gap from `at_ns` on. Returns the end of the
+    /// reservation, ns. `at_ns` of later calls must not be before `now_ns`.
     pub(crate) fn take(&mut self, now_ns: u64, at_ns: u64, cost_ticks: u64) -> u64 {
         self.busy_ticks += cost_ticks;
         let (now, at) = (ticks(now_ns), ticks(at_ns));
@@ -82,9 +82,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Called in the order of time, a calendar equals the plain server. In any order no
-        /// reservations overlap, none begins before its requested time, and the busy time at any
-        /// time equals the reservations until then.
+        /// Checks that a calendar called in order of time equals a plain FIFO server. In any order,
+        /// reservations must not overlap or begin early, and the busy time must match them.
         #[test]
         fn reservations_never_overlap(
             mut asks in prop::collection::vec((0_u64..400, 0_u64..40), 1..80),

@@ -2,7 +2,7 @@
 
 use iodyno_units::IoError;
 
-/// How an operation of a host ended.
+/// Completion of a host's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Time of completion, ns.

@@ -4,16 +4,16 @@
 use crate::part_id::PartId;
 use std::ops::Range;
 
-/// Size in bytes of a content unit, in which [`ContentEvent`] counts and which the flash
-/// translation layer maps.
+/// Size of a content unit in bytes. [`ContentEvent`] counts in these units, and the flash
+/// translation layer maps them.
 pub const UNIT_BYTES: u64 = 4096;
 
-/// A range of the bytes of a unit.
+/// A range of bytes within a 4 KiB unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitBytes {
-    /// Offset of the first byte to write.
+    /// Offset of the first byte within the unit.
     pub start: u16,
-    /// One past the last byte.
+    /// Offset of the end within the unit (exclusive).
     pub end: u16,
 }
 
@@ -21,96 +21,97 @@ impl UnitBytes {
     /// All bytes of the unit.
     pub const WHOLE: Self = Self { start: 0, end: UNIT_BYTES as u16 };
 
-    /// The range as an index of the unit's bytes.
+    /// Returns the range for indexing the unit's bytes.
     pub fn range(self) -> Range<usize> {
         usize::from(self.start)..usize::from(self.end)
     }
 }
 
-/// One step of written data, on a part or among the bytes with which an array computes. A *name* is
-/// a number that stands for the bytes of one unit, which are zeroes at first, until it is
-/// [`Self::Freed`]. Units are 4 KiB; a partial write of a unit changes that unit.
+/// A step in the handling of written data, on a device or during an array's computations. A *name*
+/// identifies the content of one 4 KiB unit until it is [`Self::Freed`]; a new name's content is
+/// zeroes. A partial write of a unit changes only the bytes that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentEvent {
     /// A write was accepted: from now on a read of the unit returns the data of `token`.
     Accepted {
-        /// The part written to.
+        /// Device or other component that was written to.
         part: PartId,
-        /// The unit written.
+        /// Number of the written 4 KiB unit.
         unit: u64,
         /// Token of the write.
         token: u64,
         /// Whether the write survives a power cut.
         kept: bool,
     },
-    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in
-    /// another order than they began: a version that lands after a newer one has no event.
+    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end out of
+    /// order. A version that reaches the medium after a newer one produces no event.
     Landed {
-        /// The part written to.
+        /// Device or other component that was written to.
         part: PartId,
-        /// The unit written.
+        /// Number of the written 4 KiB unit.
         unit: u64,
         /// Token of the write.
         token: u64,
     },
-    /// A write that bypassed the buffer has reached the medium. It replaces the unit there, and whatever
-    /// was accepted before it was submitted.
+    /// A write that bypassed the buffer has reached the medium. It replaces the unit's content on the
+    /// medium, and all versions that were accepted before the write was submitted.
     Written {
-        /// The part written to.
+        /// Device or other component that was written to.
         part: PartId,
-        /// The unit written.
+        /// Number of the written 4 KiB unit.
         unit: u64,
         /// Token of the write.
         token: u64,
-        /// Whether the buffer holds a newer version, which reads still return.
+        /// Whether the buffer contains a newer version, which reads still return.
         overtaken: bool,
     },
-    /// Units were trimmed or zeroed on the medium. This replaces the data there and whatever was
-    /// accepted before.
+    /// Units were trimmed or zeroed on the medium. This replaces their content on the medium, and all
+    /// versions that were accepted before.
     Dropped {
-        /// The part that holds the units.
+        /// Device or other component that contains the units.
         part: PartId,
-        /// The first unit.
+        /// Number of the first 4 KiB unit.
         unit: u64,
         /// Number of units.
         count: u64,
         /// Token of the trim or write of zeroes.
         token: u64,
-        /// Whether the buffer holds a newer version, which reads still return.
+        /// Whether the buffer contains a newer version, which reads still return.
         overtaken: bool,
     },
-    /// The power failed: data that was accepted, and neither kept nor landed, is lost.
+    /// Power failed. Accepted data is lost unless it survives power cuts (`kept`) or has reached the
+    /// medium.
     PowerCut {
-        /// The part that lost power.
+        /// Device or other component that lost power.
         part: PartId,
     },
-    /// The part lost all content: it was memory without power, or was replaced by a new device.
+    /// A device lost all its content, because it is volatile memory or was replaced by a new device.
     Emptied {
-        /// The emptied part.
+        /// Device or other component that lost its content.
         part: PartId,
     },
-    /// A new name stands for the content that a part's unit has now.
+    /// Creates a name for the current content of a unit on a device or other component.
     Fetched {
-        /// The part that holds the unit.
+        /// Device or other component that contains the unit.
         part: PartId,
-        /// The unit read.
+        /// Number of the 4 KiB unit that is read.
         unit: u64,
-        /// The new name.
+        /// New name for the unit's content.
         name: u64,
     },
-    /// The bytes of `term`, multiplied by `factor` in GF(2^8), are added to those of `name`.
+    /// Adds the content of `term`, multiplied by `factor` in GF(2^8), to the content of `name`.
     Added {
-        /// The name whose bytes change.
+        /// Name of the content that changes.
         name: u64,
         /// Factor, an element of GF(2^8).
         factor: u8,
-        /// The name whose bytes are added.
+        /// Name of the content that is added.
         term: u64,
     },
-    /// A new name stands for the bytes of `onto`, of which a range is replaced by the same range of
+    /// Creates a name for the content of `onto` in which a range is replaced by the same range of
     /// `over`.
     Laid {
-        /// The new name.
+        /// New name for the merged content.
         name: u64,
         /// Name of the bytes outside of the range; 0: zeroes.
         onto: u64,
@@ -119,88 +120,91 @@ pub enum ContentEvent {
         /// Range taken from `over`.
         part_bytes: UnitBytes,
     },
-    /// A new name stands for the bytes of `onto`, overwritten with the data of a host's write to
-    /// the array.
+    /// Creates a name for the content of `onto`, overwritten with the data of a host's write to an
+    /// array or adapter path.
     Taken {
         /// Token of the host's write.
         token: u64,
-        /// The unit of the array that the host writes.
+        /// Number of the unit, within the array or path, that the host writes.
         unit: u64,
-        /// Name of the bytes that the write does not cover; 0: it covers the whole unit.
+        /// Name of the unit's previous content, used for the bytes that the write does not cover; 0:
+        /// zeroes, or the write covers the whole unit.
         onto: u64,
-        /// The new name.
+        /// New name for the content after the write.
         name: u64,
     },
-    /// A read of the array returns the bytes of a name.
+    /// A host's read of an array or adapter path returns the content of a name.
     Returned {
         /// Token of the read.
         token: u64,
-        /// The unit of the array that the host writes.
+        /// Number of the unit, within the array or path, that the host reads.
         unit: u64,
-        /// Name of the bytes; 0: zeroes.
+        /// Name of the returned content; 0: zeroes.
         name: u64,
     },
-    /// A part receives the bytes of `name` for a unit or a range of one, as a write of its own with
-    /// token `token`.
+    /// A component of the machine receives the content of `name` for a unit or a range within it, as
+    /// a separate write with token `token`.
     Given {
-        /// The receiving part.
+        /// Device or other component that receives the write.
         part: PartId,
-        /// The unit to write.
+        /// Number of the 4 KiB unit to write.
         unit: u64,
-        /// Range to write.
+        /// Range to write within the unit.
         part_bytes: UnitBytes,
-        /// Token of the part's write.
+        /// Token of the write that the component receives.
         token: u64,
-        /// Name of the bytes; 0: zeroes.
+        /// Name of the content to write; 0: zeroes.
         name: u64,
     },
-    /// A part receives the bytes that a host writes to unit `of` of the array, as a write of its
-    /// own with token `token`.
+    /// A component of the machine receives the data that a host writes to unit `of` of the array, as a
+    /// separate write with token `token`.
     Passed {
-        /// The receiving part.
+        /// Device or other component that receives the write.
         part: PartId,
-        /// The unit to write.
+        /// Number of the unit to write, within the receiving component.
         unit: u64,
-        /// Token of the part's write.
+        /// Token of the write that the component receives.
         token: u64,
         /// Token of the host's write.
         from: u64,
-        /// The unit of the array that the host writes.
+        /// Number of the unit, within the array or path, that the host writes.
         of: u64,
     },
-    /// A part receives a trim or zeroes for a range, as a write of its own with token `token`.
+    /// A component of the machine receives a trim or a write of zeroes for a range, as a separate
+    /// operation with token `token`.
     Cleared {
-        /// The receiving part.
+        /// Device or other component that receives the operation.
         part: PartId,
-        /// Offset of the first byte to write.
+        /// Offset in bytes of the range to trim or zero.
         offset_bytes: u64,
         /// Length in bytes.
         len_bytes: u32,
         /// Whether the operation is a trim, which affects whole units only.
         trim: bool,
-        /// Token of the part's write.
+        /// Token of the operation that the component receives.
         token: u64,
     },
-    /// A write that a part received has ended.
+    /// A write, trim or write of zeroes that a component received has ended.
     Ended {
-        /// The part that received the write.
+        /// Device or other component that received the write.
         part: PartId,
-        /// Token of the part's write.
+        /// Token of the write that the component received.
         token: u64,
         /// Whether the write failed.
         failed: bool,
     },
-    /// Names are no longer used.
+    /// Names of content are no longer used.
     Freed {
-        /// The first name.
+        /// The first freed name.
         name: u64,
-        /// Number of consecutive names.
+        /// Number of consecutive freed names.
         count: u64,
     },
 }
 
 impl ContentEvent {
-    /// The part concerned; `None` for events about bytes that an array works with.
+    /// Returns the device or other component that the event concerns; `None` for events about an
+    /// array's computations.
     #[inline]
     pub fn part(&self) -> Option<PartId> {
         Some(match *self {

@@ -14,7 +14,7 @@ use iodyno_units::rng::{self, Generator};
 use iodyno_units::{IoError, Op};
 use std::collections::VecDeque;
 
-/// A driver thread of flash DIMMs: accepts commands, polls for data, and copies.
+/// A driver thread for flash DIMMs, which accepts commands, polls the devices and copies data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
     /// Index of the thread's core among all cores of the host.
@@ -23,46 +23,47 @@ pub(crate) struct Thread {
     pub socket: u32,
     /// Interval between polls of a device, ns; 0: continuous.
     pub poll_ns: u64,
-    /// Interval between polls of a device if the socket has more threads than cores, ns; 0:
+    /// Interval between polls of a device if the socket has more driver threads than cores, ns; 0:
     /// continuous.
     pub poll_crowded_ns: u64,
 }
 
-/// State shared by all parts of a machine.
+/// State shared by all components of an emulated machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     pub now: u64,
     pub queue: Queue,
     pub slab: Slab,
     pub done: VecDeque<Completion>,
-    /// Requests to other parts (children) that have ended at this event, with their errors. Their
-    /// parents are notified before the next event.
+    /// Child requests that ended during the current event, each with its error. Their parents are
+    /// notified before the next event.
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
-    /// Number of devices. Part numbers below it are those of the devices.
+    /// Number of devices. Components numbered below this are devices; the others are arrays and paths.
     pub devices: usize,
     /// The RAID adapters, if the system has any.
     pub adapters: Option<Box<Pair>>,
-    /// By worker: index of its core.
+    /// For each worker, the index of its core.
     pub worker_cores: Vec<usize>,
-    /// The time to wake a sleeping worker, ns.
+    /// Time to wake a sleeping worker, ns.
     pub wake_ns: u64,
     pub poll_rng: Generator,
     /// Number of host requests accepted.
     pub submitted: u64,
-    /// Number of host requests returned, failed ones included.
+    /// Number of host requests completed, including failed ones.
     pub completed: u64,
-    /// Number of host requests returned with an error.
+    /// Number of host requests completed with an error.
     pub failed: u64,
-    /// Content events not yet collected, if the owner follows content.
+    /// Content events that the machine's owner has not collected yet; `None` if it does not track
+    /// content.
     pub changes: Option<Vec<ContentEvent>>,
-    /// Values in transit between parts, if content is kept.
+    /// Values in transit between components; `None` unless content is stored.
     pub values: Option<Box<Values>>,
 }
 
 impl Core {
-    /// Creates the shared state of a machine without driver threads and workers.
+    /// Creates the shared state of a machine. Driver threads and workers are added later.
     pub(crate) fn new(host: &Host, seed: u64) -> Self {
         Self {
             now: 0,
@@ -85,7 +86,7 @@ impl Core {
         }
     }
 
-    /// Reports a content event, if the owner follows content.
+    /// Records a content event, if the machine's owner tracks content.
     #[inline]
     pub(crate) fn tell(&mut self, change: ContentEvent) {
         if let Some(changes) = &mut self.changes {
@@ -93,14 +94,15 @@ impl Core {
         }
     }
 
-    /// The value that a write gives to a unit: the request's own value for it, or else its token.
+    /// Returns the value that a write gives to a unit: the value stored for the request, otherwise the
+    /// request's token.
     pub(crate) fn value(&self, slot: u32, unit: u64) -> u64 {
         let request = &self.slab[slot];
         let own = self.values.as_ref().and_then(|v| v.of(slot, unit - request.at / UNIT_BYTES));
         own.unwrap_or(request.token)
     }
 
-    /// Takes the next completion that the owner has not collected.
+    /// Removes and returns the next completion for the machine's owner; `None` if there is none.
     #[inline]
     pub(crate) fn collect(&mut self) -> Option<Completion> {
         let done = self.done.pop_front();
@@ -112,7 +114,8 @@ impl Core {
         done
     }
 
-    /// Schedules the next event of a request. `state` determines its effect.
+    /// Schedules the next event of a request at `time_ns`. `state` is the state that the request
+    /// then has, and determines what happens.
     #[inline(always)]
     pub(crate) fn at(&mut self, time_ns: u64, slot: u32, state: State) {
         debug_assert!(time_ns >= self.now, "an event in the past");
@@ -120,7 +123,7 @@ impl Core {
         self.queue.push(time_ns, slot);
     }
 
-    /// Processes a power failure: drops all requests and the committed time of every core.
+    /// Processes a power failure: drops all requests and the scheduled work of every core.
     pub(crate) fn power_cut(&mut self) {
         if self.names_values() {
             self.end_given();
@@ -139,7 +142,7 @@ impl Core {
         }
     }
 
-    /// Creates a request of a part.
+    /// Creates a request for the internal work of a component. Returns its index.
     #[inline(always)]
     pub(crate) fn add(&mut self, part: PartId) -> u32 {
         let slot = self.slab.add(part);
@@ -147,7 +150,7 @@ impl Core {
         slot
     }
 
-    /// Creates a request to a part, from a host or from another part.
+    /// Creates a request to a component, from a host or another component. Returns its index.
     #[inline(always)]
     pub(crate) fn request(&mut self, part: PartId, origin: Origin, op: &Op, token: u64) -> u32 {
         let slot = self.add(part);
@@ -161,13 +164,13 @@ impl Core {
         slot
     }
 
-    /// Sends a request to another part now, on behalf of the request `parent`. It reaches that part
-    /// by a separate event; the parent's part is notified when it has ended.
+    /// Sends a request to another component on behalf of the request `parent`, as an event at the
+    /// current time. When it ends, the component of `parent` is notified.
     pub(crate) fn ask(&mut self, part: PartId, parent: u32, op: &Op, token: u64) -> u32 {
         self.ask_at(self.now, part, parent, op, token)
     }
 
-    /// Same as [`Self::ask`], for a request that is in transit until `at_ns`.
+    /// Same as [`Self::ask`], but the request arrives at `at_ns`.
     pub(crate) fn ask_at(
         &mut self,
         at_ns: u64,
@@ -181,7 +184,8 @@ impl Core {
         child
     }
 
-    /// The host's worker on whose behalf a request is executed; `None` for a part's own work.
+    /// Returns the host's worker on whose behalf a request is executed; `None` for a component's
+    /// internal work.
     pub(crate) fn worker_of(&self, slot: u32) -> Option<u32> {
         let mut request = &self.slab[slot];
         loop {
@@ -197,9 +201,9 @@ impl Core {
         }
     }
 
-    /// The time at which the origin of a request learns that the request ended at `end_ns`. A
-    /// sleeping worker learns of it later, by the wake-up time. (Evaluated when the end is
-    /// scheduled: ignores work that the worker receives until then.)
+    /// Returns the time at which the origin of a request notices its end at `end_ns`: later by the
+    /// wake-up time if the origin is a sleeping worker. Work that the worker receives in between is
+    /// ignored.
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };
@@ -207,7 +211,7 @@ impl Core {
         if self.cores[on].free_ns() <= end_ns { end_ns + self.wake_ns } else { end_ns }
     }
 
-    /// Completes a request of a host or of another part, now.
+    /// Completes a request from a host or another component at the current time.
     #[inline(always)]
     pub(crate) fn complete(&mut self, slot: u32, failure: Option<IoError>) {
         let request = &self.slab[slot];

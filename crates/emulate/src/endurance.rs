@@ -12,20 +12,20 @@ const DAYS_A_YEAR: f64 = 365.0;
 /// Expected endurance of a flash device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// Fraction of the writable space that holds no data and is usable by garbage collection.
-    /// Excludes open and free blocks and the reserved space.
+    /// Spare space that garbage collection can use, as a fraction of the writable space. Excludes open
+    /// and free blocks and the reserved space.
     pub spare_factor: f64,
-    /// Pages programmed per 4 KiB page that the host writes uniformly at random on the full device, in
-    /// steady state, with greedy collection. Includes pages of the map.
+    /// Pages programmed per 4 KiB page that the host writes, in steady state, for uniformly random writes
+    /// to the full device. Assumes greedy garbage collection. Includes pages of the map.
     pub write_amplification: f64,
     /// Rated host writes in bytes: drive writes per day over the rated years.
     pub rated_bytes: f64,
-    /// Random host writes in bytes until every block has reached its rated cycles.
+    /// Random host writes in bytes after which every block has reached its rated cycles.
     pub random_bytes: f64,
-    /// Host writes in bytes until every block has reached its rated cycles, without any copying:
-    /// the upper bound.
+    /// Host writes in bytes after which every block has reached its rated cycles if garbage collection
+    /// copies nothing: the upper bound.
     pub sequential_bytes: f64,
-    /// Random drive writes per day that wear out the cells in exactly the rated years.
+    /// Random writes, in device capacities per day, that wear out the cells in exactly the rated years.
     pub random_drive_writes_per_day: f64,
 }
 

@@ -13,32 +13,32 @@ use ring::{NIL, Ring};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Bits of a slot number.
+/// Number of bits of a request's index in the slab of outstanding requests.
 const SLOT_BITS: u32 = 24;
 /// Maximum number of concurrent requests.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
-/// Bucket length of the near ring, log2 ns: 2^8 ns. The ring reaches 2.1 ms, longer than most
-/// programs take.
+/// Log2 of the bucket length of the near ring in ns: 256 ns. The ring covers 2.1 ms, longer than most
+/// flash programs take.
 const NEAR_BITS: u32 = 8;
-/// Bucket length of the next ring, log2 ns: half the near ring's reach, so that a bucket fits into
-/// the near ring at any cursor. The ring reaches 8.6 s.
+/// Log2 of the bucket length of the next ring in ns: half the near ring's span, so that a bucket
+/// always fits into the near ring. The next ring covers 8.6 s.
 const NEXT_BITS: u32 = NEAR_BITS + 12;
 
-/// The event of a slot, and the next slot of the same bucket. 32 bytes: half a cache line.
+/// A request's pending event, and the next request in the same bucket. 32 bytes: half a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     key: u128,
     next: u32,
 }
 
-/// The queue of pending events.
+/// The queue of pending events: a timing wheel of two rings, with a heap for later events.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// Pending event of each slot, by slot number.
+    /// Pending event of each request, by request index.
     pending: Vec<Pending>,
-    /// Events of the near bucket being emptied, latest first.
+    /// Events of the near ring's bucket that is being emptied, latest first.
     current: Vec<u128>,
-    /// Number of the near bucket being emptied (time / 256 ns).
+    /// Number of the near ring's bucket that is being emptied (time / 256 ns).
     cursor: u64,
     near: Ring,
     next: Ring,
@@ -81,7 +81,7 @@ impl Queue {
         *self = Self { sequence, ..Self::new() };
     }
 
-    /// Removes all events except those of slots for which `keep` is true.
+    /// Removes the events of all requests for which `keep` returns false.
     pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         let mut kept: Vec<u128> = std::mem::take(&mut self.current);
         kept.extend(std::mem::take(&mut self.far).into_iter().map(|key| key.0));
@@ -102,7 +102,7 @@ impl Queue {
         self.far = kept.into_iter().map(Reverse).collect();
     }
 
-    /// Reserves entries for slot numbers below `slots`.
+    /// Allocates entries for request indices below `slots`.
     #[inline]
     pub(crate) fn reserve(&mut self, slots: usize) {
         if self.pending.len() < slots {
@@ -110,7 +110,7 @@ impl Queue {
         }
     }
 
-    /// Adds an event for the request in `slot`, which must have no other pending event.
+    /// Adds an event for the request `slot`, which must have no other pending event.
     #[inline]
     pub(crate) fn push(&mut self, time_ns: u64, slot: u32) {
         self.sequence += 1;
@@ -127,7 +127,7 @@ impl Queue {
         }
     }
 
-    /// Adds an event that the near ring can't hold: it is too late, or before the cursor.
+    /// Adds an event that is too late for the near ring, or not after the bucket being emptied.
     fn push_aside(&mut self, key: u128) {
         let (time_ns, slot) = event(key);
         if time_ns >> NEAR_BITS <= self.cursor {
@@ -149,8 +149,8 @@ impl Queue {
         }
     }
 
-    /// Makes the next bucket the current one, unless it begins after `until_ns` or the heap has an
-    /// earlier event. If the earliest event of the bucket is found without sorting and is due, returns it.
+    /// Advances to the next bucket, unless it begins after `until_ns` or the heap has an earlier event.
+    /// Returns the bucket's earliest event if it is due and no sorting is needed to find it.
     #[inline(always)]
     fn turn(&mut self, until_ns: u64) -> Option<u128> {
         while self.next_ns != u64::MAX && self.next_ns >> NEAR_BITS <= self.near.first() {
@@ -194,7 +194,8 @@ impl Queue {
         None
     }
 
-    /// Distributes the first bucket of the next ring to the near ring, which has no earlier event.
+    /// Moves the events of the next ring's first bucket to the near ring, which must contain no earlier
+    /// events.
     #[cold]
     fn deal(&mut self) {
         // Pushed events were further ahead than this bucket's length, so the cursor is still before it.
@@ -210,7 +211,7 @@ impl Queue {
         self.next_ns = if bucket == u64::MAX { bucket } else { bucket << NEXT_BITS };
     }
 
-    /// Moves the events of a bucket, from its first slot on, to `current`, and sorts them.
+    /// Moves the events of a bucket to `current` and sorts them. `slot` is the bucket's first request.
     #[inline(never)]
     fn fill(&mut self, mut slot: u32) {
         let mut sorted = true;
@@ -227,7 +228,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next event up to `until_ns`: its time, and its slot.
+    /// Removes the next event up to `until_ns`, and returns its time and its request's index.
     #[inline(always)]
     pub(crate) fn pop(&mut self, until_ns: u64) -> Option<(u64, u32)> {
         if self.current.is_empty()
@@ -245,7 +246,7 @@ impl Queue {
         self.current.pop().map(event)
     }
 
-    /// Same as [`Self::pop`], if the heap may hold the next event.
+    /// Same as [`Self::pop`], for the case that the next event may be in the heap.
     #[cold]
     fn pop_far(&mut self, until_ns: u64) -> Option<(u64, u32)> {
         let Reverse(far) = *self.far.peek()?;
@@ -265,7 +266,7 @@ impl Queue {
         Some(event(far))
     }
 
-    /// The slot whose event is probably next, for prefetching.
+    /// Returns the request whose event is probably next, so that its data can be prefetched.
     #[inline(always)]
     pub(crate) fn probably_next(&self) -> Option<u32> {
         let slot = match self.current.last() {
@@ -276,7 +277,7 @@ impl Queue {
         Some(slot)
     }
 
-    /// The time of the next event.
+    /// Returns the time of the next event; `None` if there is none.
     pub(crate) fn next_time_ns(&mut self) -> Option<u64> {
         if self.current.is_empty()
             && let Some(key) = self.turn(u64::MAX)
@@ -297,8 +298,8 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// Compares with the standard library's heap: the same pushes give the same pops, at any distance,
-    /// and no pop passes `until`.
+    /// Compares the queue with the standard library's heap: the same pushes must give the same pops at
+    /// any distance in time, and no pop may pass `until`.
     #[test]
     fn pops_the_same_as_a_heap() {
         for seed in 0..20 {

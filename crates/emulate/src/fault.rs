@@ -4,17 +4,17 @@
 use crate::part_id::PartId;
 use iodyno_units::OpKind;
 
-/// A fault to inject. Faults of a device persist until they are cleared; a power cut drops operations
-/// in flight and repairs nothing.
+/// A fault to inject. Device faults persist until they are cleared. A power cut drops operations in
+/// flight but clears no faults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// The power fails and returns. Everything in flight is lost, and each component keeps the data that
-    /// it protects (a protected buffer all, a volatile one none). A hung device stays hung, without
-    /// waiting operations; a slow one stays slow, and a lost one lost.
+    /// Power fails and returns. Operations in flight are lost. A protected buffer keeps its data, a
+    /// volatile one loses it. Hung, slow and lost devices remain so, but the operations that a hung
+    /// device was holding up are dropped.
     PowerCut,
-    /// The power fails and stays off: every operation fails at once until [`Self::PowerOn`].
+    /// Power fails and stays off. Every operation fails immediately until [`Self::PowerOn`].
     PowerOff,
-    /// The power returns.
+    /// Power returns after [`Self::PowerOff`].
     PowerOn,
     /// The flash page at an offset becomes unreadable. No effect on disks and memory.
     Page {
@@ -30,63 +30,62 @@ pub enum Fault {
         /// Any offset within the block.
         offset_bytes: u64,
     },
-    /// Every operation takes `factor` times as long, counted from its hand-over (or from this
-    /// fault, if that came later). With a flash device on a link, the operation occupies its slot
-    /// of the queue until its end; a disk frees the slot when its own work is done.
+    /// Every operation takes `factor` times as long, counted from its arrival at the device, or from the
+    /// injection if that is later. On a flash device behind a link the operation occupies its queue entry
+    /// until its delayed end; on a disk only until its normal end.
     Slow {
         /// The affected device.
         part: PartId,
-        /// Factor by which operations take longer. 1: normal speed again; less counts as 1.
+        /// Factor by which operations take longer. 1 restores normal speed; lower values count as 1.
         factor: f64,
     },
-    /// Every operation that ends from now on ends later by a fixed delay. (It occupies its slot of
-    /// the queue as with `Slow`.)
+    /// Every operation that ends from now on is delayed by a fixed time. It occupies its queue entry as
+    /// with [`Self::Slow`].
     Delay {
         /// The affected device.
         part: PartId,
-        /// Extra latency, ns; 0: ends the delay.
+        /// Extra latency, ns; 0 ends the fault.
         delay_ns: u64,
         /// Kind of the delayed operations; `None`: every kind.
         kind: Option<OpKind>,
     },
-    /// Operations fail with an I/O error after their usual time, with a given probability. The content that a failed
-    /// write or trim leaves is undefined, as on any device.
+    /// Operations fail with an I/O error after their usual time, with a given probability. A failed write
+    /// or trim leaves undefined content, as on any device.
     Errors {
         /// The affected device.
         part: PartId,
-        /// Probability in per cent, which records of faults store exactly; 0: no operation fails
-        /// any more.
+        /// Probability in per cent (fault records store this value exactly); 0 ends the fault.
         percent: f64,
         /// Kind of the failing operations; `None`: every kind.
         kind: Option<OpKind>,
     },
-    /// No operation completes any more. The device still accepts and executes operations; when the
-    /// fault is cleared, it completes all waiting ones at once.
+    /// No operation completes. The device still accepts and executes operations, and completes all of them
+    /// when the fault is cleared.
     Hang {
         /// The affected device.
         part: PartId,
     },
-    /// The device is lost: operations in flight fail now, later ones fail at once. It keeps the data that
-    /// would survive a power cut.
+    /// The device is lost: operations in flight and all later ones fail immediately. The device keeps the
+    /// data that would survive a power cut.
     Lose {
         /// The affected device.
         part: PartId,
     },
-    /// The device is replaced by an empty one without faults; it is lost first, if it was not. An array rebuilds it.
-    /// (A server refuses this for devices that are not hot-swappable.)
+    /// The device is replaced by an empty one without faults, and is lost first if it was not already. An
+    /// array rebuilds it. A server refuses this for devices that are not hot-swappable.
     Replace {
         /// The affected device.
         part: PartId,
     },
-    /// A range becomes unreadable, as with latent sector errors. A read that touches a 4 KiB unit of it
-    /// fails after its usual time; a flash device with parity stripes rebuilds the page, which is then
-    /// readable again. A write that touches a unit, or a trim of the whole unit, repairs it: on flash
-    /// when its program ends, elsewhere when it is acknowledged. On flash, unwritten units are not read
-    /// from the cells and don't fail.
+    /// A range becomes unreadable, as with latent sector errors. Reads that touch its 4 KiB units fail
+    /// after their usual time; a flash device with parity stripes instead rebuilds the page, which is then
+    /// readable again. Writing a unit, or trimming all of it, repairs it: on flash when its program ends,
+    /// elsewhere at the acknowledgement. Unwritten flash units don't fail, because they are not read from
+    /// the cells.
     Latent {
         /// The affected device.
         part: PartId,
-        /// Offset of the first byte to write.
+        /// Offset in bytes of the unreadable range.
         offset_bytes: u64,
         /// Length in bytes.
         len_bytes: u64,
@@ -94,7 +93,7 @@ pub enum Fault {
     /// A fault of the system's RAID adapters.
     Adapters(AdapterFault),
     /// Clears all faults of a device: it is no longer slow, delayed, failing, hung or lost, and all its data is
-    /// readable. (Power that is off stays off.)
+    /// readable. Power that is off stays off.
     Clear {
         /// The affected device.
         part: PartId,
@@ -102,7 +101,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The affected device; `None` for faults of all devices, or of adapters.
+    /// Returns the affected device; `None` for faults of all devices, or of adapters.
     pub fn part(&self) -> Option<PartId> {
         match *self {
             Self::PowerCut | Self::PowerOff | Self::PowerOn | Self::Adapters(_) => None,
@@ -120,22 +119,22 @@ impl Fault {
     }
 }
 
-/// A fault of RAID adapters. Numbers count from 0.
+/// A fault of RAID adapters. Adapters, links and volumes are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterFault {
-    /// An adapter is lost. Its partner takes over the volumes if it mirrors the cache, or if the cache is clean.
-    /// Otherwise, or without a partner, operations fail until the adapter is back.
+    /// An adapter is lost. Its partner takes over the volumes if the cache is mirrored or clean. Otherwise,
+    /// or without a partner, operations fail until the adapter is back.
     Lose {
         /// Number of the adapter.
         adapter: u32,
     },
-    /// An adapter is replaced by one with an empty cache; it is lost first, if it was not. Data that no adapter holds
-    /// any more is reported as unreadable until it is rewritten.
+    /// An adapter is replaced by one with an empty cache, and is lost first if it was not already. Data of
+    /// which no copy is left is unreadable until it is rewritten.
     Replace {
         /// Number of the adapter.
         adapter: u32,
     },
-    /// An adapter is back with its cache, and its battery works.
+    /// A lost adapter is back with its cache content, and its battery works again.
     Clear {
         /// Number of the adapter.
         adapter: u32,
@@ -146,8 +145,8 @@ pub enum AdapterFault {
         /// Number of the adapter.
         adapter: u32,
     },
-    /// A link between the adapters goes down. With none left, writes are acknowledged only once they are on the
-    /// devices.
+    /// A link between the adapters goes down. If no link is left, writes are acknowledged only once they are on
+    /// the devices (write-through).
     LinkDown {
         /// Number of the link.
         link: u32,
@@ -157,15 +156,16 @@ pub enum AdapterFault {
         /// Number of the link.
         link: u32,
     },
-    /// Changes the access state of a volume: from now on it is optimized on another adapter of the pair, with its
-    /// cached data. Only the primary can do this, and only while both adapters are present and connected; otherwise
-    /// nothing changes.
+    /// Changes the access state of a volume: another adapter of the pair becomes its optimized one and
+    /// receives its cached data. Only the primary can do this, and only while both adapters are present and
+    /// connected; otherwise nothing changes.
     Access {
-        /// Number of the volume, among those that the adapters present.
+        /// Number of the volume among those behind the adapters.
         volume: u32,
-        /// The adapter to optimize it on; `None`: clears the state, which returns the volume to the primary.
+        /// The adapter on which the volume becomes optimized; `None` clears the state, which returns the volume
+        /// to the primary.
         on: Option<u32>,
-        /// The adapter that receives the request.
+        /// The adapter to which the host sends the request for the change.
         from: u32,
     },
 }

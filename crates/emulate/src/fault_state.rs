@@ -15,20 +15,20 @@ use iodyno_units::OpKind;
 use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use std::collections::BTreeSet;
 
-/// The faults in effect on a whole part, rather than on single units.
+/// Faults that affect a whole device or other component, rather than single units of its data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultState {
     /// Factor by which operations take longer; 1: no fault.
     pub slow_factor: f64,
-    /// Extra latency by kind of operation.
+    /// Extra latency for each kind of operation, ns.
     pub delay_ns: [u64; OpKind::COUNT],
-    /// Probability of failure by kind of operation, 0 to 1.
+    /// Probability of failure for each kind of operation, 0 to 1.
     pub error_share: [f64; OpKind::COUNT],
-    /// No operation completes.
+    /// Whether the component hangs, so that no operation completes.
     pub hung: bool,
-    /// The part is lost.
+    /// Whether the component is lost.
     pub lost: bool,
-    /// The power is off.
+    /// Whether the power is off.
     pub off: bool,
 }
 
@@ -43,21 +43,21 @@ impl FaultState {
         off: false,
     };
 
-    /// Whether every operation fails.
+    /// Returns whether every operation fails, because the component is lost or has no power.
     fn is_away(&self) -> bool {
         self.lost || self.off
     }
 }
 
-/// Faults of one part, and the operations that they hold up.
+/// Faults of one component of the machine, and the operations that they delay.
 #[derive(Clone, Debug)]
 struct PartFaults {
     state: FaultState,
-    /// Time at which `slow_factor` took effect.
+    /// Time at which `slow_factor` took effect, ns.
     since_ns: u64,
-    /// Unreadable units (disks and memory only).
+    /// Unreadable 4 KiB units of a disk or memory. Not used for flash.
     unreadable: Ranges,
-    /// Requests whose last event waits for the end of a hang, in the order of those events.
+    /// Requests whose last event is held back until a hang ends, in the order of these events.
     parked: Vec<u32>,
 }
 
@@ -72,37 +72,38 @@ impl Default for PartFaults {
     }
 }
 
-/// Faults of all parts.
+/// Faults of all components of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultStates {
     parts: Vec<PartFaults>,
-    /// By slot: the time at which the request was handed to its part, for requests since the first
-    /// fault.
+    /// For each request, by index, the time at which its component received it, ns. Recorded only from the
+    /// first fault on.
     handed_ns: Vec<u64>,
-    /// Slots whose last event was already postponed.
+    /// Indices of the requests whose last event has already been postponed.
     put_off: BTreeSet<u32>,
-    /// Draws which operations fail.
+    /// Random numbers that decide which operations fail.
     errors: Generator,
 }
 
-/// What happens to an event under the present faults.
+/// Effect of the present faults on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The event takes effect as usual.
     Happens,
     /// The operation must end with an error instead.
     Fails,
-    /// The event was postponed, or its operation has already been ended.
+    /// The event has been postponed, or the fault has already ended its operation.
     Handled,
 }
 
-/// Whether the event of `slot` ends a request of a host or of another part.
+/// Returns whether the next event of the request `slot` completes it.
 fn ends(slab: &Slab, slot: u32) -> bool {
     matches!(slab[slot].state, State::Done | State::Delivered)
 }
 
 impl FaultStates {
-    /// Creates the state without faults; `number` distinguishes the random streams of one seed.
+    /// Creates the state of `parts` components without faults. `number` selects one of the independent random
+    /// streams of `seed`.
     pub(crate) fn new(parts: usize, seed: u64, number: u64) -> Self {
         Self {
             parts: vec![PartFaults::default(); parts],
@@ -112,7 +113,7 @@ impl FaultStates {
         }
     }
 
-    /// Records the time at which a request was handed to its part.
+    /// Records the time at which a component received a request.
     pub(crate) fn handed(&mut self, slot: u32, at_ns: u64) {
         let slot = slot as usize;
         if self.handed_ns.len() <= slot {
@@ -121,7 +122,7 @@ impl FaultStates {
         self.handed_ns[slot] = at_ns;
     }
 
-    /// Applies the faults to the event of `slot`.
+    /// Applies the present faults to the due event of the request `slot`.
     pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
         let request = &core.slab[slot];
         // (Hosts' requests were recorded before this event.)
@@ -164,7 +165,7 @@ impl FaultStates {
         Verdict::Happens
     }
 
-    /// Slows a part down by `factor` from now on.
+    /// Slows a component down by `factor` from now on.
     pub(crate) fn slow(&mut self, part: PartId, factor: f64, now_ns: u64) {
         let illness = &mut self.parts[part.index()];
         if illness.state.slow_factor <= 1.0 {
@@ -179,13 +180,13 @@ impl FaultStates {
         set(&mut self.parts[part.index()].state.delay_ns, kind, delay_ns);
     }
 
-    /// Lets a percentage of operations of a kind, or of all kinds, fail from now on.
+    /// Makes a percentage of operations of a kind, or of all kinds, fail from now on.
     pub(crate) fn fail(&mut self, part: PartId, percent: f64, kind: Option<OpKind>) {
         // (NaN counts as 0.)
         set(&mut self.parts[part.index()].state.error_share, kind, percent.max(0.0) / 100.0);
     }
 
-    /// Turns the power of all parts off or on.
+    /// Turns the power of all components off or on.
     pub(crate) fn power(&mut self, off: bool) {
         self.parts.iter_mut().for_each(|v| v.state.off = off);
     }
@@ -198,15 +199,15 @@ impl FaultStates {
         self.parts[part.index()].state
     }
 
-    /// Marks a part as lost, if it has no power or is lost already, so that no requests have to be
-    /// ended.
+    /// Marks a component as lost. It must have no power or be lost already, so that it has no requests to
+    /// end.
     pub(crate) fn lose_without_power(&mut self, part: PartId) {
         self.parts[part.index()].state.lost = true;
     }
 
-    /// Loses a part. Requests of hosts and of other parts fail, and the part's own are dropped.
-    /// Requests for which `later` is true, and whose last event was not postponed, stay and fail
-    /// when they are handed over.
+    /// Marks a component as lost. Its requests from hosts and other components fail, and internal ones are
+    /// dropped. Requests for which `later` returns true remain until they arrive, unless a fault has postponed
+    /// their end.
     pub(crate) fn lose(&mut self, core: &mut Core, part: PartId, later: impl Fn(&Request) -> bool) {
         let illness = &mut self.parts[part.index()];
         illness.state.lost = true;
@@ -230,13 +231,13 @@ impl FaultStates {
         }
     }
 
-    /// Makes units of a disk or of memory unreadable.
+    /// Makes a range of units of a disk or memory unreadable.
     pub(crate) fn damage(&mut self, part: PartId, units: std::ops::Range<u64>) {
         self.parts[part.index()].unreadable.add(units);
     }
 
-    /// Clears a part's faults and schedules its parked events for now. Returns whether the part was lost and
-    /// has power.
+    /// Clears a component's faults and completes the operations that a hang held back. Returns whether the
+    /// component was lost and has power.
     pub(crate) fn clear(&mut self, core: &mut Core, part: PartId) -> bool {
         let was = std::mem::take(&mut self.parts[part.index()]);
         for slot in was.parked {
@@ -246,7 +247,7 @@ impl FaultStates {
         was.state.lost && !was.state.off
     }
 
-    /// Replaces a part with a new device without faults.
+    /// Replaces a device with a new one without faults.
     pub(crate) fn replace(&mut self, core: &mut Core, part: PartId) {
         // Only hosts' requests can reach the new device later.
         let is_host = |request: &Request| matches!(request.origin, Origin::Host { .. });
@@ -262,7 +263,7 @@ impl FaultStates {
         self.parts.iter().all(is_clear)
     }
 
-    /// Drops the state of all requests after a power failure.
+    /// Drops the delays recorded for requests, because a power failure has dropped all requests.
     pub(crate) fn power_cut(&mut self) {
         self.put_off.clear();
         self.handed_ns.clear();
@@ -270,7 +271,7 @@ impl FaultStates {
     }
 }
 
-/// Sets the value of one kind, or of all kinds.
+/// Sets the value for one kind of operation; `None`: for all kinds.
 fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: T) {
     match kind {
         Some(kind) => of_kinds[kind.index()] = value,
@@ -278,7 +279,8 @@ fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: 
     }
 }
 
-/// Whether the ending operation reads an unreadable unit. Units that it writes or drops become readable.
+/// Returns whether an operation that is about to complete has read an unreadable unit. Units that it has
+/// written or trimmed become readable.
 fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {

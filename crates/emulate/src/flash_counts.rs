@@ -1,34 +1,34 @@
 //! Counters of a flash device since the start: pages written and copied, programs, reads, erases.
 
-/// Counters of a device since the start.
+/// Counters of a flash device since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// 4 KiB pages that hosts wrote.
+    /// Number of 4 KiB pages that hosts wrote.
     pub host_pages: u64,
-    /// Pages that garbage collection copied.
+    /// Number of 4 KiB pages that garbage collection copied.
     pub copied_pages: u64,
-    /// Pages of the map that were written.
+    /// Number of 4 KiB pages of the map that were written.
     pub map_pages: u64,
-    /// Pages without data: a program writes all planes of a die, even if fewer pages are to be written.
+    /// Number of 4 KiB pages programmed without data, because a program always covers all planes of a die.
     pub filler_pages: u64,
-    /// Page programs of a die (all planes).
+    /// Number of program operations, each on all planes of a die.
     pub programs: u64,
-    /// Flash pages read for hosts.
+    /// Number of flash pages read for hosts.
     pub senses: u64,
-    /// Flash pages read for copies.
+    /// Number of flash pages read for garbage collection.
     pub copy_senses: u64,
-    /// Erase blocks erased.
+    /// Number of block erases.
     pub erases: u64,
-    /// Page reads whose data was rebuilt from the parity stripe.
+    /// Number of page reads whose data was rebuilt from the parity stripe.
     pub recovered: u64,
-    /// Page reads that failed because they could not be rebuilt.
+    /// Number of page reads that failed because the data could not be rebuilt.
     pub unrecovered: u64,
-    /// Times at which the controller's housekeeping stopped all work.
+    /// Number of times that the controller's housekeeping stopped all work.
     pub stalls: u64,
 }
 
 impl Counts {
-    /// Pages programmed per page that hosts wrote; 1 if nothing was written.
+    /// Returns the number of pages programmed per page that hosts wrote; 1 if nothing was written.
     pub fn write_amplification(&self) -> f64 {
         if self.host_pages == 0 {
             return 1.0;
@@ -37,7 +37,7 @@ impl Counts {
         all as f64 / self.host_pages as f64
     }
 
-    /// Difference from an earlier state of the counters.
+    /// Returns the increase of each counter since the earlier state `other`.
     #[must_use]
     pub fn since(&self, other: &Self) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Counts {
         }
     }
 
-    /// Sum of two devices' counters.
+    /// Returns the sum of the counters of two devices.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! A gauge: the number of units in use, integrated over time.
 
-/// Counts the units in use, and integrates their number over time.
+/// Counts how many of a set of equal resources are in use, and integrates this number over time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauge {
     used: u32,
@@ -21,7 +21,7 @@ impl Gauge {
         self.used -= 1;
     }
 
-    /// Resets the number in use to zero.
+    /// Sets the number of resources in use to zero.
     pub(crate) fn clear(&mut self, now_ns: u64) {
         self.settle(now_ns);
         self.used = 0;
@@ -38,7 +38,7 @@ impl Gauge {
         self.used
     }
 
-    /// Integral up to `now_ns`, in units times ns.
+    /// Returns the time integral of the number in use up to `now_ns`, in resources times ns.
     pub(crate) fn area_ns(&self, now_ns: u64) -> u64 {
         self.area_ns + u64::from(self.used) * (now_ns - self.since_ns)
     }

@@ -15,12 +15,12 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 
-/// A disk drive, as a part of a volume's tree.
+/// A rotating disk as a component of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Hdd {
     part: PartId,
     disk: Disk,
-    /// The earliest wake-up in the event queue; `u64::MAX`: none.
+    /// Time of the earliest wake-up in the event queue, ns; `u64::MAX`: none.
     pending_ns: u64,
     done: Vec<u32>,
     content: Option<Content>,
@@ -33,7 +33,7 @@ impl Hdd {
         Ok(Self { part, disk, pending_ns: u64::MAX, done: Vec::new(), content: None })
     }
 
-    /// Processes an event of this disk: a request that arrives or is done, or a wake-up.
+    /// Processes a request's next event (its arrival or completion), or a wake-up of the disk.
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => {
@@ -78,8 +78,7 @@ impl Hdd {
         }
     }
 
-    /// Schedules the disk's next wake-up. (A later wake-up that is already scheduled remains, and has no
-    /// effect.)
+    /// Schedules the disk's next wake-up. A later one that is already scheduled remains as a no-op.
     fn plan(&mut self, core: &mut Core) {
         let wake_ns = self.disk.wake_at();
         if wake_ns >= self.pending_ns {
@@ -96,13 +95,13 @@ impl Hdd {
         self.content.get_or_insert_default();
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
-    /// was turned on.
+    /// Returns the token that a read of a 4 KiB unit would return; `None` if the unit has not been written
+    /// since content storage was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(unit)
     }
 
-    /// Updates content from the disk's journal. The requests in the journal still exist.
+    /// Updates the stored content from the disk's journal. The requests that the journal names still exist.
     fn follow(&mut self, core: &mut Core) {
         let Some(content) = &mut self.content else { return };
         let part = self.part;
@@ -148,19 +147,19 @@ impl Hdd {
         self.pending_ns = u64::MAX;
     }
 
-    /// Calls `take` with the fill of the write cache, and of a hybrid disk's NAND.
+    /// Calls `take` with the fill level of the write cache, and of a hybrid disk's NAND.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         self.disk.stores(take);
     }
 
-    /// Fills the write cache up to a share of its size. No-op if content is kept.
+    /// Fills the write cache up to a fraction of its size. No-op if content is stored.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if self.content.is_none() {
             self.disk.fill_write_cache(share, random);
         }
     }
 
-    /// The disk's resources with their busy time since the start.
+    /// Returns the disk's resources with their busy time since the start.
     pub(crate) fn resources(&self, _: &Core) -> Vec<Resource> {
         let usage = self.disk.usage();
         let part = Some(self.part);
@@ -172,7 +171,7 @@ impl Hdd {
         ]
     }
 
-    /// Phase times of the disk's I/Os since the start.
+    /// Returns the time that the disk's operations have spent in each phase since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let mut all = Vec::new();
         for (kind, of) in [(OpKind::Read, Of::Read), (OpKind::Write, Of::Write)] {

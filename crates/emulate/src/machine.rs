@@ -31,20 +31,20 @@ use crate::spec::System;
 use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
 
-/// A running emulated system. A clone continues exactly as the original would.
+/// A running emulated system. A clone behaves exactly as the original.
 #[derive(Clone, Debug)]
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
-    /// By worker: CPU cost of an I/O (ticks), and of each byte.
+    /// For each worker, the CPU cost of an I/O in ticks, and the cost per byte.
     issue_ticks: Vec<(u64, PerByte)>,
-    /// Workers placed on each socket so far.
+    /// For each socket, the number of workers placed on it so far.
     on_socket: Vec<u32>,
     system: System,
     placed: bool,
     events: u64,
     hash: u64,
-    /// Pending faults by time, then by order of injection.
+    /// Pending faults, by time and order of injection.
     faults: BTreeMap<(u64, u64), Fault>,
     faults_made: u64,
     seed: u64,
@@ -53,18 +53,19 @@ pub struct Machine {
     fault_ns: u64,
     /// Faults in effect; `None` if there are none.
     fault_states: Option<Box<FaultStates>>,
-    /// By part, in a machine of many parts: the addresses to prefetch. See [`Self::look_ahead`].
+    /// For each component, the addresses to prefetch. Empty in small machines. See [`Self::look_ahead`].
     hot: Vec<Hot>,
 }
 
-/// Minimum number of parts for which prefetching pays: the state of fewer fits into the first-level
-/// cache.
+/// Minimum number of components for which prefetching is faster. The state of fewer fits into the
+/// first-level cache.
 const LOOK_AHEAD_PARTS: usize = 16;
-/// Events between refreshes of the prefetch addresses, log2. A clone's addresses differ.
+/// Log2 of the number of events between updates of the prefetch addresses. Needed because the addresses in
+/// a clone are those of the original.
 const ADDRESSES_LOG2: u32 = 16;
 
 impl Machine {
-    /// Builds the machine of a system. All its randomness follows from the seed.
+    /// Builds the machine of a system. `seed` determines all random choices.
     ///
     /// # Errors
     /// The violated rule, if the system can't be built.
@@ -72,9 +73,9 @@ impl Machine {
         Self::build(system, seed, None)
     }
 
-    /// Same as [`Self::new`], but one logical page in `represent` goes through the map of every flash
-    /// device, instead of a share derived from the devices' size. 1 is exact (up to 1 GiB of memory for
-    /// 400 GB) and serves as the reference for other values.
+    /// Same as [`Self::new`], but one in `represent` logical pages of every flash device goes through its map,
+    /// instead of a fraction chosen by size. 1 is exact, needs up to 1 GiB of memory for 400 GB, and serves as
+    /// the reference for other values.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -130,12 +131,12 @@ impl Machine {
         self.system.capacity_bytes(volume)
     }
 
-    /// The specification that the machine was built from.
+    /// Returns the specification from which the machine was built.
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// Virtual time, ns.
+    /// Returns the current virtual time, ns.
     pub fn now_ns(&self) -> u64 {
         self.core.now
     }
@@ -145,14 +146,14 @@ impl Machine {
         self.events
     }
 
-    /// A hash of all events so far: two runs with the same seed and operations have the same hash.
+    /// Returns a hash of all events so far. It is equal for two runs with the same seed and operations.
     pub fn event_hash(&self) -> u64 {
         self.hash
     }
 
-    /// Adds a worker (a thread of the load generator) that issues to `volume`. Workers get cores in turn: on the
-    /// volume's socket, or on all sockets if the host does not keep workers near. Must precede the first submission.
-    /// Returns the worker's number.
+    /// Adds a worker (a thread of the load generator) that sends operations to `volume`, and returns its
+    /// number. Cores are assigned in turn: on the volume's socket, or on all sockets if the host does not keep
+    /// workers near their devices. Must be called before the first submission.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers must be added before the first submission");
         let host = &self.system.host;
@@ -191,8 +192,8 @@ impl Machine {
         }
     }
 
-    /// Submits an operation; an `at_ns` in the past counts as now. Returns the time at which the worker
-    /// has handed it over, from which latency counts. (The worker's core is busy until then.)
+    /// Submits an operation at `at_ns` (now, if that is in the past). Returns the time at which the worker has
+    /// handed it over, from which latency is measured. The worker's core is busy until then.
     #[inline]
     pub fn submit(&mut self, at_ns: u64, worker: u32, volume: u32, op: &Op, token: u64) -> u64 {
         if !self.placed {
@@ -212,7 +213,7 @@ impl Machine {
         issued_ns
     }
 
-    /// Returns the next completion up to `until_ns`. Without one, advances virtual time to `until_ns`
+    /// Returns the next completion up to `until_ns`. If there is none, advances virtual time to `until_ns`
     /// (`u64::MAX`: to the last event).
     // Not inlined: its loop contains the whole path of an event, which should exist only once.
     #[inline(never)]
@@ -232,8 +233,8 @@ impl Machine {
         self.core.collect()
     }
 
-    /// Runs one event or fault up to `until_ns`. Returns false if there is none; virtual time then
-    /// advances as in [`Self::next_completion`].
+    /// Runs one event or fault up to `until_ns`. If there is none, returns false and advances virtual time as
+    /// [`Self::next_completion`] does.
     pub fn step(&mut self, until_ns: u64) -> bool {
         self.advance(until_ns)
     }
@@ -278,8 +279,8 @@ impl Machine {
         true
     }
 
-    /// Prefetches the state that the next event needs. With many parts it is not in the first-level cache, and the
-    /// processor can't predict whose event is next.
+    /// Prefetches the state that the next event needs. In a machine of many components the state is not in the
+    /// first-level cache, and the processor can't predict which component is next.
     #[inline(always)]
     fn look_ahead(&mut self) {
         if self.events.is_multiple_of(1 << ADDRESSES_LOG2) {
@@ -294,7 +295,7 @@ impl Machine {
         }
     }
 
-    /// Clones the machine; the clone prefetches its own state.
+    /// Clones the machine, with prefetch addresses that point into the clone.
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut fork = self.clone();
@@ -309,7 +310,7 @@ impl Machine {
         self.hot = self.parts.iter().map(Part::hot).collect();
     }
 
-    /// Notifies the parents of all children that have ended at this event, up to the roots.
+    /// Notifies the parents of all child requests that ended in this event, and in turn their parents.
     #[inline(never)]
     fn end_children(&mut self) {
         while let Some((child, failure)) = self.core.ended.pop_front() {
@@ -330,8 +331,8 @@ impl Machine {
         }
     }
 
-    /// Stores what a read of a part returns: the content of the part now, unless the part has
-    /// stored it itself.
+    /// Stores the values that a completed child read returns: the component's present content, unless it has
+    /// already stored them.
     #[cold]
     fn sample(&mut self, child: u32, failure: Option<IoError>) {
         let request = &self.core.slab[child];
@@ -350,7 +351,7 @@ impl Machine {
         }
     }
 
-    /// The time of the next event, ns.
+    /// Returns the time of the next event, ns; `None` if there is none.
     pub fn next_event(&mut self) -> Option<u64> {
         if !self.core.done.is_empty() {
             return Some(self.core.now);
@@ -362,7 +363,7 @@ impl Machine {
         }
     }
 
-    /// Injects a bug into every flash device from now on, to test the tests.
+    /// Injects a bug into every flash device from now on, to check that tests detect it.
     #[doc(hidden)]
     pub fn injected_bug(&mut self, injected_bug: InjectedBug) {
         for part in &mut self.parts {
@@ -370,13 +371,13 @@ impl Machine {
         }
     }
 
-    /// Turns off caching in the adapters and destages their dirty data, as before an orderly shutdown.
+    /// Turns off write caching in the adapters and destages their dirty data, as an orderly shutdown does.
     pub fn drain_caches(&mut self) {
         adapter_path::drain_caches(&mut self.core);
     }
 
-    /// Starts a scrub of a volume's array, at the rate of its rebuilds: reads all stripes, rewrites unreadable data,
-    /// and counts stripes whose parity or copies contradict the data. No-op without an array.
+    /// Starts a scrub of a volume's array at its rebuild rate: reads all stripes, rewrites unreadable data, and
+    /// counts rows whose parity or copies contradict the data. No-op without an array.
     pub fn scrub(&mut self, volume: u32) {
         if let Some((part, _)) = self.system.array_of(volume) {
             self.parts[part.index()].scrub(&mut self.core);

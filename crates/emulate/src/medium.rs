@@ -1,20 +1,20 @@
 //! The content of a range of a device, as a fault of the medium would hit it.
 
-/// Where the newest data of a range of a device is.
+/// Location of the newest data in a range of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// At least partly on the medium, or unknown because the range is too long to check.
+    /// At least partly on the medium, or unknown because the range is too long to examine.
     OnMedium,
-    /// Only in the device's write buffer. Writing it to the medium will repair the fault.
+    /// Only in the device's write buffer. Writing the data to the medium will repair a fault there.
     InBuffer,
-    /// Nowhere: the range holds no data.
+    /// The range contains no data.
     Nothing,
 }
 
-/// What a fault of the medium would hit in a range of a device.
+/// The data in a range of a device that a medium fault would affect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Medium {
-    /// Where the newest data of the range is.
+    /// Location of the newest data in the range.
     pub held: Held,
     /// Whether the device is flash, with pages and erase blocks.
     pub has_pages: bool,

@@ -15,7 +15,7 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 
-/// Phase times in ns and number of operations, of reads or of writes.
+/// Time spent in each phase, in ns, and number of operations, either of reads or of writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     software_ns: u64,
@@ -24,7 +24,7 @@ struct Phases {
     count: u64,
 }
 
-/// A memory device, as a part of a volume's tree.
+/// A memory device as a component of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDevice {
     part: PartId,
@@ -41,7 +41,7 @@ pub(crate) struct MemoryDevice {
     protected: bool,
     reads: Phases,
     writes: Phases,
-    /// Units written since content storage was turned on, each with the token of its last write.
+    /// Token of the last write of each unit, since content storage was turned on; `None` unless it is on.
     content: Option<BTreeMap<u64, u64>>,
 }
 
@@ -67,7 +67,7 @@ impl MemoryDevice {
         }
     }
 
-    /// Processes an event of this memory: a request that arrives from another part, or one that is done.
+    /// Processes a request's next event: its arrival from another component, or its completion.
     #[inline]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
@@ -155,8 +155,8 @@ impl MemoryDevice {
         self.content.get_or_insert_default();
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
-    /// was turned on, or is lost.
+    /// Returns the token that a read of a 4 KiB unit would return; `None` if the unit is lost, or has not been
+    /// written since content storage was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(&unit).copied()
     }
@@ -172,14 +172,15 @@ impl MemoryDevice {
         }
     }
 
-    /// The memory's resources with their busy time since the start.
+    /// Returns the memory's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let busy_ns = self.bus.busy_ns(core.now);
         let part = Some(self.part);
         vec![Resource { name: "memory bus", part, count: 1, held: false, busy_ns }]
     }
 
-    /// Phase times of the memory's I/Os since the start, counted when each begins.
+    /// Returns the time that the memory's operations have spent in each phase since the start. An operation is
+    /// counted when it begins.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let mut all = Vec::new();
         for (of, p) in [(Of::Read, self.reads), (Of::Write, self.writes)] {

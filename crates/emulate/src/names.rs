@@ -9,12 +9,13 @@ use crate::values::combine;
 use iodyno_units::OpKind;
 
 impl Core {
-    /// Whether values are names of bytes that the owner of the machine stores.
+    /// Returns whether values are names: identifiers of bytes that the machine's owner stores. Otherwise values
+    /// are the tokens of writes.
     pub(crate) fn names_values(&self) -> bool {
         self.values.as_ref().is_some_and(|values| values.next_name.is_some())
     }
 
-    /// Returns a number that was not used as a name before.
+    /// Returns a new, unused name: an identifier for the content of a unit.
     pub(crate) fn new_name(&mut self) -> u64 {
         let next = self.values.as_mut().and_then(|values| values.next_name.as_mut());
         let next = next.expect("values are names");
@@ -22,20 +23,21 @@ impl Core {
         *next - 1
     }
 
-    /// Returns a new name for the bytes of `value`, which is freed separately; without names,
-    /// `value` itself.
+    /// Returns a second name for the content of `value`, to be freed separately. If values are not names,
+    /// returns `value` itself.
     pub(crate) fn copy(&mut self, value: u64) -> u64 {
         if value == 0 || !self.names_values() { value } else { self.combine(&[(1, value)]) }
     }
 
-    /// Frees a name. No-op without names.
+    /// Frees a name: an identifier of a unit's content. No-op if values are not names.
     pub(crate) fn free(&mut self, name: u64) {
         if name != 0 && self.names_values() {
             self.tell(ContentEvent::Freed { name, count: 1 });
         }
     }
 
-    /// Ends the values of a request: reports the end of a device's write, and frees the names of an uncollected read.
+    /// Ends the values of a request: reports the end of a device's write, or frees the names that a read
+    /// returned and nothing has taken over.
     pub(crate) fn end_values(&mut self, slot: u32, failed: bool) {
         let Some(values) = &mut self.values else { return };
         let tokens = values.take(slot).unwrap_or_default();
@@ -61,7 +63,7 @@ impl Core {
         }
     }
 
-    /// Ends the values of all requests in a power failure, which no request survives.
+    /// Ends the values of all requests at a power failure.
     pub(crate) fn end_given(&mut self) {
         for slot in 0..self.slab.len() as u32 {
             let request = &self.slab[slot];
@@ -75,7 +77,7 @@ impl Core {
         }
     }
 
-    /// The sum of values in GF(2^8), each multiplied by its factor.
+    /// Returns the sum, in GF(2^8), of values each multiplied by its factor: a new name if values are names.
     pub(crate) fn combine(&mut self, terms: &[(u8, u64)]) -> u64 {
         if !self.names_values() {
             return combine(terms);
@@ -87,7 +89,7 @@ impl Core {
         name
     }
 
-    /// Returns a new name for the bytes of `onto`, with the range `part_bytes` replaced by that of
+    /// Returns a new name for the content of `onto`, with the range `part_bytes` replaced by the same range of
     /// `over`.
     pub(crate) fn lay(&mut self, onto: u64, over: u64, part_bytes: UnitBytes) -> u64 {
         let name = self.new_name();
@@ -95,8 +97,7 @@ impl Core {
         name
     }
 
-    /// Gives the bytes of a name to a device, as a separate write to a unit. Returns the write's
-    /// token.
+    /// Passes the content of a name to a device, as a separate write to a unit. Returns the write's token.
     pub(crate) fn give(
         &mut self,
         part: PartId,
@@ -109,7 +110,8 @@ impl Core {
         token
     }
 
-    /// The value that a part returns for a unit with content `value`: a new name, or without names the content.
+    /// Returns the value that a component returns for a unit with content `value`: a new name for it, or the
+    /// content itself if values are not names.
     pub(crate) fn fetch(&mut self, part: PartId, unit: u64, value: Option<u64>) -> u64 {
         if !self.names_values() {
             return value.unwrap_or(0);

@@ -28,7 +28,7 @@ use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
 use std::ops::Range;
 
-/// A part of a machine: a device, an array, a path through adapters or a read cache.
+/// A component of a machine: a device, an array, a path through RAID adapters or a read cache.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Flash(Box<FlashDevice>),
@@ -41,7 +41,7 @@ pub(crate) enum Part {
     Mirror(mirror::Mirror),
 }
 
-/// Makes the same call on every kind of part.
+/// Calls the same method on whichever kind of component the value is.
 macro_rules! each {
     ($of:expr, $part:ident => $of_one:expr) => {
         match $of {
@@ -58,7 +58,7 @@ macro_rules! each {
 }
 
 impl Part {
-    /// Builds part `id` of a machine, preconditioned.
+    /// Builds component `id` of a machine, preconditioned.
     pub(crate) fn new(
         id: PartId,
         spec: &spec::Part,
@@ -97,7 +97,7 @@ impl Part {
         made.map_err(|why| format!("{}: {why}", placed.device.name))
     }
 
-    /// Accepts a host's request that is handed over at `issued_ns`.
+    /// Accepts a host's request that the worker hands over at `issued_ns`.
     #[inline(always)]
     pub(crate) fn begin(&mut self, core: &mut Core, slot: u32, issued_ns: u64) {
         if let Self::Memory(memory) = self {
@@ -107,13 +107,13 @@ impl Part {
         }
     }
 
-    /// Processes the event of a request of this part.
+    /// Processes a request's next event, according to the request's state.
     #[inline(always)]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         each!(self, part => part.event(core, slot));
     }
 
-    /// Addresses of the state that most events of the part use.
+    /// Returns the addresses of the state that most events of the component use, for prefetching.
     pub(crate) fn hot(&self) -> Hot {
         match self {
             Self::Flash(flash) => flash.hot(),
@@ -122,8 +122,7 @@ impl Part {
         }
     }
 
-    /// Ends a request of a host or of another part with an error, in place of the request's last
-    /// event.
+    /// Ends a request from a host or another component with an error, instead of processing its last event.
     #[cold]
     pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
         match self {
@@ -132,8 +131,8 @@ impl Part {
         }
     }
 
-    /// Processes the end of a request to another part, on behalf of `parent`. The child's slot is freed
-    /// afterwards.
+    /// Processes the completion of a request that was sent to another component on behalf of `parent`. The
+    /// child request is removed afterwards.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -153,12 +152,13 @@ impl Part {
         }
     }
 
-    /// Whether requests are executed by their submitter, which detects a loss only at their end.
+    /// Returns whether the submitter itself executes requests, as with memory. It then detects a loss of the
+    /// device only at the end of a request.
     pub(crate) fn is_synchronous(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
 
-    /// Processes a power failure. All requests are already gone.
+    /// Processes a power failure, after all requests have been dropped.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         each!(self, part => part.power_off(core));
     }
@@ -172,19 +172,19 @@ impl Part {
         }
     }
 
-    /// The array, if the part is one.
+    /// Returns the array; `None` for other kinds of component.
     pub(crate) fn as_array(&self) -> Option<&Array> {
         if let Self::Array(array) = self { Some(array) } else { None }
     }
 
-    /// Re-creates an array, empty. No-op on other parts.
+    /// Re-creates an array without data. No-op on other kinds of component.
     pub(crate) fn make_array_again(&mut self, core: &mut Core) {
         if let Self::Array(array) = self {
             array.make_again(core);
         }
     }
 
-    /// Processes the loss of another part.
+    /// Processes the loss of another component.
     pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
         match self {
             Self::Array(array) => array.part_lost(core, part),
@@ -193,7 +193,7 @@ impl Part {
         }
     }
 
-    /// Processes the replacement of another part by a new device.
+    /// Processes the replacement of another component by a new one.
     pub(crate) fn part_replaced(&mut self, core: &mut Core, part: PartId) {
         match self {
             Self::Array(array) => array.part_replaced(core, part),
@@ -202,24 +202,24 @@ impl Part {
         }
     }
 
-    /// Leaves the storage of bytes to the owner of the machine from now on.
+    /// Leaves the storage of content to the machine's owner from now on.
     pub(crate) fn follow_content(&mut self) {
         if let Self::Array(array) = self {
             array.follow_content();
         }
     }
 
-    /// The state of an array; `None` for other parts.
+    /// Returns the state of an array; `None` for other kinds of component.
     pub(crate) fn array_state(&self) -> Option<ArrayState> {
         if let Self::Array(array) = self { Some(array.state()) } else { None }
     }
 
-    /// The counters of a read cache; `None` for other parts.
+    /// Returns the counters of a read cache; `None` for other kinds of component.
     pub(crate) fn read_cache_counts(&self) -> Option<ReadCacheCounts> {
         if let Self::ReadCache(cache) = self { Some(cache.counts()) } else { None }
     }
 
-    /// Starts a scrub of an array. No-op on other parts.
+    /// Starts a scrub of an array. No-op on other kinds of component.
     pub(crate) fn scrub(&mut self, core: &mut Core) {
         if let Self::Array(array) = self {
             array.scrub(core);
@@ -233,15 +233,16 @@ impl Part {
         }
     }
 
-    /// Makes units unreadable. Returns false if the machine must track them, since the part does not.
+    /// Makes units unreadable. Returns false if the component does not track unreadable units, so that the
+    /// machine must.
     pub(crate) fn damage_units(&mut self, units: &Range<u64>) -> bool {
         let Self::Flash(flash) = self else { return false };
         flash.damage_units(units.clone());
         true
     }
 
-    /// The data that a fault of the medium would hit in these units. (Disks and memory read every unit from the
-    /// medium.)
+    /// Returns where the data of `units` is, so that the effect of a medium fault can be predicted. Disks and
+    /// memory read even unwritten units from the medium.
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
         match self {
             Self::Flash(flash) => flash.medium(units),
@@ -249,7 +250,7 @@ impl Part {
         }
     }
 
-    /// Makes all unreadable data of a flash device readable again. No-op on other parts.
+    /// Makes all unreadable data of a flash device readable again. No-op on other kinds of component.
     pub(crate) fn mend(&mut self) {
         if let Self::Flash(flash) = self {
             flash.mend();
@@ -277,8 +278,8 @@ impl Part {
         }
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
-    /// was turned on, or is lost.
+    /// Returns the token that a read of a 4 KiB unit would return; `None` if the unit is lost, or has not been
+    /// written since content storage was turned on.
     pub(crate) fn unit_value(&self, unit: u64, parts: &[Self], core: &Core) -> Option<u64> {
         match self {
             Self::Flash(flash) => flash.unit_value(unit),
@@ -298,22 +299,23 @@ impl Part {
         }
     }
 
-    /// Checks the invariants of this part alone.
+    /// Checks the invariants of this component alone.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Self::Flash(flash) = self { flash.check() } else { Ok(()) }
     }
 
-    /// Counters of a flash device; `None` for other parts.
+    /// Returns the counters of a flash device; `None` for other kinds of component.
     pub(crate) fn flash_counts(&self) -> Option<Counts> {
         if let Self::Flash(flash) = self { Some(flash.counts) } else { None }
     }
 
-    /// Dirty bytes in the write buffer, and the buffer's size; `None` for parts other than flash.
+    /// Returns two sizes in bytes: dirty data in the write buffer, and the buffer's capacity. `None` except for
+    /// flash.
     pub(crate) fn buffered_bytes(&self) -> Option<(u64, u64)> {
         if let Self::Flash(flash) = self { Some(flash.buffered_bytes()) } else { None }
     }
 
-    /// Calls `take` with the fill of each buffer and cache of the part.
+    /// Calls `take` with the fill level of each buffer and cache of the component.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         match self {
             Self::Flash(flash) => flash.stores(take),
@@ -323,24 +325,24 @@ impl Part {
         }
     }
 
-    /// Fills the write cache of a disk up to a share of its size. No-op on other parts.
+    /// Fills the write cache of a disk up to a fraction of its size. No-op on other kinds of component.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if let Self::Disk(disk) = self {
             disk.fill_write_cache(share, random);
         }
     }
 
-    /// Erase cycles used, as a fraction of the rated cycles; `None` for parts other than flash.
+    /// Returns the erase cycles used, as a fraction of the rated cycles; `None` except for flash.
     pub(crate) fn worn(&self) -> Option<f64> {
         if let Self::Flash(flash) = self { Some(flash.worn()) } else { None }
     }
 
-    /// The part's resources with their busy time since the start.
+    /// Returns the component's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         each!(self, part => part.resources(core))
     }
 
-    /// Name of the part's kind in reports of the parts below a root.
+    /// Returns the name of the kind of component, used in reports.
     pub(crate) fn level(&self) -> &'static str {
         match self {
             Self::Flash(_) => "flash device",
@@ -354,7 +356,7 @@ impl Part {
         }
     }
 
-    /// Phase times of the part's I/Os since the start.
+    /// Returns the time that the component's operations have spent in each phase since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         each!(self, part => part.phases())
     }

@@ -1,11 +1,12 @@
 //! Part numbers.
 
-/// Number of a part in its machine: parts count from 0, in the order in which the system lists them.
+/// Number of a component (device, array, adapter path or read cache) in its machine: from 0, in the order
+/// in which the system lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartId(pub u32);
 
 impl PartId {
-    /// The number as an index into the list of all parts.
+    /// Returns the number as an index into the list of components.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize

@@ -4,7 +4,7 @@
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// The address of a value, only for prefetching: nothing is read from it.
+/// The address of a value, used only for prefetching and never dereferenced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address(usize);
 
@@ -14,7 +14,7 @@ impl Address {
         Self(std::ptr::from_ref(value).addr())
     }
 
-    /// The address `lines` cache lines further on.
+    /// Returns the address `lines` cache lines further on.
     pub(crate) fn line(self, lines: usize) -> Self {
         Self(self.0.wrapping_add(lines * LINE_BYTES))
     }
@@ -31,16 +31,16 @@ impl Address {
     }
 }
 
-/// Addresses of the state that most events of a part use.
+/// Addresses of the state that most events of a component use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hot {
-    /// Addresses at each of which two cache lines are prefetched.
+    /// Addresses at each of which two adjoining cache lines are prefetched.
     places: [Address; 3],
-    /// The first die of a flash device; for other parts, one of `places`.
+    /// Address of a flash device's first die; for other kinds of component, one of `places`.
     dies: Address,
 }
 
-/// Distance between the state of two consecutive dies, in bytes.
+/// Size of a die's state in memory, in bytes, which is the distance between consecutive dies.
 pub(crate) const DIE_BYTES: usize = 32;
 
 impl Hot {
@@ -48,14 +48,14 @@ impl Hot {
         Self { places, dies }
     }
 
-    /// The first six cache lines of a value.
+    /// Returns the addresses of the first six cache lines of a value.
     pub(crate) fn first_of<T>(value: &T) -> Self {
         let first = Address::of(value);
         Self::new([first, first.line(2), first.line(4)], first)
     }
 
-    /// Prefetches the state for an event of the part, and of die `die` on flash. Free of branches, because the part
-    /// is not known in time for the processor to predict one.
+    /// Prefetches the state for an event of the component, on flash including that of die `die`. Branch-free,
+    /// because the processor could not predict a branch on the kind of component.
     #[inline(always)]
     pub(crate) fn prefetch(&self, die: u16) {
         for place in self.places {

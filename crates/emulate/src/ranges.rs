@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of numbers.
+/// A set of integers, stored as ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ranges {
-    /// Ranges by their first number; the value is one past the last.
+    /// The ranges, by first number; the value is the end (exclusive).
     all: BTreeMap<u64, u64>,
 }
 
@@ -50,7 +50,7 @@ impl Ranges {
         self.all.range(..=number).next_back().is_some_and(|(_, &end)| end > number)
     }
 
-    /// The least number that is both in `range` and in the set.
+    /// Returns the smallest number that is both in `range` and in the set; `None` if there is none.
     pub(crate) fn first_in(&self, range: Range<u64>) -> Option<u64> {
         if range.is_empty() {
             return None;

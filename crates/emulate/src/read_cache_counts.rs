@@ -3,11 +3,11 @@
 /// Counters of a read cache since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCacheCounts {
-    /// Reads served from the cache.
+    /// Number of reads served from the cache.
     pub hits: u64,
-    /// Reads served from the backing, the part that is cached.
+    /// Number of reads served from the backing, the device or array that is cached.
     pub misses: u64,
-    /// Units admitted to the cache, by reads and by writes.
+    /// Number of units added to the cache, by reads and by writes.
     pub admitted_units: u64,
 }
 

@@ -10,118 +10,119 @@ use crate::prefetch::Address;
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
-/// Stands for no slot.
+/// Index that means "no request".
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// The state of a request: the effect of its pending event, if it has one.
+/// State of a request. If an event is pending, the state determines the event's effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The slot is unused.
+    /// The entry is unused.
     Free,
-    /// A request of a host or of another part reaches the part.
+    /// A request from a host or another component arrives.
     Issued,
     /// The driver thread or the controller has accepted the command.
     Admitted,
-    /// A request of a host or of another part is acknowledged, or its data is delivered.
+    /// A request from a host or another component is complete.
     Done,
     /// An adapter forwards a host's operation to its partner.
     Forwarded,
     /// The data of a read has reached the host.
     Delivered,
-    /// A page read has left the cells.
+    /// A page read has been read from the cells.
     Sensed,
-    /// A page read has left its channel.
+    /// A page read has left its channel, or a write's data has reached a RAID adapter.
     Transferred,
     /// A program has ended.
     Programmed,
     /// An erase has ended.
     Erased,
-    /// The controller has processed pages that garbage collection copies.
+    /// A processor has finished: the flash controller's for copies by garbage collection, an adapter's for a
+    /// command, or an array's for parity.
     Processed,
     /// A driver thread polls its devices.
     Poll,
-    /// A disk's scheduled wake-up.
+    /// A scheduled wake-up of a disk is due.
     Wake,
     /// The request waits in a list, or for its children; it has no pending event.
     Waiting,
 }
 
-/// The operation that a request needs from a die.
+/// The operation on a die that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Reads a page.
+    /// A page read.
     Sense,
-    /// Programs a page in each plane.
+    /// A program of one page in each plane.
     Program,
-    /// Erases a block.
+    /// A block erase.
     Erase,
-    /// Needs no die: the controller answers by itself.
+    /// No operation: the controller completes the request without a die.
     Nothing,
 }
 
 /// The origin of a request, which is notified of its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A worker of the host, through the volume whose root is the part.
+    /// A worker of the host, which sent the request to `volume`.
     Host { volume: u32, worker: u32 },
-    /// Another part, on behalf of its request in this slot, which waits for all its children.
+    /// Another component, on behalf of its request with this index, which waits for all its child requests.
     Parent(u32),
-    /// The part itself.
+    /// The component that serves the request: internal work.
     Own,
 }
 
-/// A request: one operation or one internal step of a part. One cache line.
+/// A request: an operation or internal step of a component. Occupies one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// The submitter's token. For a page read that is sent together with another one, the slot of
-    /// that one plus 1.
+    /// The submitter's token. For a page read that shares a link frame with another: the index of the other
+    /// request plus 1.
     pub token: u64,
-    /// First byte (operations), first logical page (page reads), batch number (programs).
+    /// Byte offset (operations), first logical page (page reads) or batch number (programs).
     pub at: u64,
-    /// Start of the present phase, ns.
+    /// Start of the request's current phase, ns.
     pub entered_ns: u64,
-    /// Length in bytes (operations), bytes in this page (page reads).
+    /// Length in bytes (operations), or number of bytes in this page (page reads).
     pub len: u32,
-    /// The next request in the list that this request is in.
+    /// Index of the next request in the same list.
     pub next: u32,
-    /// The request of the same part that waits for this one.
+    /// Index of the request of the same component that waits for this one; `NIL`: none.
     pub parent: u32,
-    /// Children that have not ended; for writes, pages not yet in the buffer.
+    /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer.
     pub pending: u32,
-    /// Who is notified of the completion.
+    /// Origin of the request, which is notified of its completion.
     pub origin: Origin,
-    /// The part that serves the request.
+    /// The component that serves the request.
     pub part: PartId,
     /// The die that serves the request.
     pub die: u16,
-    /// The effect of the pending event.
+    /// State of the request, which determines the effect of its pending event.
     pub state: State,
-    /// Index of the kind of operation in [`every_column`].
+    /// Kind of the operation: read, write, flush and so on.
     pub kind: OpKind,
     /// Force unit access: the write must be durable when acknowledged.
     pub fua: bool,
-    /// The operation needed from the die.
+    /// The operation on the die that the request needs.
     pub work: Work,
-    /// Whether the request is internal work of its part, rather than an operation from outside.
+    /// Whether the request is internal work of its component, rather than an operation from outside.
     pub internal: bool,
-    /// Whether an error has occurred in the request or in one of its children.
+    /// Whether an error has occurred in the request or in one of its child requests.
     pub failed: bool,
 }
 
 const _: () = assert!(size_of::<Request>() == 64);
 
 impl Request {
-    /// The operation that a host or another part has requested.
+    /// Returns the operation that a host or another component has requested.
     pub(crate) fn op(&self) -> Op {
         Op { offset_bytes: self.at, len_bytes: self.len, kind: self.kind, fua: self.fua }
     }
 
-    /// The content units that the request touches.
+    /// Returns the 4 KiB content units that the request touches.
     pub(crate) fn units(&self) -> Range<u64> {
         self.at / UNIT_BYTES..(self.at + u64::from(self.len)).div_ceil(UNIT_BYTES)
     }
 
-    /// The bytes of a unit that the request covers.
+    /// Returns the range of bytes within a unit that the request covers.
     pub(crate) fn part_of(&self, unit: u64) -> UnitBytes {
         let (from, to) = (self.at, self.at + u64::from(self.len));
         let in_unit = |at: u64| at.saturating_sub(unit * UNIT_BYTES).min(UNIT_BYTES) as u16;
@@ -148,7 +149,7 @@ const IDLE: Request = Request {
     failed: false,
 };
 
-/// All requests, in use or free, indexed by slot.
+/// All requests, by index. Entries of ended requests are reused.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab {
     all: Vec<Request>,
@@ -160,7 +161,7 @@ impl Slab {
         Self { all: Vec::new(), free: NIL }
     }
 
-    /// Takes a slot for a new request of a part.
+    /// Creates a request of a component. Returns its index.
     #[inline]
     pub(crate) fn add(&mut self, part: PartId) -> u32 {
         let fresh = Request { part, ..IDLE };
@@ -174,7 +175,7 @@ impl Slab {
         slot
     }
 
-    /// Frees a request that has ended.
+    /// Frees the entry of a request that has ended.
     #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
         let request = &mut self.all[slot as usize];
@@ -184,7 +185,7 @@ impl Slab {
         self.free = slot;
     }
 
-    /// Prefetches a request that is needed soon.
+    /// Prefetches a request that will soon be needed into the CPU cache.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: u32) {
         Address::of(&self[slot]).prefetch();
@@ -194,13 +195,13 @@ impl Slab {
         self.all.len()
     }
 
-    /// Number of host requests that are not done. Scans the slab, so not for the hot path.
+    /// Returns the number of host requests in progress. Scans all requests, so it is slow.
     pub(crate) fn hosts(&self) -> u64 {
         let ours = |r: &&Request| r.state != State::Free && matches!(r.origin, Origin::Host { .. });
         self.all.iter().filter(ours).count() as u64
     }
 
-    /// Finds a child whose parent no longer exists, for checks.
+    /// Finds a child request whose parent no longer exists, to check invariants.
     pub(crate) fn orphan(&self) -> Option<u32> {
         let is_orphan = |r: &Request| match r.origin {
             Origin::Parent(parent) if parent != NIL => {
@@ -227,7 +228,7 @@ impl std::ops::IndexMut<u32> for Slab {
     }
 }
 
-/// A first-in, first-out list of requests, linked through the slab.
+/// A FIFO list of requests, linked through their `next` fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     head: u32,

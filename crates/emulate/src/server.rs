@@ -4,38 +4,38 @@
 //! would cost a division, several times per I/O, where a power of two costs a shift.
 //! A `u64` of ticks holds 208 days.
 
-/// Ticks per ns, log2.
+/// Log2 of the number of ticks per ns.
 const TICK_BITS: u32 = 10;
 
-/// `ns` in ticks.
+/// Converts ns to ticks.
 #[inline]
 pub(crate) const fn ticks(ns: u64) -> u64 {
     ns << TICK_BITS
 }
 
-/// `ticks` in ns, rounded down.
+/// Converts ticks to ns, rounded down.
 #[inline]
 pub(crate) const fn whole_ns(ticks: u64) -> u64 {
     ticks >> TICK_BITS
 }
 
-/// `ticks` in ns, rounded up.
+/// Converts ticks to ns, rounded up.
 #[inline]
 pub(crate) const fn passed_ns(ticks: u64) -> u64 {
     whole_ns(ticks + (1 << TICK_BITS) - 1)
 }
 
-/// The schedule of a server.
+/// The schedule of a resource that serves one request at a time, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
     free_ticks: u64,
-    /// Busy time since the start, scheduled work included.
+    /// Busy time since the start in ticks, including scheduled work.
     busy_ticks: u64,
 }
 
 impl Server {
-    /// Occupies the server for `cost_ticks`, from `now_ns` or when it becomes free. Returns the end, ns.
-    /// Calls are served in order, so call it when the request arrives, not before.
+    /// Occupies the server for `cost_ticks`, starting at `now_ns` or when it becomes free. Returns the end, ns.
+    /// Since calls are served in order, it must not be called before the request arrives.
     #[inline]
     pub(crate) fn take(&mut self, now_ns: u64, cost_ticks: u64) -> u64 {
         self.free_ticks = self.free_ticks.max(ticks(now_ns)) + cost_ticks;
@@ -62,12 +62,12 @@ impl Server {
     }
 }
 
-/// Duration of a transfer, in ticks.
+/// Returns the duration of a transfer, in ticks.
 pub(crate) fn transfer_ticks(bytes: u64, bytes_per_s: f64) -> u64 {
     libm::round(bytes as f64 * (1e9 * ticks(1) as f64) / bytes_per_s) as u64
 }
 
-/// A cost per byte, in 1/4096 tick.
+/// A cost per byte, in units of 1/4096 tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerByte(u64);
 
@@ -76,7 +76,7 @@ impl PerByte {
         Self(libm::round(ns_per_byte * (4096.0 * ticks(1) as f64)) as u64)
     }
 
-    /// The cost of `bytes`, in ticks.
+    /// Returns the cost of `bytes` bytes, in ticks.
     #[inline]
     pub(crate) fn ticks(self, bytes: u32) -> u64 {
         (u64::from(bytes) * self.0) >> 12

@@ -18,32 +18,32 @@ use iodyno_units::{Precondition, human};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 
-/// State of a device before the machine starts: a [`Precondition`] with the values that it leaves to the workload
-/// filled in.
+/// State of a device before the machine starts: a [`Precondition`] in which the values left to the workload
+/// have been filled in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
-    /// Pattern of the earlier writes.
+    /// Pattern of the writes before the start.
     pub how: Written,
-    /// The written share of the device's capacity, 0 to 1.
+    /// Written fraction of the device's capacity, 0 to 1.
     pub fill: f64,
 }
 
-/// The pattern of a device's earlier writes.
+/// Pattern of a device's writes before the machine starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Never: fresh out of the box, or after a secure erase.
+    /// No writes: fresh out of the box, or after a secure erase.
     Fresh,
-    /// Once, in address order.
+    /// Written once, in address order.
     Sequential,
-    /// At random, in aligned blocks of this many bytes, until steady state.
+    /// Written at random, in aligned blocks of `block_bytes`, until steady state.
     Random {
-        /// Size of one write.
+        /// Size of one write, bytes.
         block_bytes: u32,
     },
-    /// At random within a part of the capacity, until steady state. The rest was written once
-    /// before, in address order.
+    /// Written at random within a part of the capacity, until steady state. The rest was written once before,
+    /// in address order.
     RandomWithin {
-        /// Size of one write.
+        /// Size of one write, bytes.
         block_bytes: u32,
         /// Start of the randomly written part, in millionths of the capacity.
         start_ppm: u32,
@@ -53,8 +53,8 @@ pub enum Written {
 }
 
 impl Written {
-    /// Returns the units to which random writes went, on a device of `units` units; empty if there
-    /// were none.
+    /// Returns the range of units that was written at random, on a device of `units` units; empty if there were
+    /// no random writes.
     pub fn rewritten(self, units: u64) -> core::ops::Range<u64> {
         let at = |ppm: u32| (u128::from(units) * u128::from(ppm) / 1_000_000) as u64;
         match self {
@@ -64,7 +64,7 @@ impl Written {
         }
     }
 
-    /// Size of the random writes in bytes; `None` if there were none.
+    /// Returns the size of the random writes in bytes; `None` if there were none.
     pub const fn random_block_bytes(self) -> Option<u32> {
         match self {
             Self::Fresh | Self::Sequential => None,
@@ -74,9 +74,8 @@ impl Written {
         }
     }
 
-    /// Derives the pattern from `asked`. If that leaves it to the workload: sequential if the
-    /// workload goes through the device in address order, otherwise random in blocks of
-    /// `block_bytes`.
+    /// Derives the pattern from the requested precondition. If that depends on the workload, the pattern is
+    /// sequential for a workload in address order, else random in blocks of `block_bytes`.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
         match asked {
             Precondition::Fresh => Self::Fresh,
@@ -90,7 +89,7 @@ impl Written {
     }
 }
 
-/// `random in 4 KiB blocks, 50 % full`.
+/// Formats the state as text: `random in 4 KiB blocks, 50 % full`.
 impl fmt::Display for Preconditioned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.how {
@@ -113,47 +112,47 @@ impl fmt::Display for Preconditioned {
     }
 }
 
-/// The server: processors, memory and times of its software.
+/// The server: its processors, memory, and software times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
     /// Number of CPU sockets.
     pub sockets: u32,
-    /// Physical cores of one socket.
+    /// Number of physical cores per socket.
     pub cores_per_socket: u32,
     /// The load generator's CPU time per I/O before submission.
     pub generator_ns: u64,
-    /// The time to wake a generator that sleeps until its next completion.
+    /// Time to wake a load generator that sleeps until its next completion, ns.
     pub wake_ns: u64,
-    /// Memory bandwidth of one socket, all channels together.
+    /// Memory bandwidth of one socket, summed over its channels.
     pub memory_bytes_per_s: f64,
     /// Bandwidth of one memory channel, which a flash DIMM shares with RDIMMs.
     pub memory_channel_bytes_per_s: f64,
     /// Whether all memory channels of a socket are populated equally.
     pub memory_balanced: bool,
-    /// Share of a memory channel's bandwidth that remains if the channels are unbalanced, 0 to 1.
+    /// Fraction of a memory channel's bandwidth that is usable if the channels are unbalanced, 0 to 1.
     pub unbalanced_share: f64,
-    /// Factor on the time of a copy that crosses to another socket; 1: no slowdown.
+    /// Factor by which a copy to another socket takes longer; 1: no slowdown.
     pub remote_copy_factor: f64,
-    /// Whether workers run on the socket of their device; otherwise on any socket.
+    /// Whether workers run on the socket of their device. If false, they run on any socket.
     pub workers_near: bool,
-    /// Additional time of a flash DIMM's driver thread per write, after the module has the data.
+    /// Additional time of a flash DIMM's driver thread per write, after the module has received the data, ns.
     pub driver_write_ns: u64,
-    /// How flash DIMMs may be placed in the server.
+    /// Memory slots, and the limits for flash DIMMs in them.
     pub slots: Slots,
 }
 
-/// How flash DIMMs may be placed in the server.
+/// Memory slots of a server, and the limits for flash DIMMs in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// Maximum number of flash DIMMs on one socket; 0: the system accepts none.
+    /// Maximum number of flash DIMMs per socket; 0: the system accepts none.
     pub flash_dimms_per_socket: u32,
-    /// Memory channels of a socket.
+    /// Number of memory channels per socket.
     pub channels_per_socket: u32,
-    /// RDIMMs on one channel.
+    /// Number of RDIMMs per channel.
     pub rdimms_per_channel: u32,
     /// Kind of the memory modules other than the flash DIMMs.
     pub memory_kind: MemoryKind,
-    /// Mode of the memory channels.
+    /// Operating mode of the memory channels.
     pub memory_mode: MemoryMode,
 }
 
@@ -168,14 +167,14 @@ pub enum MemoryKind {
     Udimm,
 }
 
-/// Mode of memory channels.
+/// Operating mode of memory channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryMode {
     /// Independent channels.
     Independent,
     /// Channels in lockstep pairs.
     Lockstep,
-    /// Channels with a rank in reserve.
+    /// Channels with a spare rank.
     Sparing,
     /// Channels with every rank mirrored.
     Mirroring,
@@ -203,33 +202,33 @@ pub enum Kind {
     Memory(Box<Memory>),
 }
 
-/// Memory as a block device: the submitter does the work.
+/// Memory as a block device: the CPU core that submits an operation copies the data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     /// Capacity that the host sees.
     pub capacity_bytes: u64,
     /// Software time per I/O: system call, block layer, driver.
     pub io_ns: u64,
-    /// Rate at which one core copies from the device.
+    /// Rate at which one core copies data from the device.
     pub read_bytes_per_s: f64,
-    /// Rate at which one core copies to the device.
+    /// Rate at which one core copies data to the device.
     pub write_bytes_per_s: f64,
     /// Number of times that each byte of a read crosses the memory bus.
     pub read_passes: f64,
     /// Number of times that each byte of a write crosses the memory bus.
     pub write_passes: f64,
-    /// Time of a flush.
+    /// Duration of a flush, ns.
     pub flush_ns: u64,
     /// Whether content survives a power cut.
     pub protected: bool,
 }
 
-/// NAND flash behind a controller.
+/// A NAND flash device: flash behind a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flash {
     /// The capacity that the host sees.
     pub capacity_bytes: u64,
-    /// How the device is attached to the host.
+    /// Attachment of the device to the host.
     pub attach: Attach,
     /// Times and limits of the controller.
     pub controller: Controller,
@@ -237,7 +236,7 @@ pub struct Flash {
     pub nand: Nand,
     /// The write buffer in front of the NAND.
     pub buffer: Buffer,
-    /// The translation layer: reserve, mapping writes and stalls.
+    /// The translation layer: reserved space, writes of the map, and stalls.
     pub translation: Translation,
     /// Rated write endurance.
     pub endurance: Endurance,
@@ -246,36 +245,36 @@ pub struct Flash {
 /// The attachment of a flash device to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attach {
-    /// In a memory slot, served by a driver thread that polls and copies.
+    /// In a memory slot, served by a driver thread that polls the device and copies its data.
     MemoryChannel {
-        /// Devices per driver thread (2 by default, 1 with `max-occupancy`).
+        /// Number of devices per driver thread (2 by default, 1 with `max-occupancy`).
         devices_per_thread: u32,
         /// Time of the driver thread per command.
         command_ns: u64,
-        /// Rate at which one thread copies from the device.
+        /// Rate at which one driver thread copies data from the device.
         read_copy_bytes_per_s: f64,
-        /// Rate at which one thread copies to the device.
+        /// Rate at which one driver thread copies data to the device.
         write_copy_bytes_per_s: f64,
-        /// Interval at which the thread polls for data, if it has a core for itself.
+        /// Interval at which the driver thread polls for data if it has a core to itself, ns.
         poll_ns: u64,
-        /// Interval at which the thread polls if there are more threads than cores on the socket.
+        /// Interval at which the driver thread polls if the socket has more driver threads than cores, ns.
         poll_crowded_ns: u64,
     },
-    /// On a link such as SATA, SAS or PCIe.
+    /// Attached by a link such as SATA, SAS or PCIe.
     Link {
         /// Bandwidth from the device to the host.
         read_bytes_per_s: f64,
         /// Bandwidth from the host to the device.
         write_bytes_per_s: f64,
-        /// Whether both directions transfer at once.
+        /// Whether data can be transferred in both directions simultaneously.
         full_duplex: bool,
-        /// Time for which a command and its answer occupy the link, in addition to the data.
+        /// Time for which a command and its completion occupy the link, in addition to the data, ns.
         command_ns: u64,
-        /// Latency of host software, protocol and wire per I/O; occupies nothing.
+        /// Latency of host software, protocol and link per I/O, ns. Occupies no resource.
         latency_ns: u64,
-        /// Maximum number of outstanding commands; more wait in the host.
+        /// Maximum number of outstanding commands. Further ones wait in the host.
         queue_max: u32,
-        /// CPU time of the host per I/O beyond the generator's (a host-side FTL).
+        /// Host CPU time per I/O in addition to the load generator's, ns, such as for a host-side FTL.
         host_ns: u64,
         /// Rate at which one core of the host pins and maps memory for the device.
         host_bytes_per_s: f64,
@@ -287,20 +286,21 @@ pub enum Attach {
 pub struct Controller {
     /// Time for which a read command occupies the controller.
     pub read_command_ns: u64,
-    /// Latency from the flash to the host's interface, beyond the modelled steps; occupies nothing.
+    /// Latency from the flash to the host's interface in addition to the modelled steps, ns. Occupies no
+    /// resource.
     pub read_latency_ns: u64,
     /// Time for which a write command occupies the controller.
     pub write_command_ns: u64,
-    /// Time for which a 4 KiB page that garbage collection copies occupies the controller.
+    /// Time for which the copying of a 4 KiB page by garbage collection occupies the controller.
     pub copy_ns: u64,
-    /// Time for which a change from reads to writes, or back, occupies the controller.
+    /// Time for which a switch between reads and writes occupies the controller.
     pub turn_ns: u64,
-    /// Maximum number of page reads in progress at once; 0: no limit.
+    /// Maximum number of concurrent page reads; 0: no limit.
     pub read_contexts: u32,
-    /// Number of independent parts of the controller, between which 4 KiB units alternate.
+    /// Number of independent lanes of the controller, to which 4 KiB units are assigned in turn.
     pub lanes: u32,
-    /// Probability that two neighbouring units of a lane lie in different flash pages although the
-    /// same write wrote both.
+    /// Probability that two neighbouring units of a lane are in different flash pages although one write wrote
+    /// both.
     pub page_split: f64,
 }
 
@@ -315,56 +315,57 @@ pub struct Nand {
     pub planes: u32,
     /// Size of a flash page of one plane.
     pub page_bytes: u32,
-    /// Pages per erase block.
+    /// Number of pages per erase block.
     pub pages_per_block: u32,
-    /// Total capacity, spare included.
+    /// Total capacity including spare.
     pub raw_bytes: u64,
     /// Time of a page read.
     pub read_ns: u64,
-    /// Time of a page program, fast pages (LSB).
+    /// Program time of a fast page (LSB), ns.
     pub program_fast_ns: u64,
-    /// Time of a page program, slow pages (MSB).
+    /// Program time of a slow page (MSB), ns.
     pub program_slow_ns: u64,
     /// Time of a block erase.
     pub erase_ns: u64,
-    /// Bandwidth of one channel, error correction included.
+    /// Bandwidth of one channel, including error correction.
     pub channel_bytes_per_s: f64,
-    /// Maximum number of programs at once (power limit); 0: no limit.
+    /// Maximum number of concurrent programs (power limit); 0: no limit.
     pub programs_max: u32,
-    /// Time that a read takes to suspend a program or erase. `None`: reads wait until it ends.
+    /// Time to suspend a program or erase for a read. `None`: reads wait until the program or erase ends.
     pub suspend_ns: Option<u64>,
-    /// Whether reads that wait for a die go before programs and erases that wait for it.
+    /// Whether waiting reads have priority over programs and erases that wait for the same die.
     pub reads_first: bool,
-    /// Variation of page reads. None: each takes `read_ns`.
+    /// Variation of the page read time. `None`: each read takes `read_ns`.
     pub variation: Option<Variation>,
-    /// SLC cache, a part of the NAND that is written first, one bit a cell. None: no cache.
+    /// SLC cache: a part of the NAND with one bit per cell, which is written first. `None`: no cache.
     pub slc: Option<Slc>,
-    /// Pages of a stripe that one parity page protects; 0: none.
+    /// Number of pages that one parity page protects; 0: no parity.
     pub parity_stripe: u32,
 }
 
-/// A cache of single-level cells.
+/// Parameters of an SLC cache: NAND used with one bit per cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slc {
     /// Capacity of the cache.
     pub bytes: u64,
     /// Time of a page program in the cache.
     pub program_ns: u64,
-    /// Time of a page read in the cache. `None`: the same as outside the cache.
+    /// Time of a page read in the cache. `None`: the same as outside of the cache.
     pub read_ns: Option<u64>,
 }
 
-/// Variation of page reads.
+/// Variation of the page read time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variation {
-    /// Number of page types (2 for MLC, 3 for TLC, 4 for QLC); a device has equally many pages of each.
+    /// Number of page types (2 for MLC, 3 for TLC, 4 for QLC). A device has equal numbers of pages of each
+    /// type.
     pub page_types: u32,
-    /// Additional time of the slowest page type over the mean. The fastest type is as much faster; the others lie in
-    /// equal steps between.
+    /// Difference between the read time of the slowest page type and the mean, ns. The types' read times are
+    /// equally spaced and symmetrical around the mean.
     pub spread_ns: u64,
-    /// Probability that a page read, or a retry of it, must be retried, 0 to 1.
+    /// Probability that a page read must be retried, 0 to 1. The same applies to each retry.
     pub retried_share: f64,
-    /// Time of a retry.
+    /// Duration of a retry, ns.
     pub retry_ns: u64,
 }
 
@@ -373,24 +374,24 @@ pub struct Variation {
 pub struct Buffer {
     /// Capacity of the buffer.
     pub bytes: u64,
-    /// Latency from the data's arrival to the acknowledgement; occupies nothing.
+    /// Latency from the data's arrival to the acknowledgement, ns. Occupies no resource.
     pub accept_ns: u64,
-    /// Whether capacitors let the buffer survive a power cut.
+    /// Whether capacitors preserve the buffer's content in a power cut.
     pub protected: bool,
 }
 
 /// Parameters of a flash translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Translation {
-    /// Share of the raw space that is not available as spare for writes (parity, bad blocks, firmware), 0 to 1.
+    /// Fraction of the raw capacity that is not available as spare (parity, bad blocks, firmware), 0 to 1.
     pub reserved_share: f64,
-    /// Mapping-page programs per host page that is written at random.
+    /// Number of map pages programmed per host page that is written at random.
     pub map_writes_per_page: f64,
-    /// Housekeeping that stops the whole device. None: no stalls.
+    /// Housekeeping that periodically stops the whole device. `None`: no stalls.
     pub stall: Option<Stall>,
 }
 
-/// A pause of the whole device after a fixed amount of written bytes.
+/// A pause of the whole device each time a number of bytes has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// Bytes of host writes between pauses.
@@ -402,11 +403,11 @@ pub struct Stall {
 /// The write endurance for which a device is rated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Endurance {
-    /// Drive writes a day for which the device is rated.
+    /// Rated drive writes per day.
     pub drive_writes_per_day: f64,
-    /// Years for which the drive writes are rated.
+    /// Number of years for which the drive writes per day are rated.
     pub years: f64,
-    /// Program and erase cycles per block.
+    /// Rated program and erase cycles per block.
     pub cycles: u32,
 }
 

@@ -4,28 +4,29 @@
 /// The kind of data in a write buffer or cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// Dirty data. A full store makes hosts wait.
+    /// Dirty data. Hosts must wait when it is full.
     Dirty,
-    /// Copies of data that was read. The store is empty at the start.
+    /// Copies of data that was read. Empty at the start.
     Copies,
-    /// Copies, but the store starts full with a uniform sample of its volume. Its fill counts what was admitted since.
+    /// Copies of data, with a uniform sample of the volume at the start. The fill level counts only data added
+    /// since.
     Sample,
 }
 
-/// Fill of all write buffers or caches of one kind in a machine.
+/// Fill level of all write buffers or caches of one kind in a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// Name of the kind, such as `disk's write cache`.
+    /// Name of the kind of buffer or cache, such as `disk's write cache`.
     pub name: &'static str,
-    /// The kind of data in the store.
+    /// The kind of data in the buffers or caches.
     pub keeps: Keeps,
-    /// Bytes in the store now.
+    /// Bytes of data that the buffers or caches contain now.
     pub held_bytes: u64,
-    /// Bytes at which the store accepts no more, or replaces old content.
+    /// Bytes at which the buffers or caches accept no more data, or replace old data.
     pub capacity_bytes: u64,
-    /// Bytes accepted since the start; for [`Keeps::Copies`] and [`Keeps::Sample`], bytes looked up or admitted.
+    /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes found or added.
     pub passed_bytes: u64,
-    /// Bytes among which the store chooses what to write next; 0 if it has no choice. The rate of
-    /// its writes varies while it works through these bytes.
+    /// Bytes among which a write buffer chooses what to write next; 0: it has no choice. Its write rate varies
+    /// until these bytes have been written.
     pub choice_bytes: u64,
 }

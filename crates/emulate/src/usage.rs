@@ -5,24 +5,24 @@ use crate::flash_counts::Counts;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
 
-/// A resource, or several equal ones together.
+/// A resource, or several equal ones combined.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Name of the resource, such as `flash channels`.
     pub name: &'static str,
-    /// The part that the resource belongs to; `None`: the host.
+    /// The component to which the resource belongs; `None`: the host.
     pub part: Option<PartId>,
     /// Number of equal resources.
     pub count: u32,
-    /// Whether the resource does no work itself but is held while others work, such as a read context. If those are slow, all
-    /// of these are in use.
+    /// Whether the resource does no work itself but is reserved while other resources work, such as a read
+    /// context. If those are slow, all of these may be in use.
     pub held: bool,
-    /// Busy time since the start, summed over all `count`, ns.
+    /// Busy time since the start in ns, summed over all `count` resources.
     pub busy_ns: u64,
 }
 
 impl Resource {
-    /// Utilization over `elapsed_ns`, averaged over all `count`: 0 to 1.
+    /// Returns the utilization over `elapsed_ns`, averaged over all `count` resources: 0 to 1.
     pub fn share(&self, elapsed_ns: u64) -> f64 {
         if elapsed_ns == 0 || self.count == 0 {
             return 0.0;
@@ -36,43 +36,44 @@ impl Resource {
 pub struct Phase {
     /// Name of the phase, such as `page read in the cells`.
     pub name: &'static str,
-    /// Reads, writes, or pages of reads: the unit of `count`.
+    /// What `count` counts: reads, writes, or pages of reads.
     pub of: Of,
-    /// Total time in the phase, summed over all that `count` counts, ns.
+    /// Time in the phase, summed over `count` operations or pages, ns.
     pub total_ns: u64,
-    /// Number of reads, pages or writes, as `of` says.
+    /// Number of reads, writes, or pages of reads, depending on `of`.
     pub count: u64,
 }
 
 /// Usage of one volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeUsage {
-    /// The host's resources, which are the same for every volume, and those of the volume's parts.
+    /// Resources of the host, which are the same for every volume, and of the volume's components.
     pub resources: Vec<Resource>,
-    /// Phase times of the volume's I/Os, in its root part.
+    /// Time spent in each phase of the volume's root component, which receives the host's operations.
     pub phases: Vec<Phase>,
-    /// Phase times in the parts below the root, by kind of part: `array`, `disk`. Empty if the root is a device.
+    /// Time spent in each phase of the components below the root, by kind: `array`, `disk`. Empty if the root
+    /// is a device.
     pub below: Vec<(&'static str, Vec<Phase>)>,
-    /// Sum of the counters of the volume's flash devices, if it has any.
+    /// Counters summed over the volume's flash devices; `None` without flash.
     pub counts: Option<Counts>,
-    /// Counters of the volume's read cache, if it has one.
+    /// Counters of the volume's read cache; `None` without a read cache.
     pub read_cache: Option<ReadCacheCounts>,
 }
 
-/// Usage of a whole machine up to a time.
+/// Resource usage of a whole machine from its start up to a time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// Virtual time of the snapshot, ns.
     pub at_ns: u64,
-    /// Events up to that time.
+    /// Number of events up to `at_ns`.
     pub events: u64,
-    /// Usage by volume.
+    /// Usage of each volume.
     pub volumes: Vec<VolumeUsage>,
 }
 
 impl Snapshot {
-    /// Difference from an earlier snapshot of the same machine; `at_ns` is the elapsed time. An I/O is
-    /// counted in the phases that it passed in between.
+    /// Returns the usage since an earlier snapshot of the same machine; `at_ns` is the elapsed time. An I/O is
+    /// counted in the phases that it passed in this interval.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let volumes = self.volumes.iter().zip(&before.volumes);
@@ -116,7 +117,7 @@ impl VolumeUsage {
     }
 }
 
-/// Adds the phases `more` to `all`; phases with the same name are summed.
+/// Adds the phases `more` to `all`. Phases with the same name are summed.
 pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     for phase in more {
         match all.iter_mut().find(|p| p.name == phase.name && p.of == phase.of) {
@@ -129,7 +130,7 @@ pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     }
 }
 
-/// The unit that a phase counts.
+/// The operation or part of it that a phase counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Of {
     /// A host's read.

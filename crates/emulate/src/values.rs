@@ -11,31 +11,31 @@
 use iodyno_raid::gf;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The values in transit.
+/// Values of units on their way between components.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    /// By slot of a request: the values of its units, in address order.
+    /// For each request, by index: the values of its units, in address order.
     of: BTreeMap<u32, Vec<u64>>,
-    /// Completed but uncollected reads of hosts: number of the completion, and the values.
+    /// Completed reads of hosts that have not been collected: number of the completion, and the values.
     read: VecDeque<(u64, Vec<u64>)>,
-    /// Values returned by the last collected completion, if that was a read with values.
+    /// Values that the last collected completion returned; `None` unless it was a read with values.
     pub last: Option<Vec<u64>>,
-    /// The next unused name, if values are names.
+    /// The next unused name (identifier of content); `None` if values are not names.
     pub next_name: Option<u64>,
 }
 
 impl Values {
-    /// Sets the values of a request's units.
+    /// Sets the values of all units of a request.
     pub(crate) fn set(&mut self, slot: u32, values: Vec<u64>) {
         self.of.insert(slot, values);
     }
 
-    /// The value of a unit of a request; `index` counts units within the request.
+    /// Returns the value of a request's unit; `index` counts from the request's first unit.
     pub(crate) fn of(&self, slot: u32, index: u64) -> Option<u64> {
         self.of.get(&slot).map(|values| values[index as usize])
     }
 
-    /// The values of a request, to be changed.
+    /// Returns the values of a request as a mutable reference; `None` if it has none.
     pub(crate) fn of_mut(&mut self, slot: u32) -> Option<&mut Vec<u64>> {
         self.of.get_mut(&slot)
     }
@@ -49,7 +49,7 @@ impl Values {
         std::mem::take(&mut self.of).into_values().flatten().collect()
     }
 
-    /// Moves the values of a host's read to the completed ones. `number` is the completion's.
+    /// Moves the values of a host's read to the completed reads. `number` is the number of the completion.
     pub(crate) fn completed(&mut self, slot: u32, number: u64, failed: bool) {
         if let Some(values) = self.take(slot)
             && !failed
@@ -58,7 +58,7 @@ impl Values {
         }
     }
 
-    /// Makes the values of completion `number` available as `last`.
+    /// Makes the values of completion `number` available in `last`.
     pub(crate) fn collected(&mut self, number: u64) {
         let is_next = self.read.front().is_some_and(|read| read.0 == number);
         self.last = if is_next { self.read.pop_front().map(|read| read.1) } else { None };
@@ -70,10 +70,10 @@ impl Values {
     }
 }
 
-/// The first name. Names are distinct from hosts' tokens, and from 0.
+/// The first name (identifier of content). Chosen so that names differ from hosts' tokens and from 0.
 pub(crate) const FIRST_NAME: u64 = 1 << 63;
 
-/// The sum of values in GF(2^8), each multiplied by its factor.
+/// Returns the sum, in GF(2^8), of values each multiplied by its factor.
 pub(crate) fn combine(terms: &[(u8, u64)]) -> u64 {
     let times = |&(factor, value): &(u8, u64)| match factor {
         1 => value,

@@ -12,24 +12,25 @@ use iodyno_units::{OpKind, nearest};
 use iodyno_workload::{ActiveRange, Block, Edge, Limits, Pattern, size_text};
 use std::ops::RangeInclusive;
 
-/// Name of the benchmark's program on a command line.
+/// Program name by which a command line of this benchmark is recognised.
 pub(crate) const PROGRAM: &str = command_line::AMPS;
 
 /// Long names of the options. The short form of an option is its first letter.
 const OPTIONS: [&str; 5] = ["batch_size", "message_size", "file_size", "read_mix", "file"];
-/// Default number of messages of a batch, and default bytes of a message: from the published measurement of this tool.
+/// Default number of messages in a batch, from the tool's published measurement.
 const BATCH: u64 = 128;
 const MESSAGE_BYTES: u64 = 512;
-/// Limits from the documentation: messages of a batch, step and maximum of a message, size of the file, share of reads.
+/// Maximum number of messages in a batch, from the tool's documentation.
 const BATCH_MAX: u64 = 256;
 const MESSAGE_STEP_BYTES: u64 = 256;
 const MESSAGE_MAX_BYTES: u64 = 128 << 10;
 const FILE_MAX_MB: u64 = 8192;
 const READ_MAX_PERCENT: u64 = 99;
-/// Length of a replay, bytes: 256 chunks of 64 KiB, as in the catalog's `log-80-20`.
+/// Bytes that a reader replays before it starts elsewhere: 256 chunks of 64 KiB, as in the catalog's
+/// `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
-/// Reads a command line such as `amps_bio_perf_test -b 128 -m 512 -r 80 --file /data/log`.
+/// Parses a command line such as `amps_bio_perf_test -b 128 -m 512 -r 80 --file /data/log`.
 ///
 /// # Errors
 /// All options that can't be honoured, with their positions.
@@ -42,7 +43,7 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
 
 type Reading<'a, 'f> = OptionLine<'a, 'f, &'static str>;
 
-/// The options of a line: `--name value`, `--name=value`, `-n value` or `-nvalue`.
+/// Parses options of the forms `--name value`, `--name=value`, `-n value` and `-nvalue`.
 fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = Word>) -> Vec<Opt<&'static str>> {
     let mut options = Vec::new();
     while let Some(word) = words.next() {
@@ -100,8 +101,8 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = Word>) -> Vec<
 }
 
 impl Reading<'_, '_> {
-    /// Value of an option as a whole number within `limits`; None if it is missing or refused. `has_letter`: a suffix
-    /// such as K is allowed.
+    /// Value of an option as a whole number within `limits`; None if it is missing or refused. `has_letter`:
+    /// whether a suffix such as K is allowed.
     fn number(
         &mut self,
         name: &'static str,
@@ -166,7 +167,8 @@ impl Reading<'_, '_> {
         self.job(made, options)
     }
 
-    /// Notes the choices made where the documentation is silent, and warns about traps in the line.
+    /// Adds notes on choices made because the tool's documentation is silent, and warnings about unexpected
+    /// effects.
     fn remarks(&mut self, read_percent: u64, block_bytes: u64) {
         let all = self.found.all();
         let mut note = |words: &str| self.found.note(&all, words);

@@ -11,16 +11,17 @@ use std::str::CharIndices;
 /// Maximum length of a command line, bytes.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Program name of 60East's benchmark.
+/// Program name of the message-log benchmark by 60East.
 pub(crate) const AMPS: &str = "amps_bio_perf_test";
 
-/// Programs whose command lines are read.
+/// Benchmark programs whose command lines are supported.
 const PROGRAMS: &[&str] = &["fio", "sysbench", "diskspd", "vdbench", AMPS];
 
-/// Programs that start another one without changing its I/O.
+/// Wrapper programs, such as sudo, that start another program without changing its I/O.
 const PLAIN_STARTERS: &[&str] = &["sudo", "doas", "env", "time", "exec", "command", "nohup"];
 
-/// Programs that start another one under changed conditions, each with the equivalent for a run.
+/// Wrapper programs, such as taskset, that start another program under changed conditions; each with the
+/// equivalent in iodyno.
 const STARTERS: &[(&str, &str)] = &[
     ("taskset", "remove it, and give the run --cpus 0-3"),
     ("numactl", "remove it, and give the run --numa 0"),
@@ -46,11 +47,11 @@ pub(crate) struct Word {
 /// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandLine {
-    /// The program's words, without its own name.
+    /// Words after the program's name.
     pub(crate) words: Vec<Word>,
-    /// Variables that the line sets for the program: name and value.
+    /// Environment variables set before the program's name: name and value.
     pub(crate) variables: Vec<(String, String)>,
-    /// Remarks on parts without effect on results, with their positions.
+    /// Remarks on parts of the line that have no effect on results, with their positions.
     pub(crate) notes: Vec<(Range<usize>, String)>,
 }
 
@@ -62,8 +63,8 @@ pub(crate) struct Fault {
     pub(crate) help: &'static str,
 }
 
-/// Program of a command line, one of [`PROGRAMS`], without path and `.exe`. None if the text has no such program, or no
-/// word after it.
+/// Finds the program of a command line, and returns its entry in [`PROGRAMS`]. None if no such program
+/// occurs, or no word follows it.
 pub(crate) fn program(line: &str) -> Option<&'static str> {
     let mut words = line.split_whitespace().peekable();
     words.next_if(|word| is_prompt(word));
@@ -82,7 +83,7 @@ fn base(word: &str) -> &str {
     name.strip_suffix(".exe").unwrap_or(name)
 }
 
-/// Whether a word is a shell prompt that was copied with the line.
+/// Whether a word is a shell prompt, such as `$`, that was copied together with the command.
 fn is_prompt(word: &str) -> bool {
     matches!(word, "$" | "#" | "%")
 }
@@ -99,16 +100,17 @@ fn is_starter(word: &str) -> bool {
     PLAIN_STARTERS.contains(&base(word)) || STARTERS.iter().any(|(name, _)| *name == base(word))
 }
 
-/// Wraps a command line as a file that errors can refer to.
+/// Represents a command line as a file, so that errors can refer to positions in it.
 pub(crate) fn file(line: &str) -> File {
     let program = program(line).unwrap_or("command").to_owned();
     File { origin: program.clone(), name: program, text: line.into(), is_named_by_file: false }
 }
 
-/// Parses a command line. `escapes`: a backslash escapes the next character, as in a Unix shell.
+/// Parses a command line. `escapes`: whether a backslash escapes the next character, as in a Unix shell.
 ///
 /// # Errors
-/// An unclosed quote, a line that is too long, a command substitution, a second command, or a program of [`STARTERS`].
+/// An unclosed quote, a line that is too long, a command substitution, a second command, or a program of
+/// [`STARTERS`].
 pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     if line.len() > MAX_BYTES {
         let words = format!("the command line is longer than {} KiB", MAX_BYTES >> 10);
@@ -141,7 +143,7 @@ pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     Ok(out)
 }
 
-/// Words up to the first pipe or the end of the command, without redirections.
+/// Splits a line into words, up to the first pipe or the end of the command. Redirections are removed.
 fn words(
     line: &str,
     escapes: bool,
@@ -170,8 +172,8 @@ fn words(
     Ok(words)
 }
 
-/// Checks the text after the operator at `at`, which ends the command: what it pipes into is noted, and a further
-/// command is refused.
+/// Checks the text after the operator at `at`, which ends the command. Notes a pipe, and refuses a second
+/// command.
 fn after_command(
     line: &str,
     at: usize,
@@ -197,18 +199,19 @@ struct Splitter<'l, 'n> {
     chars: Peekable<CharIndices<'l>>,
     /// Whether a backslash escapes the next character.
     escapes: bool,
-    /// Open quote and its place.
+    /// Quotation mark that is still open, and its position.
     quote: Option<(char, usize)>,
-    /// The word so far.
+    /// Incomplete current word; None between words.
     word: Option<Word>,
-    /// Start of a redirection whose file is the next word.
+    /// Position of a redirection operator, such as `>`, if the next word is its file name.
     redirected: Option<usize>,
     words: Vec<Word>,
     notes: &'n mut Vec<(Range<usize>, String)>,
 }
 
 impl Splitter<'_, '_> {
-    /// Reads the command. Returns the place of the operator that ends it; None: the end of the line or a comment.
+    /// Splits the command into words. Returns the position of the operator that ends the command; None: the line
+    /// or a comment ended it.
     fn split(&mut self) -> Result<Option<usize>, Fault> {
         while let Some((at, c)) = self.chars.next() {
             let end = at + c.len_utf8();
@@ -248,7 +251,7 @@ impl Splitter<'_, '_> {
         Ok(None)
     }
 
-    /// Adds a character, if any, to the word, which now ends at `end`.
+    /// Extends the current word by the text up to `end`, and appends `c`, if any, to it.
     fn push(&mut self, start: usize, end: usize, c: Option<char>) -> &mut Word {
         let new = || Word { text: String::new(), span: start..end, is_plain: true };
         let word = self.word.get_or_insert_with(new);
@@ -257,7 +260,7 @@ impl Splitter<'_, '_> {
         word
     }
 
-    /// Ends the word. The file of a redirection is noted.
+    /// Completes the current word. If it is the file name of a redirection, adds a note instead.
     fn end_word(&mut self) {
         let Some(word) = self.word.take() else { return };
         match self.redirected.take() {
@@ -269,7 +272,7 @@ impl Splitter<'_, '_> {
         }
     }
 
-    /// The character after the backslash at `at`.
+    /// Handles the character after the backslash at `at`.
     fn escaped(&mut self, at: usize) {
         match self.chars.next() {
             // Line continuation.
@@ -292,7 +295,7 @@ impl Splitter<'_, '_> {
         self.escapes && self.word.is_none() && !self.line[..at].trim().is_empty()
     }
 
-    /// Begins a redirection, with the number of its stream if the word is one.
+    /// Begins a redirection. If the current word is a stream number, as in `2>`, it belongs to the redirection.
     fn redirect(&mut self, at: usize) {
         let is_number = |word: &mut Word| {
             word.is_plain && word.text.chars().all(|c| c.is_ascii_digit() || c == '&')
@@ -344,7 +347,7 @@ mod tests {
         }
     }
 
-    /// Prompts, starters, variables, redirections, pipes and comments around a command.
+    /// Prompts, wrapper programs, variables, redirections, pipes and comments around a command are removed.
     #[test]
     fn a_pasted_line_is_its_command() {
         for line in [

@@ -13,7 +13,7 @@ use crate::shared::{SECOND_NS, UNWRITTEN};
 use iodyno_catalog::Problem;
 use iodyno_workload::{ActiveRange, ArrivalKind, Block, Content, Edge, Limits, Percent, Process};
 
-/// Options that change no result, by their first letter, with the reason.
+/// First letters of options that have no effect on results, with the reason.
 const NOTED: &[(char, &str)] = &[
     ('C', "no cool-down follows the measured time"),
     ('D', "a time series by interval is always kept"),
@@ -28,7 +28,7 @@ const NOTED: &[(char, &str)] = &[
     ('z', "the seed is set for the whole run: give --seed"),
 ];
 
-/// Options that can't be honoured, with the reason and the remedy.
+/// First letters of options that are not supported, with the reason and the remedy.
 const REFUSED: &[(char, &str, &str)] = &[
     ('X', "iodyno does not read XML profiles", "write its options into the command line"),
     (
@@ -54,10 +54,10 @@ const REFUSED: &[(char, &str, &str)] = &[
     ('?', "diskspd's help is not available", "remove it"),
 ];
 
-/// Letters of the options that have an effect.
+/// First letters of the options that are supported.
 const HONOURED: &str = "BFOSTWZbcdfghorstw";
 
-/// Reads a command line such as `diskspd -b8K -d60 -o32 -t4 -r -w30 -Sh target.dat`.
+/// Parses a command line such as `diskspd -b8K -d60 -o32 -t4 -r -w30 -Sh target.dat`.
 ///
 /// # Errors
 /// All options that can't be honoured, with their positions.
@@ -68,13 +68,13 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
 
 type Reading<'a, 'f> = OptionLine<'a, 'f, char, Targets>;
 
-/// The targets of a line, and the size of their blocks.
+/// Target names on the command line, and the block size.
 struct Targets {
     names: Vec<String>,
     block_bytes: u64,
 }
 
-/// Caching flags (`-S`, `-h`) with which a target is opened.
+/// How a target is opened, according to the caching flags `-S` and `-h`.
 #[derive(Default)]
 struct Caching {
     direct: bool,
@@ -120,7 +120,8 @@ impl<'a, 'f> Reading<'a, 'f> {
         reading
     }
 
-    /// Parses a size with a letter K, M, G or T, or with `b` for blocks. `letter` is the option, for errors.
+    /// Parses a size with suffix K, M, G or T, or a number of blocks with suffix `b`. `letter` is the option's
+    /// letter, for error messages.
     fn bytes(&mut self, letter: char, text: &str) -> Option<u64> {
         let blocks = text.strip_suffix(['b', 'B']).and_then(|n| n.parse::<u64>().ok());
         let read = match blocks {
@@ -222,7 +223,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         (own.or(total).unwrap_or(1), of_thread.or(of_target).unwrap_or(2))
     }
 
-    /// First byte and end of the used part of the target. An end of None is the end of the target.
+    /// Start and end (exclusive) of the used part of the target, bytes. An end of None: the end of the target.
     fn extent(&mut self) -> (u64, Option<u64>) {
         let mut start = 0;
         let mut end = None;
@@ -301,7 +302,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         caching
     }
 
-    /// An open loop; None: a closed one.
+    /// The open loop that `-g` requests; None: a closed loop.
     fn arrivals(&mut self, threads: u64) -> Option<ArrivalKind> {
         let value = self.value('g')?;
         let digits = value.strip_suffix('i').unwrap_or(&value);
@@ -358,7 +359,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         Content::Incompressible
     }
 
-    /// Adds warnings about the command line.
+    /// Adds warnings about options whose effect the user may not expect.
     fn traps(&mut self, write_percent: u64, caching: &Caching) {
         if !caching.direct && !caching.is_mapped {
             let words = if write_percent > 0 && !caching.is_durable {

@@ -32,10 +32,10 @@ use std::path::{Path, PathBuf};
 /// Maximum number of jobs in a file.
 const MAX_JOBS: usize = 256;
 
-/// Maximum number of refusals shown at once.
+/// Maximum number of refused options to report.
 const MAX_SHOWN: usize = 50;
 
-/// A job file: groups of jobs, which run one after the other.
+/// A parsed job file. Its groups of jobs run one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
     /// The file's name without its suffix.
@@ -44,16 +44,16 @@ pub struct JobFile {
     pub groups: Vec<Vec<Job>>,
 }
 
-/// A job: a workload, and the settings of its run.
+/// A job, converted to a workload and settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Name, unique in the file.
     pub name: String,
-    /// The workload as the text of a workload file.
+    /// The converted workload, as the text of a workload file.
     pub toml: String,
-    /// The workload.
+    /// The converted workload.
     pub spec: Spec,
-    /// Engine, by its name on iodyno's command line; None: implied by the target.
+    /// I/O engine, by its name on iodyno's command line; None: implied by the target.
     pub engine: Option<&'static str>,
     /// Whether the page cache is bypassed.
     pub direct: bool,
@@ -65,22 +65,22 @@ pub struct Job {
     pub filename: Option<String>,
     /// Path of the file or device, if `filename` names exactly one.
     pub file: Option<PathBuf>,
-    /// Remarks on options that change no result or need an explanation.
+    /// Remarks on options that have no effect on results or need an explanation.
     pub notes: Vec<Note>,
-    /// Settings whose result the writer of the job may not expect.
+    /// Warnings about settings whose effect the job's author may not expect.
     pub traps: Vec<Note>,
-    /// Job that verifies what this job wrote, after its group has ended; None: no verification.
+    /// Job that verifies what this job wrote. It runs after this job's group. None: no verification.
     pub check: Option<Box<Job>>,
 }
 
 /// A remark on an option or section of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    /// The file and the line: `job.fio:3`.
+    /// File and line of the option, such as `job.fio:3`.
     pub at: String,
     /// The remark as a sentence, without its position.
     pub words: String,
-    /// Whether a run gives a verdict on this, from its measurements.
+    /// Whether a run gives a verdict on this problem, based on its measurements.
     pub is_judged: bool,
 }
 
@@ -102,7 +102,8 @@ pub fn is_job_file(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|suffix| suffix == "fio") || is_command_line(name)
 }
 
-/// Environment of a job file: included files, variables, devices, and the targets and flags of the run.
+/// Environment in which a job file is read: included files, variables, devices, and the targets and flags of
+/// the run.
 pub trait Surroundings {
     /// Reads an included file.
     ///
@@ -113,23 +114,24 @@ pub trait Surroundings {
     /// Value of an environment variable; None if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// Whether a path is a device; None if unknown.
+    /// Whether the file at a path is a device; None if unknown.
     fn is_device(&self, _path: &Path) -> Option<bool> {
         None
     }
 
-    /// Whether this file or device is one of several targets of the run. Its jobs then use it from its start.
+    /// Whether a job's file or device is one of several targets of the run. The job then uses the target from its
+    /// start.
     fn is_target(&self, _path: &Path) -> bool {
         false
     }
 
-    /// Whether the run has this flag. Options that the flag replaces are then noted, not refused.
+    /// Whether the flag is set for the run. If so, job options that it replaces are noted rather than refused.
     fn gives(&self, _flag: &str) -> bool {
         false
     }
 }
 
-/// Surroundings of a job file: the file system and the environment variables of this process.
+/// Environment of a job file in this process: its file system and environment variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Process;
 
@@ -192,12 +194,12 @@ pub fn parse_sections(
     jobs(stem(origin), origin, lines, sections, only, around)
 }
 
-/// Whether a text is a command line of fio: the program's name and at least one more word.
+/// Whether a text is a command line of fio: the program's name, followed by at least one word.
 pub fn is_command_line(text: &str) -> bool {
     crate::command_line::program(text) == Some("fio")
 }
 
-/// Reads a command line of fio, as typed in a shell: `fio --name=a --rw=randread --size=1g`.
+/// Parses a command line of fio, as typed in a shell: `fio --name=a --rw=randread --size=1g`.
 ///
 /// # Errors
 /// All options that can't be honoured, with their positions.
@@ -302,7 +304,7 @@ fn jobs(
     Ok(JobFile { name, groups })
 }
 
-/// Keeps the sections that `only` names; all if it is empty.
+/// Removes all sections that `only` does not name. If `only` is empty, keeps all.
 fn select(origin: &str, sections: &mut Vec<Section>, only: &[String]) -> Result<(), Problem> {
     let has_name = |section: &Section, name: &String| {
         section.job_name() == name.as_str() || section.name == *name
@@ -318,26 +320,26 @@ fn select(origin: &str, sections: &mut Vec<Section>, only: &[String]) -> Result<
     Ok(())
 }
 
-/// Whether the job only makes its files.
+/// Whether the job only creates its files, without I/O (`create_only`).
 fn makes_files(section: &Section) -> bool {
     section.flag("create_only")
 }
 
-/// The sections of a file, and the jobs that they become.
+/// State of the conversion of sections to jobs.
 struct Conversion<'a> {
     sections: &'a [Section],
     groups: &'a [layout::Group],
     files: &'a [File],
     around: &'a dyn Surroundings,
     refused: Vec<Refusal>,
-    /// Job of each section; None if it is refused or only makes files.
+    /// Job of each section; None if the section is refused or only creates files.
     jobs: Vec<Option<Job>>,
-    /// Names of the jobs so far.
+    /// Names of the jobs converted so far.
     names: BTreeSet<String>,
 }
 
 impl Conversion<'_> {
-    /// Converts each section, which depends on the sections before.
+    /// Converts each section to a job, in the order of the file, because a section depends on earlier ones.
     fn convert(&mut self) {
         let (sections, groups, around) = (self.sections, self.groups, self.around);
         let (known, spaces) = layout::known_before(sections, |number, before| {
@@ -369,7 +371,8 @@ impl Conversion<'_> {
         }
     }
 
-    /// Time until the job that a job waits for has ended, ns; 0 if it waits for none. The end must be known in advance.
+    /// Start delay of a job that waits for another job, ns: the time at which the other job ends. 0 if the job
+    /// does not wait. Refuses a job that waits for one without a fixed duration.
     fn delay_ns(&mut self, number: usize) -> u64 {
         let waited = self.groups.iter().find_map(|group| group.waits.get(&number));
         // None: refused itself.
@@ -391,8 +394,8 @@ impl Conversion<'_> {
         0
     }
 
-    /// Names the jobs that read back data. A job that others end has not written everything, and a shared range has data
-    /// of other jobs: nothing is read back then.
+    /// Gives unique names to the jobs that verify the writes of others. Removes such a job if its writer may be
+    /// stopped early or shares a range with other jobs, because the range may then contain other data.
     fn keep_checks(&mut self) {
         let is_ended = self.sections.iter().any(|section| section.flag("exitall"));
         for number in 0..self.jobs.len() {
@@ -408,7 +411,7 @@ impl Conversion<'_> {
         }
     }
 
-    /// Whether another job of the group uses the same range of the same file.
+    /// Whether another job in the group uses an overlapping range of the same file.
     fn shares_range(&self, number: usize, group: &[usize]) -> bool {
         let range = |at: usize| -> Option<(u64, u64)> {
             let spec = &self.jobs[at].as_ref()?.spec;
@@ -426,7 +429,7 @@ impl Conversion<'_> {
         files.is_some() && others.any(|at| layout::files_of(&self.sections[*at]) == files)
     }
 
-    /// Adds the traps of groups, and notes sections that only make files.
+    /// Adds warnings about jobs that run at the same time, and notes on sections that only create files.
     fn remark(&mut self) {
         for (number, trap) in lint::of_groups(self.sections, self.groups, self.files, self.around) {
             if let Some(job) = &mut self.jobs[number] {
@@ -443,7 +446,7 @@ impl Conversion<'_> {
     }
 }
 
-/// Appends a number to a name that `names` already contains, then adds the name to `names`.
+/// Makes a name unique by appending a number if `names` already contains it. Adds the name to `names`.
 pub(crate) fn make_unique(name: &mut String, names: &mut BTreeSet<String>) {
     let base = name.clone();
     let mut number = 2;
@@ -467,8 +470,8 @@ impl Refusal {
     }
 }
 
-/// Reports the refusals of the first file that has any. Duplicates are removed, since many jobs share the options of
-/// `[global]`.
+/// Builds an error from all refusals in the first file that has any. Removes duplicates, because many jobs
+/// share the options of `[global]`.
 fn problem(files: &[File], mut refused: Vec<Refusal>) -> Problem {
     refused.sort_by_key(|r| (r.place.file, r.place.span.start, r.words.clone()));
     refused.dedup();

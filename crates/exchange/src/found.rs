@@ -10,7 +10,7 @@ use iodyno_units::OpKind;
 use iodyno_workload::Draft;
 use std::ops::Range;
 
-/// A job that a reader has made: its workload, and the settings of its run.
+/// The result of reading a job: its workload, and settings of the run.
 pub(crate) struct Made {
     pub(crate) name: String,
     pub(crate) workload: Draft,
@@ -19,7 +19,7 @@ pub(crate) struct Made {
     pub(crate) filename: Option<String>,
 }
 
-/// Refusals, notes and traps of one text.
+/// Refusals, notes and warnings found in one text.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
     pub(crate) file: &'a File,
@@ -33,8 +33,9 @@ impl<'a> Found<'a> {
         Self { file, refused: Vec::new(), notes: Vec::new(), traps: Vec::new() }
     }
 
-    /// Words of the command line after its program. Shell syntax around them is noted or refused, and shell variables
-    /// are refused by name. None if anything was refused. `escapes`: a backslash escapes the next character.
+    /// Splits a command line, and returns the words after the program's name. Notes or refuses shell syntax, and
+    /// refuses shell variables by name. None if anything was refused. `escapes`: whether a backslash escapes the
+    /// next character.
     pub(crate) fn line(&mut self, line: &str, escapes: bool) -> Option<Vec<Word>> {
         match command_line::read(line, escapes) {
             Ok(read) => {
@@ -59,7 +60,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Refuses the text at `span`: it changes the result and can't be honoured.
+    /// Refuses the text at `span`, because it affects results and can't be honoured.
     pub(crate) fn refuse(
         &mut self,
         span: &Range<usize>,
@@ -69,7 +70,7 @@ impl<'a> Found<'a> {
         self.refused.push(FileError::new(span.clone(), words).with_help(help));
     }
 
-    /// Adds a remark on something that changes no result or needs an explanation; duplicates are dropped.
+    /// Adds a remark on text that has no effect on results or needs an explanation. Duplicates are dropped.
     pub(crate) fn note(&mut self, span: &Range<usize>, words: impl Into<String>) {
         let note = Note::new(self.at(span), words);
         if !self.notes.contains(&note) {
@@ -77,12 +78,12 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Warns about a setting whose result the writer of the text may not expect.
+    /// Adds a warning about a setting whose effect the author may not expect.
     pub(crate) fn trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
         self.add_trap(Note::new(self.at(span), words));
     }
 
-    /// Adds a warning about something on which a run also gives a verdict.
+    /// Adds a warning about a problem on which the run also gives a verdict.
     pub(crate) fn judged_trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
         self.add_trap(Note { is_judged: true, ..Note::new(self.at(span), words) });
     }
@@ -93,7 +94,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Origin of the text, with the line number if the text has several lines.
+    /// Formats the origin of the text and, if it has several lines, the line number.
     fn at(&self, span: &Range<usize>) -> String {
         if !self.file.text.trim_end().contains('\n') {
             return self.file.origin.clone();
@@ -103,7 +104,7 @@ impl<'a> Found<'a> {
         format!("{}:{line}", self.file.origin)
     }
 
-    /// Place of the whole text.
+    /// Byte range of the whole text.
     pub(crate) fn all(&self) -> Range<usize> {
         0..self.file.text.len()
     }
@@ -112,8 +113,8 @@ impl<'a> Found<'a> {
         !self.refused.is_empty()
     }
 
-    /// Makes a job. A broken rule is refused at the option of its key in `options`, or else at `all`. None if anything is
-    /// refused.
+    /// Builds a job. If the workload breaks a rule, refuses the option that `options` lists for the key, or else
+    /// the text at `all`. None if anything is refused.
     pub(crate) fn job(
         &mut self,
         made: Made,
@@ -149,7 +150,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// All refusals as one problem.
+    /// Converts all refusals into one error.
     pub(crate) fn problem(mut self) -> Problem {
         self.refused.sort_by_key(|error| error.span.start);
         self.refused.dedup();
@@ -157,7 +158,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The first variable of a text: `$NAME` or `${NAME}`.
+/// Name of the first shell variable in a text: `$NAME` or `${NAME}`.
 pub(crate) fn variable(text: &str) -> Option<&str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices('$').find_map(|(at, _)| {
@@ -171,7 +172,8 @@ pub(crate) fn variable(text: &str) -> Option<&str> {
     })
 }
 
-/// First variable of the Windows shell, `%NAME%`. None with `escapes`: a Unix shell reads the line then.
+/// Name of the first variable `%NAME%` of the Windows shell; None if `escapes` is set, because the line is
+/// then for a Unix shell.
 fn of_windows(text: &str, escapes: bool) -> Option<&str> {
     let start = text.find('%').filter(|_| !escapes)?;
     let len = text[start + 1..].find('%')?;
@@ -180,7 +182,7 @@ fn of_windows(text: &str, escapes: bool) -> Option<&str> {
     (!name.is_empty() && name.chars().all(is_name)).then(|| &text[start..start + len + 2])
 }
 
-/// A word without single-quoted text and escaped characters, where a shell replaces no variables.
+/// Removes single-quoted text and escaped characters, in which a shell does not replace variables.
 fn unquoted(word: &str, escapes: bool) -> String {
     let (mut bare, mut is_quoted) = (String::new(), false);
     let mut chars = word.chars();
@@ -195,7 +197,7 @@ fn unquoted(word: &str, escapes: bool) -> String {
     bare
 }
 
-/// Shares of reads and writes, from the percentage of reads, without those that are 0.
+/// Sets the shares of reads and writes in the mix from a percentage of reads. A share of 0 is not set.
 pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
     for (kind, share) in [(OpKind::Read, read_percent), (OpKind::Write, 100.0 - read_percent)] {
         if share > 0.0 {
@@ -204,7 +206,7 @@ pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
     }
 }
 
-/// Parses digits with at most one letter K, M, G or T (powers of 1024).
+/// Parses a size: digits with an optional suffix K, M, G or T (powers of 1024).
 ///
 /// # Errors
 /// A message if the text is not a size.

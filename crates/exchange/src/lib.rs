@@ -20,8 +20,8 @@ use command_line::program;
 use fio::JobFile;
 use iodyno_catalog::Problem;
 
-/// Whether a name on the command line stands for a foreign workload: the path of a job file of fio (`.fio`) or of a
-/// parameter file of vdbench (`.vdb`), or, in one argument, a command line of fio, sysbench, diskspd,
+/// Whether a command-line argument is a workload of another tool: the path of a fio job file (`.fio`) or
+/// vdbench parameter file (`.vdb`), or, as a single argument, a command line of fio, sysbench, diskspd,
 /// `amps_bio_perf_test` or vdbench.
 pub fn is_foreign(name: &str) -> bool {
     fio::is_job_file(name) || vdbench::is_parameter_file(name) || is_command_line(name)
@@ -31,11 +31,12 @@ fn is_command_line(name: &str) -> bool {
     program(name).is_some()
 }
 
-/// Reads a foreign workload: a command line, a parameter file of vdbench, or else a job file of fio. `only` selects
-/// jobs by name; all if it is empty.
+/// Reads a workload of another tool: a command line, a vdbench parameter file, or else a fio job file. `only`
+/// selects jobs by name; all if it is empty.
 ///
 /// # Errors
-/// A file that can't be read; all options that can't be honoured, with their positions; a name in `only` without a job.
+/// A file that can't be read; all options that can't be honoured, with their positions; a name in `only`
+/// without a job.
 pub fn read(
     name: &str,
     only: &[String],

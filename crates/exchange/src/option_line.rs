@@ -8,21 +8,22 @@ use iodyno_catalog::Problem;
 use iodyno_workload::Draft;
 use std::ops::Range;
 
-/// An option of a section. Its value is None if the option has no `=`.
+/// An option on a command line. Its value is None if it has no `=`.
 pub(crate) struct Opt<N> {
     pub(crate) name: N,
     pub(crate) value: Option<String>,
     pub(crate) span: Range<usize>,
 }
 
-/// The options of a command line, with the refusals, notes and traps found at them. `more` is what else the line has.
+/// Options of a command line, and the refusals, notes and warnings found in it. `more` contains what is
+/// specific to the tool.
 pub(crate) struct OptionLine<'a, 'f, N, T = ()> {
     pub(crate) found: &'a mut Found<'f>,
     pub(crate) options: Vec<Opt<N>>,
     pub(crate) more: T,
 }
 
-/// Reads a command line as one job. `escapes`: a backslash escapes the next character.
+/// Reads a command line that describes one job. `escapes`: whether a backslash escapes the next character.
 pub(crate) fn one_job(
     line: &str,
     escapes: bool,
@@ -40,7 +41,7 @@ pub(crate) fn one_job(
 }
 
 impl<N: Copy + PartialEq, T> OptionLine<'_, '_, N, T> {
-    /// Last option of a name, which is the one that counts.
+    /// Finds the last option with this name, which is the one that counts.
     pub(crate) fn find(&self, name: N) -> Option<&Opt<N>> {
         self.options.iter().rev().find(|opt| opt.name == name)
     }
@@ -49,12 +50,12 @@ impl<N: Copy + PartialEq, T> OptionLine<'_, '_, N, T> {
         self.find(name).is_some()
     }
 
-    /// Value of an option, empty if it stands alone; None if it is not given.
+    /// Value of an option, empty if it has none; None if the option is not given.
     pub(crate) fn value(&self, name: N) -> Option<String> {
         self.find(name).map(|opt| opt.value.clone().unwrap_or_default())
     }
 
-    /// Position of an option; the whole line if the option is not given.
+    /// Byte range of an option; the whole line if the option is not given.
     pub(crate) fn span(&self, name: N) -> Range<usize> {
         self.find(name).map_or(self.found.all(), |opt| opt.span.clone())
     }
@@ -71,18 +72,18 @@ impl<N: Copy + PartialEq, T> OptionLine<'_, '_, N, T> {
         self.found.trap(&self.span(name), words);
     }
 
-    /// Adds a warning about something on which a run also gives a verdict.
+    /// Adds a warning about a problem on which the run also gives a verdict.
     pub(crate) fn judged_trap(&mut self, name: N, words: impl Into<String>) {
         self.found.judged_trap(&self.span(name), words);
     }
 
-    /// A workload that is described by the line itself.
+    /// Creates a workload whose description is the command line.
     pub(crate) fn draft(&self) -> Draft {
         let words: Vec<&str> = self.found.file.text.split_whitespace().collect();
         Draft::new(about(&words.join(" ")))
     }
 
-    /// Makes the job. `options` names the option that sets each key.
+    /// Builds the job. `options` lists, for each key of the workload, the option that sets it.
     pub(crate) fn job<const K: usize>(
         &mut self,
         made: Made,

@@ -2,26 +2,28 @@
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 
-/// Note on `O_SYNC` and `O_DSYNC`.
+/// Note added to jobs that open files with `O_SYNC` or `O_DSYNC`.
 pub(crate) const DURABLE: &str =
     "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
 
-/// Trap of a job that reads.
+/// Warning added to jobs that read.
 pub(crate) const UNWRITTEN: &str = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
 
-/// The entry of a key in a table by key. `path` is the key, or a part of its value: `write.block[0].size` is of `block`.
+/// Finds the entry of a workload key in a table. `path` may point into the key's value: `write.block[0].size`
+/// finds the entry of `block`.
 pub(crate) fn of_key<'t, T>(table: &'t [(&str, T)], path: &str) -> Option<&'t T> {
     let is_of_index = |c: char| c.is_ascii_digit() || matches!(c, '[' | ']');
     let path = format!(".{}.", path.replace(is_of_index, ""));
     table.iter().find(|(key, _)| path.contains(&format!(".{key}."))).map(|(_, entry)| entry)
 }
 
-/// Description of a workload from a text: at most 100 characters; control characters become `_`.
+/// Makes a description of a workload from a text: at most 100 characters, with control characters replaced by
+/// `_`.
 pub(crate) fn about(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect()
 }
 
-/// Job name from a text: at most 100 characters; control characters and commas become `_`.
+/// Makes a job name from a text: at most 100 characters, with control characters and commas replaced by `_`.
 pub(crate) fn name(text: &str) -> String {
     about(text).replace(',', "_")
 }

@@ -22,7 +22,7 @@ use iodyno_workload::{
 use options::{MODES, Mode};
 use reading::Reading;
 
-/// Reads a command line such as `sysbench fileio --file-test-mode=rndrw run`.
+/// Parses a command line such as `sysbench fileio --file-test-mode=rndrw run`.
 ///
 /// # Errors
 /// All options that can't be honoured, with their positions.
@@ -30,7 +30,7 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
     one_job(line, true, |words, found| Reading::new(words, found)?.fileio_job())
 }
 
-/// Sizes of the test's files and requests.
+/// Number and total size of the test's files, and size of a request.
 struct FileSet {
     files: u64,
     total_bytes: u64,
@@ -104,7 +104,7 @@ impl Reading<'_, '_> {
         mode
     }
 
-    /// Engine, by its name on iodyno's command line, and depth of each thread.
+    /// I/O engine, by its name on iodyno's command line, and queue depth of each thread.
     fn engine(&mut self) -> (&'static str, u64) {
         match self.text("file-io-mode").as_str() {
             "sync" => ("psync", 1),
@@ -118,8 +118,9 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Sizes of files and requests. The files lie side by side. File sizes that are not a multiple of the request are
-    /// refused: sysbench would issue a shorter request at the end of a file.
+    /// Determines the sizes of files and requests. The files are placed side by side on the target. Refuses a
+    /// file size that is not a multiple of the request size, because sysbench would issue a shorter request at
+    /// the end of a file.
     fn file_set(&mut self, mode: Mode) -> FileSet {
         let files = self.count("file-num", 1);
         let total_bytes = self.size("file-total-size");
@@ -186,7 +187,7 @@ impl Reading<'_, '_> {
         (direct, durable)
     }
 
-    /// Flushes after each write, or in bursts.
+    /// Sets the flushes: after each write, or in bursts.
     fn flushes(&mut self, mode: Mode, files: u64, workload: &mut Draft) {
         let (every, each_write) = (self.count("file-fsync-freq", 0), self.flag("file-fsync-all"));
         match self.text("file-fsync-mode").as_str() {
@@ -208,7 +209,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Flushes that each thread issues after its last event: one per file.
+    /// Sets the flushes that each thread issues after its last event: one per file.
     fn flushes_at_end(&mut self, mode: Mode, files: u64, workload: &mut Draft) {
         let is_on = self.flag("file-fsync-end") && !self.flag("file-fsync-all");
         if mode.writes && is_on {
@@ -242,7 +243,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Operations of iodyno per event of sysbench. With `file-fsync-all`, a write and its flush are one event.
+    /// Number of iodyno's operations per event of sysbench. With `file-fsync-all`, sysbench counts a write and
+    /// its flush as one event.
     fn ops_per_event(&mut self, mode: Mode) -> f64 {
         if !mode.writes || !self.flag("file-fsync-all") {
             return 1.0;

@@ -36,16 +36,16 @@ use std::io::{BufRead, Read as _};
 
 /// Maximum length of a line, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Prefix of the last line of iodyno's own formats. That line may lack a newline: its count is checked, or it has no
-/// count.
+/// Prefix of the last line in iodyno's own formats. A missing newline after it does not mean that the file is
+/// truncated.
 const END: &[u8] = b"end ";
-/// Maximum number of characters of a line that an error quotes.
+/// Maximum number of characters that an error quotes from a line.
 const QUOTE_CHARS: usize = 100;
-/// Maximum number of files or devices that an error lists.
+/// Maximum number of files or devices listed in an error.
 const LISTED_MAX: usize = 8;
-/// Minimum idle time before the first operation for which a note is given, ns.
+/// Idle time before the first operation from which on a note is given, ns.
 const IDLE_NS: u64 = 1_000_000_000;
-/// Note for formats without fractions of a second.
+/// Note for traces whose times are whole seconds.
 const WHOLE_SECONDS: &str =
     "the times are whole seconds: operations of the same second are issued at once";
 
@@ -53,36 +53,36 @@ const WHOLE_SECONDS: &str =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
-    /// fio's iolog without times.
+    /// fio's iolog without timestamps.
     IologV2,
-    /// fio's iolog with times.
+    /// fio's iolog with timestamps.
     IologV3,
-    /// The text that blkparse prints by default.
+    /// Default text output of blkparse.
     Blkparse,
-    /// Events of the kernel's block layer: ftrace, trace-cmd, perf script.
+    /// Events of the kernel's block layer, as text of ftrace, trace-cmd or perf script.
     Events,
-    /// The text of bcc's biosnoop.
+    /// Text output of bcc's biosnoop.
     Biosnoop,
-    /// The CSV of MSR Cambridge: time, host, disk, type, offset, size, response.
+    /// CSV of the MSR Cambridge traces: time, host, disk, type, offset, size, response time.
     Msr,
-    /// The CSV of SYSTOR '17: time, response, type, LUN, offset, size.
+    /// CSV of the SYSTOR '17 traces: time, response time, type, LUN, offset, size.
     Systor,
-    /// Alibaba's CSV: device, operation, offset, length, time.
+    /// CSV of the Alibaba block traces: device, operation, offset, length, time.
     Alibaba,
-    /// Tencent's CSV: time, offset, size, type, volume.
+    /// CSV of the Tencent block traces: time, offset, size, type, volume.
     Tencent,
-    /// CloudPhysics' binary records or CSV.
+    /// Binary records or CSV of the CloudPhysics traces.
     CloudPhysics,
-    /// The trace files of the Storage Performance Council.
+    /// Trace file of the Storage Performance Council.
     Spc,
-    /// `iodyno run --record-trace`.
+    /// Trace written by `iodyno run --record-trace`.
     Own,
-    /// `iodyno serve --record`.
+    /// Record written by `iodyno serve --record`.
     Served,
 }
 
 impl Format {
-    /// All formats, in the order in which they are tried on the first line.
+    /// All formats, in the order in which they are tried to recognise a file.
     const ALL: [Self; 13] = [
         Self::IologV2,
         Self::IologV3,
@@ -99,7 +99,7 @@ impl Format {
         Self::Events,
     ];
 
-    /// Name for messages and reports.
+    /// Name of the format for messages and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IologV2 => "iolog of fio, version 2",
@@ -119,64 +119,64 @@ impl Format {
     }
 }
 
-/// Events of a block trace that become operations.
+/// Which event of a block trace counts as an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockAction {
-    /// `Q`: queued, before the scheduler merges.
+    /// `Q`: the operation was queued, before the scheduler merges operations.
     #[default]
     Queue,
-    /// `D`: issued to the driver.
+    /// `D`: the operation was issued to the driver.
     Issue,
 }
 
-/// The part of a file that becomes the trace.
+/// Which part of a trace file to read, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
-    /// Format of the file. None: recognise it.
+    /// Format of the file; None: recognised by its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// Files or devices to read; all if empty.
+    /// Names of the files or devices whose operations to read; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
-    /// Start, ns after the start of the file. It becomes the start of the trace. None: the trace starts with its first
-    /// operation.
+    /// Start of the selection, ns after the start of the file; also the start of the resulting trace. None: the
+    /// trace starts with its first operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,
-    /// End (exclusive), ns after the start of the file. None: the end of the file.
+    /// End of the selection (exclusive), ns after the start of the file; None: the end of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
-    /// Events that become operations, for formats that record several kinds of them.
+    /// Which event counts as an operation, in formats that record several events per operation.
     pub action: BlockAction,
-    /// Enlarges operations to multiples of this power of two, bytes.
+    /// Power of two to whose multiples operations are enlarged, bytes; None: unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u32>,
 }
 
-/// A trace that was read from a file, and facts about the file.
+/// A trace read from a file, with facts about the file.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
     /// Format that was recognised or requested.
     pub format: Format,
     /// Operations of the selected part of the file.
     pub trace: Trace,
-    /// The hash of the whole file, SHA-256 in hexadecimal digits.
+    /// SHA-256 hash of the whole file, in hexadecimal digits.
     pub sha256: String,
-    /// Descriptions of the lines that were left out, each with its count.
+    /// Descriptions of omitted lines, each with the number of such lines.
     pub left_out: Vec<(String, u64)>,
     /// Remarks about the file and how it was read, one sentence each.
     pub notes: Vec<String>,
-    /// Whether operations have times; otherwise all are due at the start.
+    /// Whether the file has times. If not, all operations are due at the start.
     pub has_times: bool,
 }
 
-/// Reads one format, a line at a time.
+/// Parser of one trace format, line by line.
 trait Lines {
-    /// Reads a line, given without its newline.
+    /// Parses a line, which is given without its newline, and adds its operation to the trace.
     fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String>;
 
-    /// Completes the reading after the last line.
+    /// Called after the last line.
     fn end(&mut self, _to: &mut Sink<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -187,11 +187,11 @@ pub fn is_record(beginning: &[u8]) -> bool {
     beginning.starts_with(served::FIRST_WORDS.as_bytes())
 }
 
-/// Reads a trace of at most `ops_max` operations; `origin` is its path, for errors.
+/// Reads a trace of at most `ops_max` operations. `origin` is its path, for error messages.
 ///
 /// # Errors
-/// A format that is unknown, or is refused by name; the first line that can't be read, with its number and the reason;
-/// a trace without operations.
+/// A format that is unknown, or is refused by name; the first line that can't be read, with its number and
+/// the reason; a trace without operations.
 pub fn read(
     mut from: impl BufRead,
     origin: &str,
@@ -219,7 +219,7 @@ pub fn read(
     finish(sink, origin, format, sha256)
 }
 
-/// Reads binary records of CloudPhysics.
+/// Reads a trace in the binary format of CloudPhysics.
 fn read_records(
     mut from: impl BufRead,
     origin: &str,
@@ -327,7 +327,7 @@ fn read_lines(
     Ok(format)
 }
 
-/// Builds the trace after the last line.
+/// Completes the trace after its last line has been read.
 fn finish(
     mut sink: Sink<'_>,
     origin: &str,
@@ -386,7 +386,7 @@ fn finish(
     Ok(TraceFile { format, trace, sha256, left_out, notes: sink.notes, has_times })
 }
 
-/// Parses a whole number; `what` names it in the error.
+/// Parses a whole number. `what` describes the number in the error message.
 fn number(text: &str, what: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("the {what} is not a whole number"))
 }

@@ -26,7 +26,7 @@ pub fn is_parameter_file(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|suffix| suffix == "vdb")
 }
 
-/// Values of vdbench's command line that replace those of all runs.
+/// Parameters from vdbench's command line. They override the values in all run definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Overrides {
     elapsed: Option<String>,
@@ -50,7 +50,7 @@ fn read_with(path: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
     parse_with(path, &text, overrides)
 }
 
-/// Reads a command line such as `vdbench -f FILE -e 60`.
+/// Reads a command line such as `vdbench -f FILE -e 60`, and the parameter file that it names.
 ///
 /// # Errors
 /// A file that can't be read; all parameters and options that can't be honoured, with their positions.
@@ -93,7 +93,7 @@ pub fn read_command(line: &str) -> Result<JobFile, Problem> {
     }
 }
 
-/// Reads the text of a parameter file; `origin` is its path, for errors.
+/// Parses the text of a parameter file; `origin` is its path, for error messages.
 ///
 /// # Errors
 /// All parameters that can't be honoured, with their lines.
@@ -142,12 +142,12 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
     Ok(JobFile { name, groups })
 }
 
-/// Parameters that apply to all runs.
+/// General parameters of a file, which apply to all runs.
 #[derive(Debug, Default)]
 struct General {
-    /// Whether writes carry verifiable content that reads check.
+    /// Whether writes have verifiable content that reads check.
     validate: bool,
-    /// Ratio of compression, from 1; 0 if it is not given.
+    /// Compression ratio, at least 1; 0 if it is not given.
     compression: f64,
 }
 
@@ -200,7 +200,7 @@ impl General {
     }
 }
 
-/// Checks a host definition: hosts other than this one are refused.
+/// Refuses a host definition that names a host other than this one.
 fn hosts(definition: &Definition, found: &mut Found<'_>) {
     let is_here = |parameter: &Parameter| {
         let value = run::first(parameter);

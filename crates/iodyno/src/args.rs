@@ -59,10 +59,10 @@ pub struct Cli {
 pub(crate) const NOTEBOOK_VARIABLE: &str = "IODYNO_NOTEBOOK";
 
 impl Cli {
-    /// Parses the words of a command line, the program's name first.
+    /// Parses a command line, which starts with the program's name.
     ///
     /// # Errors
-    /// The message for the user, which may be the help.
+    /// An error message for the user, or the requested help text.
     pub fn of_words(words: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = Self::command();
         let matches = command.try_get_matches_from_mut(words)?;
@@ -81,7 +81,7 @@ impl Cli {
         Ok(cli)
     }
 
-    /// Treats an empty [`NOTEBOOK_VARIABLE`] as unset.
+    /// Uses the default notebook if [`NOTEBOOK_VARIABLE`] is set but empty.
     pub(crate) fn with_notebook_of_environment(mut self) -> Self {
         let is_empty = std::env::var_os(NOTEBOOK_VARIABLE).is_some_and(|name| name.is_empty());
         self.notebook = self.notebook.filter(|name| !is_empty || !name.as_os_str().is_empty());
@@ -119,7 +119,7 @@ pub enum When {
     Never,
 }
 
-/// The commands.
+/// Subcommands of `iodyno`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a workload or a method on one or more targets
@@ -172,7 +172,7 @@ pub enum Command {
         /// Print one JSON document that includes the time series
         #[arg(long)]
         series: bool,
-        /// Level of detail of the text.
+        /// Level of detail of the printed results.
         #[command(flatten)]
         shown: Shown,
     },
@@ -224,7 +224,7 @@ pub enum Command {
     },
 }
 
-/// Level of detail of a run's text. Results, their verdict and all warnings are always shown.
+/// Level of detail of a run's printed results. Verdicts and warnings are always printed.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Shown {
     /// Print every note in words [default: repeated notes as codes with counts]
@@ -254,7 +254,7 @@ pub struct Resume {
     /// Print no live progress on standard error
     #[arg(long, short)]
     pub quiet: bool,
-    /// Level of detail of the text.
+    /// Level of detail of the printed results.
     #[command(flatten)]
     pub shown: Shown,
 }
@@ -506,7 +506,7 @@ pub struct Explain {
     pub json: bool,
 }
 
-/// Parses the path of a Unix socket: `unix:PATH`, or a path alone.
+/// Parses the path of a Unix socket, with or without the prefix `unix:`.
 fn socket(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("unix:").unwrap_or(text) {
         "" => Err("write unix:/run/ctl.sock".to_owned()),
@@ -514,7 +514,7 @@ fn socket(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Parses an address to serve metrics at. A port alone is one of 127.0.0.1.
+/// Parses the address at which to serve metrics: `HOST:PORT`, or only a port of 127.0.0.1.
 fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost").unwrap_or(text);
     let port = port.strip_prefix(':').unwrap_or(port).parse::<u16>();
@@ -525,7 +525,7 @@ fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Parses the name of emulated storage, or of memory.
+/// Parses the name of a target that is emulated, or plain memory.
 fn emulated(text: &str) -> Result<TargetName, String> {
     if text.starts_with("model:") || text.starts_with("ram:") {
         target(text)
@@ -542,7 +542,7 @@ fn target(text: &str) -> Result<TargetName, String> {
 mod tests {
     use super::*;
 
-    /// What the help says of a flag.
+    /// Returns the help text of a command's flag.
     fn help(command: &str, flag: &str) -> String {
         let cli = Cli::command();
         let command = cli.find_subcommand(command).unwrap();
@@ -550,7 +550,7 @@ mod tests {
         arg.get_long_help().or_else(|| arg.get_help()).unwrap().to_string()
     }
 
-    /// The help and what is taken have the same values.
+    /// The help text of a flag lists exactly the values that the flag accepts.
     #[test]
     fn the_help_says_what_is_taken() {
         for (flag, most) in [("threads", MAX_THREADS), ("depth", MAX_DEPTH)] {

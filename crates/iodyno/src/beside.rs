@@ -7,7 +7,7 @@ use iodyno_run::ListedCell;
 use iodyno_workload::{Block, OfferedRate, Percent, Spec};
 use std::str::FromStr;
 
-/// A workload of `--with`: its name or its file, and changes to it.
+/// A background workload (`--with`): a workload's name or file, and changes to it.
 #[derive(Clone, Debug)]
 pub struct Neighbour {
     workload: String,
@@ -26,7 +26,8 @@ enum Change {
 impl FromStr for Neighbour {
     type Err = String;
 
-    /// Parses `seq-write`, or `seq-write,threads=2,depth=4,block=64KiB,read=30%,rate=100MB/s`.
+    /// Parses a workload's name and optional changes, such as
+    /// `seq-write,threads=2,depth=4,block=64KiB,read=30%,rate=100MB/s`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',');
         let workload = parts.next().unwrap_or_default().trim().to_owned();
@@ -57,17 +58,17 @@ impl FromStr for Neighbour {
     }
 }
 
-/// The workload of a neighbour, with its changes.
+/// A background workload with its changes applied.
 #[derive(Debug)]
 pub(crate) struct Changed {
     name: String,
     spec: Spec,
-    /// The name and the changes.
+    /// Name of the workload and a description of the changes.
     words: String,
 }
 
 impl Neighbour {
-    /// Reads the neighbour's workload and changes it.
+    /// Reads the background workload and applies the changes.
     pub(crate) fn changed(&self) -> Result<Changed, Failure> {
         let named = NamedWork::read(&self.workload, &[], &Process)?;
         let (name, mut spec) = named.into_workload()?;
@@ -91,7 +92,7 @@ impl Neighbour {
 }
 
 impl Changed {
-    /// The workload with the ramp and time of `other`.
+    /// Creates a cell of the workload with the ramp and the time limit of `other`, which runs at the same time.
     fn beside(&self, other: &Spec) -> Result<ListedCell, Failure> {
         let limits = other.limits();
         let ramped = self.spec.clone().with_ramp(limits.ramp_ns);
@@ -104,8 +105,9 @@ impl Changed {
     }
 }
 
-/// The cells of a list with neighbours: each member alone, each neighbour alone, and each member
-/// with all neighbours; and a description of the neighbours.
+/// Adds background workloads to a list of cells: first each member alone, then each background workload
+/// alone, then each member with all background workloads. Also returns a description of each background
+/// workload.
 pub(crate) fn with_neighbours(
     members: Vec<ListedCell>,
     neighbours: &[Changed],

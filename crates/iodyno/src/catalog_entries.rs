@@ -33,8 +33,8 @@ fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
     print(&clean_lines(&format!("# {}\n{}\n", file.origin, file.text.trim_end())))
 }
 
-/// Finds a workload, device, system or study, with its one-line description. A name exists in one
-/// kind only.
+/// Finds a catalog entry by name: its file, its kind and its one-line description. Names are unique
+/// across all kinds.
 fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     for kind in [Kind::Device, Kind::System] {
         if list(kind).any(|(n, _)| n == name) {

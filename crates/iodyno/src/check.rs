@@ -15,7 +15,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Exit code for a target that would be refused.
+/// Exit code if a run would refuse the target.
 const REFUSED: u8 = 3;
 
 pub(crate) fn command(flags: &Check, style: Style) -> Result<ExitCode, Failure> {
@@ -62,7 +62,7 @@ pub(crate) fn command(flags: &Check, style: Style) -> Result<ExitCode, Failure> 
     Ok(code)
 }
 
-/// Reports on the emulated system of a name, which has no content that could be destroyed.
+/// Prints the report on an emulated target, which has no data that a run could destroy.
 fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode, Failure> {
     check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
     if flags.json {
@@ -114,7 +114,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     print(&text.text)
 }
 
-/// The report on a target, as labelled lines of text.
+/// Report on a target, as lines of text that each have a label.
 struct Lines {
     style: Style,
     text: String,
@@ -125,7 +125,7 @@ impl Lines {
         Self { style, text: clean(&target.to_string(), usize::MAX, style) + "\n" }
     }
 
-    /// Values may contain text from servers and devices.
+    /// Adds a line. The value may contain untrusted text from servers and devices.
     fn line(&mut self, label: &str, value: &str) {
         self.text += &labelled(label, 16, value, self.style);
     }

@@ -13,11 +13,11 @@ use iodyno_drive::EngineKind;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-/// Environment variable that the shell's script sets to the shell's name.
+/// Environment variable in which the completion script passes the shell's name.
 const VARIABLE: &str = "IODYNO_COMPLETE";
-/// Maximum number of runs to suggest, the latest first.
+/// Maximum number of runs to suggest; the latest runs are preferred.
 const RUNS_MAX: usize = 50;
-/// Prefixes of targets that are not paths.
+/// Target prefixes such as `ram:`, for targets that are not paths.
 const SCHEMES: [&str; 9] = [
     "scratch:",
     "ram:",
@@ -30,9 +30,9 @@ const SCHEMES: [&str; 9] = [
     "nbds+unix://",
 ];
 
-/// Bash function that completes words split at blanks only. Bash itself also splits at `:` and `=`,
-/// which targets and flags contain, so the function removes from the replies what Bash considers an
-/// earlier word.
+/// Bash function that completes words split only at blanks. Bash itself also splits at `:` and `=`, which
+/// occur in targets and flags. The function therefore removes the part before the last such character from
+/// each suggestion.
 const BASH_WORDS: &str = r#"
 _iodyno() {
     local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD before i
@@ -53,12 +53,12 @@ else
 fi
 "#;
 
-/// Answers a shell that asks for completions, and exits; otherwise returns.
+/// If a shell's completion script started this process, prints the completions and exits. Otherwise returns.
 pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
-/// The script that a shell reads to complete command lines.
+/// Returns the completion script of a shell.
 pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
@@ -71,7 +71,7 @@ pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     text
 }
 
-/// The command line, with completers for its values.
+/// The definition of the command line, with a completer for each argument that can be completed.
 fn command() -> Command {
     with_completers(Cli::command())
 }
@@ -85,7 +85,7 @@ fn with_completers(command: Command) -> Command {
     command.mut_subcommands(with_completers)
 }
 
-/// The completer for an argument of a command; None if its values can't be completed.
+/// Returns the completer for an argument of a command; None if its values can't be completed.
 fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
     let of = |complete: fn(&OsStr) -> Vec<CompletionCandidate>| ArgValueCompleter::new(complete);
     Some(match (command, arg.get_id().as_str()) {
@@ -115,7 +115,7 @@ fn engines() -> impl Iterator<Item = &'static str> {
     EngineKind::ALL.into_iter().filter(|engine| !engine.comes_with_target()).map(EngineKind::name)
 }
 
-/// The words that begin with the current input.
+/// Returns the words that begin with the text typed so far.
 fn beginning(
     current: &OsStr,
     words: impl IntoIterator<Item = impl Into<String>>,
@@ -125,7 +125,7 @@ fn beginning(
     words.map(CompletionCandidate::new).collect()
 }
 
-/// Names of the catalog that fit the input, or paths if none fits.
+/// Returns the catalog names that begin with the text typed so far; if there are none, paths.
 fn entry_or_path(current: &OsStr, kinds: &[Kind]) -> Vec<CompletionCandidate> {
     let names = kinds.iter().flat_map(|kind| list(*kind).map(|(name, _)| name));
     let names = beginning(current, names);
@@ -136,13 +136,13 @@ fn work(current: &OsStr) -> Vec<CompletionCandidate> {
     entry_or_path(current, &[Kind::Workload, Kind::Method])
 }
 
-/// Names of emulated devices, with or without `model:`.
+/// Completes the name of an emulated device, with or without `model:`.
 fn device(current: &OsStr) -> Vec<CompletionCandidate> {
     let emulated = emulated(current);
     if emulated.is_empty() { entry_or_path(current, &[Kind::Device]) } else { emulated }
 }
 
-/// Names of emulated devices after `model:` or `live:`.
+/// Completes the name of an emulated device after `model:` or `live:`; other text has no completions.
 fn emulated(current: &OsStr) -> Vec<CompletionCandidate> {
     let current_words = current.to_string_lossy();
     let Some(scheme) = ["model:", "live:"].into_iter().find(|s| current_words.starts_with(s))
@@ -161,8 +161,8 @@ fn target(current: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Names of runs, `last`, and ids: the latest runs of the default notebook, or of the one that the environment names.
-/// In a list with commas, completes the last item.
+/// Completes names and ids of runs, and `last`, from the latest runs in the notebook. In a comma-separated
+/// list, completes the last item.
 fn run(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = std::env::var_os(NOTEBOOK_VARIABLE).filter(|name| !name.is_empty());
     let notebook = show::open(named.as_deref().map(std::path::Path::new)).ok().flatten();

@@ -16,19 +16,20 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Writes to standard error. A closed pipe must not end a measurement, as it would with `eprint!`,
-/// which panics.
+/// Writes to standard error. Unlike `eprint!`, does not panic if standard error is closed, which
+/// would end a measurement.
 pub(crate) fn complain(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
-/// A path as one line of text.
+/// Formats a path as a single line of text.
 pub(crate) fn shown(path: &Path) -> String {
     clean(&path.to_string_lossy()).into_owned()
 }
 
-/// Writes a line to standard error: its kind, and words that may quote a file, a server or a device.
+/// Writes a line to standard error: a label such as `note`, and a text that may quote a file, a server or a
+/// device.
 pub(crate) fn remark(kind: &str, words: &str) {
     complain(&format!("{kind}: {}\n", clean(words)));
 }
@@ -38,7 +39,7 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints an indented JSON document with a line end. Hidden characters are escaped as JSON defines.
+/// Prints an indented JSON document, followed by a newline. Invisible characters are escaped as `\u…`.
 pub(crate) fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
     let mut out = Escaping(BufWriter::new(std::io::stdout().lock()));
     // In pieces: the text may be large.
@@ -50,7 +51,8 @@ pub(crate) fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failu
     }
 }
 
-/// Escapes hidden characters in a JSON stream. Each write must contain whole characters.
+/// Writer that escapes invisible characters in a JSON document. A write must not end within a UTF-8
+/// character.
 struct Escaping<W>(W);
 
 impl<W: std::io::Write> std::io::Write for Escaping<W> {

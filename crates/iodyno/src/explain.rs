@@ -33,7 +33,7 @@ pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure
     alone(flags, &devices, &emulated, style)
 }
 
-/// Explains the device under workloads.
+/// Prints where time goes for each of the given workloads.
 fn with_workloads(
     flags: &Explain,
     workloads: Workloads,
@@ -58,7 +58,7 @@ fn with_workloads(
     print(&format!("{}{}", render::heading(&heading, style), parts.join("\n")))
 }
 
-/// A workload with the range and the address pattern that flags give.
+/// Applies the flags for the active range and the address pattern to a workload.
 fn with_addresses(spec: Spec, flags: &Explain) -> Result<Spec, String> {
     let spec = match flags.active {
         Some(active) => spec.with_active(active)?,
@@ -70,7 +70,7 @@ fn with_addresses(spec: Spec, flags: &Explain) -> Result<Spec, String> {
     }
 }
 
-/// Explains the device without a workload, with a few predictions.
+/// Prints the parameters of the device and predictions for a few standard workloads.
 fn alone(
     flags: &Explain,
     devices: &[Described],

@@ -40,7 +40,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
     }
 }
 
-/// Writes the files, and reports their number.
+/// Writes the exported files, and prints their number.
 fn write(
     folder: &Path,
     run: &Run,

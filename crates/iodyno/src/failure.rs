@@ -7,22 +7,21 @@ use iodyno_serving::ServeError;
 use iodyno_targets::TargetError;
 use iodyno_units::text::clean_lines;
 
-/// Why a command failed: the text, and the kind, which determines the exit code.
+/// Error message of a failed command. Its kind determines the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     text: String,
-    /// A problem in a file, which is shown with its position.
+    /// Error in a file, to be printed with its position; None: only `text` is printed.
     problem: Option<Box<Problem>>,
 }
 
-/// Exit code if a threshold was not met: the command did its work, but a result misses its
-/// threshold.
+/// Exit code if the command succeeded but a result misses a required threshold.
 pub(crate) const NOT_HELD: u8 = 6;
-/// Exit code of a comparison in which some figure is slower.
+/// Exit code of a comparison in which some metric is worse.
 pub(crate) const SLOWER: u8 = 7;
-/// Exit code of a comparison in which nothing is shown to be slower, but not every figure could be
-/// decided; and of a replay of a record that was cut off, so that its events can't be compared.
+/// Exit code of an inconclusive comparison: no metric is shown to be worse, but some are undecided.
+/// Also of a replay whose record was truncated, so that its events can't be compared.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
 pub(crate) const METHOD_FAILED: u8 = 9;
@@ -57,12 +56,12 @@ impl Kind {
     }
 }
 
-/// Heading of a failure on standard error.
+/// Prefix of an error message on standard error.
 const HEADING: &str = "error: ";
 
 impl Failure {
-    /// Creates a failure. `text` may come from another process or component, and may already have
-    /// the [`HEADING`].
+    /// Creates a failure. A [`HEADING`] at the start of `text` is removed; messages from other processes
+    /// and components may have one.
     fn new(kind: Kind, mut text: String) -> Self {
         while let Some(words) = text.strip_prefix(HEADING) {
             text = words.to_owned();
@@ -70,22 +69,22 @@ impl Failure {
         Self { kind, text, problem: None }
     }
 
-    /// A failure because of invalid input: a flag, a file or a combination of them.
+    /// Creates the failure for invalid input: a flag, a file or a combination of them.
     pub(crate) fn input(text: impl Into<String>) -> Self {
         Self::new(Kind::Input, text.into())
     }
 
-    /// A failure because the user stopped the command, and nothing was stored.
+    /// Creates the failure of a command that the user stopped before anything was stored.
     pub(crate) fn interrupted(text: impl Into<String>) -> Self {
         Self::new(Kind::Interrupted, text.into())
     }
 
-    /// A failure of the measured target.
+    /// Creates the failure of a target.
     pub(crate) fn target(text: impl Into<String>) -> Self {
         Self::new(Kind::Target, text.into())
     }
 
-    /// A failure to store a run that was measured and printed.
+    /// Creates the failure to store a run whose results were already printed.
     pub(crate) fn not_kept(run: &NotKept) -> Self {
         let where_it_is = match &run.instead {
             Ok(path) => format!(
@@ -99,18 +98,18 @@ impl Failure {
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
 
-    /// Another process's failure, classified by its exit code.
+    /// Recreates the failure of another process from its exit code and message.
     pub(crate) fn of_code(exit_code: u8, text: String) -> Self {
         Self::new(Kind::of_code(exit_code), text)
     }
 
-    /// Appends words to the text of the failure.
+    /// Appends text to the error message.
     pub(crate) fn with(mut self, words: &str) -> Self {
         self.text += words;
         self
     }
 
-    /// The text without a heading.
+    /// The error message without the prefix `error:`.
     pub(crate) fn words(&self) -> String {
         match &self.problem {
             Some(problem) => problem.render(false).trim_end().to_owned(),
@@ -118,22 +117,22 @@ impl Failure {
         }
     }
 
-    /// A failure because the notebook is unusable.
+    /// Creates the failure for a notebook that can't be used.
     pub(crate) fn notebook(text: impl Into<String>) -> Self {
         Self::new(Kind::Notebook, text.into())
     }
 
-    /// A failure to write `what`, such as standard output or a file.
+    /// Creates the failure to write to `what`, such as standard output or a file.
     pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
         Self::new(Kind::Target, format!("{what}: {e}"))
     }
 
-    /// Exit code; the `--help` of the command lists all codes.
+    /// Exit code of the failure. `iodyno --help` lists all codes.
     pub(crate) fn exit_code(&self) -> u8 {
         self.kind.exit_code()
     }
 
-    /// The text for standard error.
+    /// Formats the error message for standard error.
     pub(crate) fn render(&self, color: bool) -> String {
         match &self.problem {
             Some(problem) => format!("{}\n", problem.render(color).trim_end()),
@@ -186,7 +185,7 @@ impl From<RunError> for Failure {
 mod tests {
     use super::*;
 
-    /// Text from another process, a server or a component may have a heading of its own.
+    /// A message that already starts with `error:` does not get a second prefix.
     #[test]
     fn a_failure_has_one_heading() {
         for text in ["no such thing", "error: no such thing", "error: error: no such thing"] {

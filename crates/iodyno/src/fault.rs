@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Sends a fault or another command to a server, and prints its answer.
+/// Sends a fault or another command to a server, and prints the response.
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     let line = flags.fault.join(" ");
@@ -23,7 +23,7 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints the status of a server.
+/// Prints the status of a storage server.
 pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     if flags.metrics {
@@ -43,15 +43,15 @@ pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     print(&clean_lines(&status.text()))
 }
 
-/// The path of a control socket as given by a user: `unix:PATH` or `PATH`.
+/// Removes the optional prefix `unix:` from the path of a control socket.
 fn socket(text: &str) -> &Path {
     Path::new(text.strip_prefix("unix:").unwrap_or(text))
 }
 
-/// Timeout for a server to end, s.
+/// Time that a server has to shut down, s.
 const STOP_TIMEOUT_S: u64 = 60;
 
-/// Tells a server to end, and waits for it.
+/// Tells a server to shut down, and waits until it has.
 fn stop(path: &Path) -> Result<Value, Failure> {
     let (mut said, has_ended) =
         iodyno_live::control::stop(path, Duration::from_secs(STOP_TIMEOUT_S))
@@ -70,7 +70,7 @@ fn stop(path: &Path) -> Result<Value, Failure> {
     Ok(said)
 }
 
-/// Sends a line to a control socket, and returns the answer.
+/// Sends a command line to a control socket, and returns the response.
 fn say(path: &Path, line: &str) -> Result<Value, Failure> {
     let said = iodyno_live::control::say(path, line).map_err(|e| no_answer(path, line, &e))?;
     match said["error"].as_str() {

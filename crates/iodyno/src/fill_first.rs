@@ -7,7 +7,7 @@ use iodyno_run::{FillShape, ListedCell, fill};
 use iodyno_targets::{TargetName, inspect};
 use iodyno_workload::ActiveRange;
 
-/// Number of passes of `--fill`; 0 without it.
+/// Number of passes of `--fill`; 0 without the flag.
 pub(crate) fn passes(flags: &Run) -> Result<u8, Failure> {
     let Some(passes) = flags.fill else { return Ok(0) };
     match flags.on.iter().find(|target| matches!(target, TargetName::Model(_))) {
@@ -18,7 +18,7 @@ pub(crate) fn passes(flags: &Run) -> Result<u8, Failure> {
     }
 }
 
-/// The cell that `--fill` puts before a list; None without it.
+/// Creates the cell that fills the targets before the measurement; None without `--fill`.
 pub(crate) fn cell(flags: &Run) -> Result<Option<ListedCell>, Failure> {
     let passes = passes(flags)?;
     if passes == 0 {

@@ -17,8 +17,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Index of the target of each job, by the job's name; empty if no job names a target. If one does,
-/// all must: otherwise a job without a target would run on those of other jobs.
+/// Maps each job's name to the index of the target that it names; empty if no job names a target. If
+/// only some jobs name one, returns an error: the others would run on all targets, including those.
 fn own_targets(jobs: &Jobs, flags: &Run) -> Result<BTreeMap<String, usize>, Failure> {
     let mut all = BTreeMap::new();
     let (mut first, mut other) = (None, None);
@@ -43,7 +43,7 @@ fn own_targets(jobs: &Jobs, flags: &Run) -> Result<BTreeMap<String, usize>, Fail
     )))
 }
 
-/// Joins the words of a fio command line into one: those after `fio` in `iodyno run fio --name=a --rw=read`.
+/// Joins all words from `fio` on into a single argument, as in `iodyno run fio --name=a --rw=read`.
 pub(crate) fn joined(words: Vec<OsString>) -> Vec<OsString> {
     let command = words.iter().position(|word| word == "run" || word == "convert");
     let Some(command) = command else { return words };
@@ -64,7 +64,7 @@ pub(crate) fn joined(words: Vec<OsString>) -> Vec<OsString> {
     joined
 }
 
-/// `convert`: prints or writes the workloads of a job file.
+/// Executes `iodyno convert`: prints the workloads of a job file, or writes them to files.
 pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
     let file = iodyno_exchange::read(&flags.job, flags.section.as_slice(), &OfConvert)?;
     let jobs: Vec<&Job> = file.jobs().collect();
@@ -99,14 +99,14 @@ pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The option that makes the target use the page cache as the job does; None if the job bypasses
-/// the cache, which is the default.
+/// The target option that selects the page cache mode of the job; None for direct I/O, the
+/// default.
 fn page_cache(job: &Job) -> Option<&'static str> {
     let option = if job.uncached { "uncached=yes" } else { "direct=no" };
     (!job.direct).then_some(option)
 }
 
-/// A job's workload as text, with the settings of the run and the notes as comments.
+/// Formats a job's workload as a workload file, with the required flags of `run` and all notes as comments.
 fn workload_file(job: &Job) -> String {
     let mut text = String::new();
     let mut flags = String::new();
@@ -139,7 +139,8 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
     jobs.iter().flat_map(|job| of(job)).filter(|note| seen.insert(*note)).collect()
 }
 
-/// Prints where the jobs may behave differently from their author's expectation, unless the run's verdicts cover it.
+/// Prints notes on settings of the jobs whose effect their author may not expect. Omits settings on which the
+/// run gives a verdict.
 fn show_traps(file: &JobFile) {
     let jobs: Vec<&Job> = file.jobs().collect();
     for trap in each_once(&jobs, |job| &job.traps).into_iter().filter(|trap| !trap.is_judged) {
@@ -147,7 +148,7 @@ fn show_traps(file: &JobFile) {
     }
 }
 
-/// The workloads of jobs, for a sweep; they must run one after the other.
+/// Converts jobs to the workloads of a sweep. Jobs that run at the same time are an error.
 pub(crate) fn one_by_one(jobs: &Jobs, flags: &Run) -> Result<Workloads, Failure> {
     let workloads = jobs.one_by_one(|first| {
         format!("give --section {first} to vary one job, or separate them by stonewall")
@@ -163,14 +164,15 @@ pub(crate) fn one_by_one(jobs: &Jobs, flags: &Run) -> Result<Workloads, Failure>
     Ok(workloads)
 }
 
-/// The cells of a list, and the changes that flags made to them, in words.
+/// Cells to run, and descriptions of the changes that flags made to them.
 #[derive(Debug)]
 pub(crate) struct Cells {
     pub(crate) cells: Vec<ListedCell>,
     pub(crate) changes: Vec<String>,
 }
 
-/// The cells of jobs: one per group of simultaneous jobs, and one per job that reads back what another wrote.
+/// Converts jobs to cells: one cell per group of simultaneous jobs, and one per job that verifies the writes
+/// of another.
 pub(crate) fn cells(jobs: &Jobs, flags: &Run) -> Result<Cells, Failure> {
     let own_targets = own_targets(jobs, flags)?;
     let Jobs { given, file } = jobs;
@@ -208,7 +210,8 @@ pub(crate) fn cells(jobs: &Jobs, flags: &Run) -> Result<Cells, Failure> {
     Ok(Cells { cells, changes })
 }
 
-/// A cell of simultaneous jobs: for each, the job that names its target, the job itself and its changed workload.
+/// Creates the cell of a group of simultaneous jobs. Each element: the job that names the target, the job to
+/// run, and its workload with changes by flags.
 fn at_once(
     jobs: Vec<(&Job, &Job, Spec)>,
     own_targets: &BTreeMap<String, usize>,
@@ -223,8 +226,8 @@ fn at_once(
     Some(ListedCell { beside: members.collect(), ..first })
 }
 
-/// The job that reads back the content written by another one with `spec`. None if there is none, if no target keeps
-/// content, or if flags changed the workload.
+/// Returns the job that verifies what `job` wrote. None if there is no such job, if no target stores content,
+/// or if flags changed the workload.
 fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     let check = job.check.as_deref().filter(|_| flags.on.iter().any(keeps_content))?;
     if job.spec == *spec && flags.with.is_empty() {
@@ -239,12 +242,12 @@ fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     None
 }
 
-/// Whether reads of a target return what was written to it.
+/// Whether the target stores content, so that reads return what was written.
 const fn keeps_content(target: &TargetName) -> bool {
     !matches!(target, TargetName::Null { .. } | TargetName::Model(_))
 }
 
-/// End of the range that the jobs address, bytes, and thus the size of a scratch file; 0 if no job states it.
+/// Highest end address of the jobs, bytes, which becomes the size of a scratch file; 0 if no job states it.
 fn end_bytes(file: &JobFile) -> u64 {
     let end = |job: &Job| {
         let step = job.spec.worker_step_bytes().unwrap_or(0);
@@ -258,8 +261,8 @@ fn end_bytes(file: &JobFile) -> u64 {
     file.jobs().filter_map(end).max().unwrap_or(0)
 }
 
-/// Makes jobs overwrite existing files, as fio does. Jobs may create files anew only if the run
-/// creates all files, and if there is a single job.
+/// Makes jobs overwrite existing files, as fio does. A job may extend or allocate a new file only if
+/// it is the only job and the run creates all files.
 fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure> {
     let is_new = |target: &TargetName| match target {
         TargetName::Scratch { .. } => true,
@@ -282,8 +285,8 @@ fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure>
     Ok(())
 }
 
-/// Applies the jobs' engine and page cache to targets that support them, and sets the size of scratch files without
-/// one.
+/// Applies the jobs' engine and page cache mode to files and devices, and sets the size of scratch files that
+/// have none.
 pub(crate) fn on_targets(
     jobs: &Jobs,
     flags: &Run,

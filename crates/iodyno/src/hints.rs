@@ -9,7 +9,7 @@ use iodyno_units::nearest;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// Names of workloads or methods in fio and SNIA, with iodyno's equivalents.
+/// Terms of fio and SNIA for workloads and methods, with iodyno's equivalents.
 const WORKLOADS: [(&[&str], &str); 12] = [
     (&["randread", "rand-read", "rread"], "`random-read`"),
     (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
@@ -99,7 +99,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
 ];
 
-/// Turns clap's message about a number out of range, such as `0 is not in 1..=65536`, into a sentence.
+/// Rewrites clap's message about a number out of range, such as `0 is not in 1..=65536`, as a sentence.
 pub(crate) fn of_range(error: &clap::Error, color: bool) -> Option<String> {
     const IS_NOT_IN: &str = " is not in ";
     let rendered = error.render();
@@ -112,7 +112,8 @@ pub(crate) fn of_range(error: &clap::Error, color: bool) -> Option<String> {
     Some(format!("{}must be from {least} to {most}{}", &before[..number], &range[end..]))
 }
 
-/// A hint for an unexpected argument: iodyno's equivalent of another tool's flag, and how targets are given.
+/// Returns a hint for an unexpected argument: iodyno's equivalent of another tool's flag, or how to name a
+/// target.
 pub(crate) fn of_flag(error: &clap::Error, takes_targets: bool) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -130,7 +131,8 @@ pub(crate) fn of_flag(error: &clap::Error, takes_targets: bool) -> Option<String
     ))
 }
 
-/// Refuses a path that does not exist, has no size and has the name of an emulated device: `model:` is missing.
+/// Refuses a path that does not exist, has no size, and equals the name of an emulated device: probably the
+/// prefix `model:` is missing.
 ///
 /// # Errors
 /// The error suggests the full name.
@@ -147,8 +149,8 @@ pub(crate) fn check_target(target: &TargetName) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses a name that can be neither a workload nor a method, and states its kind or the most likely intended
-/// name. The path of a possible workload file is left to its reader.
+/// Refuses a name that is neither a workload nor a method, and suggests what was probably meant. Does not
+/// check paths, which may be workload files.
 ///
 /// # Errors
 /// The name is a target's, or not in the catalog.
@@ -180,7 +182,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The most likely intended names, as text within a sentence.
+/// Returns similar catalog names, as text for an error message; None if there are none.
 fn meant(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase().replace('_', "-");
     if let Some((_, ours)) = WORKLOADS.iter().find(|(theirs, _)| theirs.contains(&&*lower)) {
@@ -195,8 +197,7 @@ fn meant(name: &str) -> Option<String> {
     (!lower.is_empty() && !begun.is_empty()).then(|| begun.join(", "))
 }
 
-/// Whether a word names a measurable target: by its form, or because it is a device, or a file too large for a
-/// workload.
+/// Whether a word names a target: it has the form of one, or is a device, or a file too large for a workload.
 fn is_target(word: &str) -> bool {
     let schemes = [
         "scratch:",
@@ -230,7 +231,7 @@ mod tests {
     use crate::args::Cli;
     use clap::{CommandFactory as _, Parser as _};
 
-    /// The hints are valid: no flag of fio's is also iodyno's, and each `--flag` and catalog name in a hint
+    /// No flag of fio in the table is also a flag of iodyno, and every `--flag` and catalog name in a hint
     /// exists.
     #[test]
     fn hints_name_existing_flags_and_entries() {

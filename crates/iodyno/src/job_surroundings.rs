@@ -5,8 +5,8 @@ use iodyno_exchange::fio::{Process, Surroundings};
 use iodyno_targets::TargetName;
 use std::path::Path;
 
-/// Environment of a job file that is run. A flag of the run replaces the job's option with the same
-/// meaning.
+/// Environment in which `run` reads a job file. A flag of `run` replaces the job's option with the
+/// same meaning.
 #[derive(Debug)]
 pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
 
@@ -34,8 +34,8 @@ impl Surroundings for OfRun<'_> {
     }
 }
 
-/// Index of the target that a job names as its file or device; None if it names none, or if there
-/// is only one target.
+/// Index of the target that a job names as its file or device; None if it names none of them, or if
+/// there is only one target.
 pub(crate) fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
     if targets.len() < 2 {
         return None;
@@ -49,7 +49,7 @@ pub(crate) fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
     })
 }
 
-/// Environment of a job file that is converted: the flags of the run are not known yet.
+/// Environment in which `convert` reads a job file, when the flags of a later run are unknown.
 #[derive(Debug)]
 pub(crate) struct OfConvert;
 

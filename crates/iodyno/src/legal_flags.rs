@@ -5,8 +5,8 @@ use crate::args::Run;
 use crate::failure::Failure;
 use crate::named_work::NamedWork;
 
-/// Each flag of `run` by its long name, with the kinds of work that it has an effect on: W a workload, J jobs of another
-/// tool, S a sweep or a rate search over either, M a method, V a verification pass.
+/// Long name of each flag of `run`, and the kinds of work on which it has an effect. W: a workload, J: jobs
+/// of another tool, S: a sweep or rate search, M: a method, V: a verification pass.
 #[rustfmt::skip]
 const FLAGS: [(&str, &str); 61] = [
     ("active",          "WJSMV"),
@@ -73,12 +73,12 @@ const FLAGS: [(&str, &str); 61] = [
     ("zipf",            "WJS.."),
 ];
 
-/// The kinds of work that a flag has an effect on, as letters.
+/// Letters of the kinds of work on which a flag has an effect.
 fn works_of(flag: &str) -> &'static str {
     FLAGS.iter().find(|(known, _)| *known == flag).map_or("WJSMV", |(_, works)| works)
 }
 
-/// Refuses flags that have no effect on this work; `None`: a verification pass.
+/// Refuses flags that have no effect on the given kind of work; `None`: a verification pass.
 ///
 /// # Errors
 /// The first such flag.
@@ -98,7 +98,7 @@ pub(crate) fn check(flags: &Run, work: Option<&NamedWork>) -> Result<(), Failure
     }
 }
 
-/// Whether the command line asks for a sweep or a rate search over a workload.
+/// Whether the command line requests a sweep or a rate search.
 pub(crate) fn is_sweep(flags: &Run) -> bool {
     !flags.vary.is_empty() || flags.find_rate.is_some()
 }
@@ -137,7 +137,7 @@ fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
     }
 }
 
-/// The text for a flag whose value a method's file determines.
+/// Error message for a flag without effect, because the method's file determines the value.
 pub(crate) fn no_effect(flag: &str, method: &str, how: &str, or: &str) -> String {
     format!(
         "--{flag} has no effect on a method, and `{method}` sets it {how}: copy its file (`iodyno catalog {method}`) and change it there{or}"
@@ -153,7 +153,7 @@ mod tests {
     use iodyno_run::RunRequest;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Words of a command line for each work, by its letter.
+    /// An example command line for each kind of work, by its letter.
     const WORKS: [(char, &str); 5] = [
         ('W', "random-read"),
         ('J', "fio-line"),
@@ -185,19 +185,22 @@ mod tests {
         check(&flags, work.as_ref()).err().map(|failure| failure.render(false))
     }
 
-    /// The request, whether or not the flags are legal; None if they make none.
+    /// The run that a command line requests, even if its flags are refused later; None if it can't be parsed or
+    /// resolved.
     fn requested(work: &str, flag: &str) -> Option<RunRequest> {
         let flags = parsed(work, flag).ok()?;
         request_for(named_work(&flags).ok()?, &flags).ok()
     }
 
-    /// The mistake of a row: a flag has to change the request of exactly the works that its row names.
+    /// Describes an error in the table of flags: a flag must change the requested run for exactly the kinds of
+    /// work in its row.
     fn mistake(letter: char, work: &str, words: &str, works: &str) -> Option<String> {
         let has_effect = requested(work, words)? != requested(work, "")?;
         (has_effect != works.contains(letter)).then(|| format!("{work} {words}: {has_effect}"))
     }
 
-    /// Every flag has a row, is refused with exactly the works that its row excludes, and changes the request of the others.
+    /// Every flag is in the table. It is refused for the kinds of work that its row excludes, and changes the
+    /// requested run for all others.
     #[test]
     fn each_flag_is_refused_where_it_has_no_effect() {
         let mut cli = Cli::command();

@@ -58,19 +58,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 pub use terminals::Terminals;
 
-/// Runs one command line as one of several ranks: see the crate `iodyno-ranks`. `arguments` starts
-/// with the program's name.
+/// Runs a command line as one of several ranks (processes of one run): see the crate `iodyno-ranks`.
+/// `arguments` starts with the program's name.
 pub fn main_of_rank(ranks: Arc<Ranks>, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ranks::set(ranks);
     main(arguments)
 }
 
-/// The stop flag that signals set, and that ends a run in an orderly way.
+/// Returns the flag that signals set and that stops a run in an orderly way.
 pub fn stop_flag() -> Arc<AtomicBool> {
     signals::stop_flag()
 }
 
-/// Runs one command line; `arguments` starts with the program's name.
+/// Runs a command line, which starts with the program's name.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     completers::answer_shell();
     let words = foreign_workload::joined(arguments.collect());

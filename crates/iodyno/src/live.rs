@@ -13,24 +13,24 @@ use iodyno_units::human;
 use iodyno_units::text::clean;
 use std::time::{Duration, Instant};
 
-/// Minimum time between redraws: a line that changes more often is hard to read.
+/// Minimum time between redraws of the progress line, so that it stays readable.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
-/// Time between two lines if standard error is not a terminal.
+/// Time between two progress lines if standard error is not a terminal.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// The line with the progress of a run on standard error.
+/// Progress line of a run on standard error.
 pub(crate) struct LiveLine {
     form: Form,
-    /// Time of the last output.
+    /// Time of the last output; None: the line may be drawn immediately.
     written: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Off,
-    /// A single line that is redrawn.
+    /// A single line that is redrawn in place.
     Redrawn,
-    /// One line per interval; the first after one interval.
+    /// A new line after each interval `every`.
     Log {
         every: Duration,
     },
@@ -50,14 +50,14 @@ impl LiveLine {
         Self { form, written }
     }
 
-    /// Draws the line, unless it has just been drawn.
+    /// Draws the progress line, unless the last output was too recent.
     pub(crate) fn draw(&mut self, text: &str) {
         if let Some(text) = self.next(text) {
             complain(&text);
         }
     }
 
-    /// The output for a line now; None if it is too early.
+    /// Returns the characters to write for a progress line; None if the last output was too recent.
     fn next(&mut self, text: &str) -> Option<String> {
         let (every, line) = match self.form {
             Form::Off => return None,
@@ -72,14 +72,14 @@ impl LiveLine {
         Some(line)
     }
 
-    /// Lets the next output redraw the line at once.
+    /// Makes the next call of [`Self::draw`] redraw the line without delay.
     fn renew(&mut self) {
         if self.form == Form::Redrawn {
             self.written = None;
         }
     }
 
-    /// Removes the line before results are printed.
+    /// Erases the progress line before results are printed.
     pub(crate) fn clear(&mut self) {
         if self.form == Form::Redrawn && self.written.take().is_some() {
             complain("\r\x1b[K");
@@ -87,16 +87,16 @@ impl LiveLine {
     }
 }
 
-/// Progress and remarks of a run on standard error.
+/// Prints the progress and remarks of a run to standard error.
 pub(crate) struct Live {
     line: LiveLine,
     quiet: bool,
     style: Style,
-    /// The last warning that was printed.
+    /// Most recent warning, which is not printed again.
     warned: String,
     cell: String,
     position: (usize, usize),
-    /// The plan, with the duration of the remaining cells.
+    /// Plan of the run: the number of its cells, and their durations.
     plan: Plan,
     metrics: Option<RunMetrics>,
 }
@@ -115,14 +115,15 @@ impl Live {
         }
     }
 
-    /// Estimated remaining time of the run, ns. None for a single cell, whose line shows it already.
+    /// Estimated remaining time of the run, ns. None for a run of one cell, whose own remaining time is shown
+    /// anyway.
     fn left_ns(&self, progress: &Progress<'_>) -> Option<u64> {
         let (index, count) = self.position;
         let cell_left_ns = progress.total_ns?.saturating_sub(progress.elapsed_ns);
         self.plan.left_ns(index, cell_left_ns).filter(|_| count > 1)
     }
 
-    /// Removes the progress line before results are printed.
+    /// Erases the progress line before results are printed.
     pub(crate) fn clear(&mut self) {
         self.line.clear();
     }
@@ -226,7 +227,7 @@ impl Watch for Live {
     }
 }
 
-/// The comparison of several ranks, for the line.
+/// Describes the ranks of a run for the progress line: their number, and the slowest one.
 fn ranks_words(of: &OverRanks) -> String {
     if of.heard < of.ranks {
         return format!("{} of {} ranks", of.heard, of.ranks);
@@ -245,8 +246,8 @@ mod tests {
 
     const STYLE: Style = Style { color: false, width: 80, unicode: true };
 
-    /// Cells of unequal length, repeated twice: at every moment the remaining time is the rest of this cell and all
-    /// later cells, whatever the time so far; at the end it is zero.
+    /// For cells of unequal length, the remaining time is always the rest of the current cell plus all later
+    /// cells, and reaches zero at the end.
     #[test]
     fn remaining_time_is_this_cells_and_all_later_ones() {
         let times_s = [2_u64, 30, 5];
@@ -292,7 +293,8 @@ mod tests {
         assert_eq!(live.left_ns(&whole), None);
     }
 
-    /// A log gets whole lines without control characters, one per interval; a terminal gets a single redrawn line.
+    /// In a log file, progress consists of whole lines without control characters, one per interval. On a
+    /// terminal, it is a single line that is redrawn.
     #[test]
     fn a_log_gets_a_line_an_interval() {
         let mut line = LiveLine::of(Form::Log { every: Duration::from_hours(1) });

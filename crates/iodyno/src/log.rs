@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Maximum size of a token, bytes.
+/// Maximum size of an access token, bytes.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
 /// Executes a subcommand of `iodyno log`.
@@ -45,7 +45,7 @@ pub(crate) fn command(
     }
 }
 
-/// The token in a file, without the line end.
+/// Reads the access token from a file, without the newline; empty without a file.
 fn token(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
     let Some(path) = file else { return Ok(Vec::new()) };
     let wrong = |why: &dyn core::fmt::Display| {

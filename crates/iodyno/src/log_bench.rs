@@ -45,7 +45,7 @@ fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
     Ok(flags.measuring.request(&flags.on, flags.name.clone(), Work::Cells(cells)))
 }
 
-/// The workload, equal to one from a file with a table `[log]`.
+/// Builds the workload: the same as a workload file with a table `[log]`.
 fn spec(flags: &LogBench, durability: LogDurability) -> Result<Spec, Failure> {
     let load = LogLoad {
         message_bytes: u32::try_from(flags.size).unwrap_or(u32::MAX),

@@ -11,15 +11,16 @@ use iodyno_method::{Axis, AxisKind, Choice, Method, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
 use iodyno_targets::TargetName;
 
-/// A sweep that flags ask for, and the changes that other flags make to its workload.
+/// A sweep that the command line requests, and descriptions of the changes that other flags make to its
+/// workload.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) source: MethodSource,
-    /// The changes that flags made to the varied workload, in words.
+    /// Descriptions of the changes that flags make to the workload, such as `depth 8`.
     pub(crate) changes: Vec<String>,
 }
 
-/// Reads a method from its file, with the setting, shape, range and scale that flags choose.
+/// Reads a method from its file, and applies the flags for setting, threads, depth, active range and scale.
 pub(crate) fn of_file(file: File, flags: &Run) -> Result<MethodSource, Failure> {
     let choice = Choice {
         setting: flags.setting.clone(),
@@ -34,8 +35,8 @@ pub(crate) fn of_file(file: File, flags: &Run) -> Result<MethodSource, Failure> 
     Ok(source)
 }
 
-/// Refuses choices that the method's file does not leave open: the method is the same without them, and with any
-/// other value. `shown` is the method in messages.
+/// Refuses flags for values that the method's file fixes: such a flag has no effect, whatever its value.
+/// `shown` is the method's name in messages.
 ///
 /// # Errors
 /// The first such flag.
@@ -83,7 +84,7 @@ fn refuse_closed_choices(source: &MethodSource, shown: &str, flags: &Run) -> Res
     Ok(())
 }
 
-/// A sweep over workloads, whose texts include the changes by flags.
+/// Builds a sweep over workloads, after applying the flags that change them.
 pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
     let Workloads { name, mut members } = named;
     let changes = override_all(&mut members, flags, true)?;
@@ -125,7 +126,7 @@ pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
     Ok(Asked { source, changes })
 }
 
-/// Refuses an axis that would change nothing on these targets.
+/// Refuses an axis of a sweep that has no effect on the given targets, or more targets than there are.
 fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     let targets: u32 = if flags.each { 1 } else { flags.on.iter().map(volumes).sum() };
     let counts = axis.values.iter().filter_map(|value| match value {
@@ -149,7 +150,7 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     }
 }
 
-/// A one-line description of a method in the catalog.
+/// Returns the one-line description of a method in the catalog.
 pub(crate) fn about(name: &str) -> Result<String, Failure> {
     let file = find(Kind::Method, name)?;
     Ok(find_work::method(find_work::method_source(file, Choice::default())?)?.about)
@@ -162,7 +163,7 @@ mod tests {
     use crate::named_work::NamedWork;
     use crate::run::named_work;
 
-    /// A choice is refused if the file makes it, and accepted if the file leaves it open.
+    /// A flag is refused if the method's file fixes the value, and accepted otherwise.
     #[test]
     fn a_choice_is_taken_where_it_is_open() {
         for (flag, method, refused) in [

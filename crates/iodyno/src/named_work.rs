@@ -11,29 +11,29 @@ use iodyno_workload::Spec;
 
 pub(crate) use iodyno_run::find_work::Workloads;
 
-/// The work that `<workload>` names.
+/// What the argument `<workload>` names: workloads, jobs of another tool, or a method.
 #[derive(Debug)]
 pub(crate) enum NamedWork {
-    /// A workload of the catalog or of a file, or a group of them.
+    /// A workload of the catalog or of a file, or a group of workloads.
     Workloads(Workloads),
-    /// Jobs of another tool.
+    /// Jobs of another benchmark tool.
     Jobs(Jobs),
-    /// The file of a method.
+    /// A method, by its file.
     Method(File),
 }
 
-/// Jobs of another tool.
+/// Jobs of another benchmark tool, such as fio.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    /// Path or command line, as given.
+    /// Path of the job file, or the other tool's command line, as typed by the user.
     pub(crate) given: String,
-    /// The jobs.
+    /// The parsed jobs.
     pub(crate) file: JobFile,
 }
 
 impl NamedWork {
-    /// Reads the work that `given` names. `sections` selects jobs of another tool, all if it is empty; `around` is their
-    /// environment.
+    /// Resolves the argument `given` to workloads, jobs or a method. For jobs of another tool, `sections` selects
+    /// jobs by name (all if empty), and `around` is their environment.
     ///
     /// # Errors
     /// The name is unknown, or its file is invalid.
@@ -53,7 +53,7 @@ impl NamedWork {
         })
     }
 
-    /// The name or the path, for a message.
+    /// The name or path, for use in a message.
     pub(crate) fn shown(&self) -> &str {
         match self {
             Self::Workloads(workloads) => &workloads.name,
@@ -62,10 +62,10 @@ impl NamedWork {
         }
     }
 
-    /// The workloads, one after the other.
+    /// Converts to workloads that run one after the other.
     ///
     /// # Errors
-    /// The work is a method, or has simultaneous jobs.
+    /// This is a method, or has simultaneous jobs.
     pub(crate) fn into_workloads(self) -> Result<Workloads, Failure> {
         match self {
             Self::Workloads(workloads) => Ok(workloads),
@@ -77,10 +77,10 @@ impl NamedWork {
         }
     }
 
-    /// The only workload, with its name.
+    /// Converts to a single workload, with its name.
     ///
     /// # Errors
-    /// The work is a method, or several workloads.
+    /// This is a method, or several workloads.
     pub(crate) fn into_workload(self) -> Result<(String, Spec), Failure> {
         let remedy = match &self {
             Self::Jobs(jobs) => jobs.conversion(),
@@ -99,7 +99,8 @@ impl NamedWork {
 }
 
 impl Jobs {
-    /// The workloads of the jobs, one after the other. `remedy` takes the name of the first of simultaneous jobs.
+    /// Converts jobs to workloads that run one after the other. `remedy` builds the end of the error message,
+    /// from the name of the first simultaneous job.
     ///
     /// # Errors
     /// Some jobs run at the same time.
@@ -120,7 +121,7 @@ impl Jobs {
         Ok(Workloads { name: self.file.name.clone(), members: members.collect() })
     }
 
-    /// The remedy where a single job is needed.
+    /// Suggestion for an error message where several jobs are not allowed: convert each to a workload file.
     fn conversion(&self) -> String {
         let given = for_shell(&self.given);
         format!("make a workload file of each by `iodyno convert {given} -o FOLDER`")

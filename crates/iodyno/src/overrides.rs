@@ -4,8 +4,8 @@ use crate::args::Run;
 use crate::failure::Failure;
 use iodyno_workload::{Block, Percent, Process, Spec};
 
-/// Replaces values of the members' workloads by those of flags. Returns the distinct changes in
-/// words. `shape`: whether to include threads, depth and block sizes.
+/// Applies the flags that override settings of workloads to all members. Returns a description of
+/// each distinct change. `shape`: also describe threads, depth and block sizes.
 pub(crate) fn override_all(
     members: &mut [(String, Spec)],
     flags: &Run,
@@ -25,7 +25,7 @@ pub(crate) fn override_all(
     Ok(changes)
 }
 
-/// A workload with its values replaced by those of flags.
+/// Applies the flags that override settings of a workload.
 pub(crate) fn overridden(spec: Spec, flags: &Run) -> Result<Spec, String> {
     let mut spec = with_shape(spec, flags.threads, flags.depth, flags.block.as_deref())?;
     if let Some(share) = flags.read {
@@ -67,7 +67,7 @@ pub(crate) fn overridden(spec: Spec, flags: &Run) -> Result<Spec, String> {
     }
 }
 
-/// A workload with these threads, outstanding I/Os per thread and block sizes, where given.
+/// Overrides threads, outstanding I/Os per thread and block sizes of a workload; None: unchanged.
 pub(crate) fn with_shape(
     mut spec: Spec,
     threads: Option<u32>,

@@ -19,9 +19,9 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-/// Exit code for a target that was not purged.
+/// Exit code if the target was not erased.
 const NOT_PURGED: u8 = 4;
-/// Exit code if the guard refused the target.
+/// Exit code if it is not safe to erase the target.
 const REFUSED: u8 = 3;
 
 pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode, Failure> {
@@ -58,7 +58,8 @@ pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode
     Ok(if record.is_purged() { ExitCode::SUCCESS } else { ExitCode::from(NOT_PURGED) })
 }
 
-/// Removes the expectation that verification finds the writes of earlier runs.
+/// Removes the notebook's record of the content that earlier runs wrote, so that verification no longer
+/// expects it.
 fn forget_written(key: Option<&str>, cli: &Cli) -> Result<(), Failure> {
     let Some(key) = key else { return Ok(()) };
     match show::path(cli.notebook.as_deref()) {
@@ -68,7 +69,7 @@ fn forget_written(key: Option<&str>, cli: &Cli) -> Result<(), Failure> {
     }
 }
 
-/// The planned methods, and why the others are impossible.
+/// Lists the erase methods: the chosen one, and why others are impossible.
 fn announce(plan: &PurgePlan) -> String {
     let mut text = format!("purge of {}, best first:\n", plan.target);
     for choice in &plan.choices {

@@ -11,30 +11,30 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// File name of the notebook of a rank other than the first.
+/// File name of the temporary notebook of every rank but the first.
 const NOTEBOOK: &str = "notebook.sqlite";
 
 static RANKS: OnceLock<Arc<Ranks>> = OnceLock::new();
 
-/// Sets the ranks of this process, before its command begins.
+/// Sets the group of ranks that this process belongs to, before its command begins.
 pub(crate) fn set(ranks: Arc<Ranks>) {
     let _ = RANKS.set(ranks);
 }
 
-/// The ranks of this process: only itself, unless others were set.
+/// The group of ranks that this process belongs to; only itself, unless [`set`] was called.
 pub(crate) fn of_process() -> Arc<Ranks> {
     Arc::clone(RANKS.get_or_init(|| Arc::new(Ranks::alone())))
 }
 
-/// A rank's failure as sent to the others: exit code and error message.
+/// Exit code and error message of a rank, as sent to the other ranks.
 type Why = (u8, String);
 
 fn why(failure: &Failure) -> Why {
     (failure.exit_code(), failure.words())
 }
 
-/// Runs `make` on the first rank, and returns its result on all ranks. So files that `make` reads
-/// need not exist on every host.
+/// Runs `make` on the first rank only, and returns its result on all ranks. Files that `make` reads
+/// therefore need not exist on every host.
 pub(crate) fn of_first<T: Clone + Serialize + DeserializeOwned>(
     make: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -48,8 +48,8 @@ pub(crate) fn of_first<T: Clone + Serialize + DeserializeOwned>(
     own.unwrap_or_else(|| taken.map_err(|(code, words)| Failure::of_code(code, words)))
 }
 
-/// Returns this rank's value if every rank succeeds; otherwise the failure of the first one that failed, on all
-/// ranks.
+/// Waits for the results of all ranks. If every rank succeeded, returns this rank's value. Otherwise returns,
+/// on all ranks, the failure of the lowest-numbered rank that failed.
 pub(crate) fn agreed<T>(own: Result<T, Failure>) -> Result<T, Failure> {
     let ranks = of_process();
     if ranks.is_alone() {
@@ -67,14 +67,14 @@ pub(crate) fn agreed<T>(own: Result<T, Failure>) -> Result<T, Failure> {
     }
 }
 
-/// The folder of this rank's own notebook, on its host's disk.
+/// Folder of this rank's temporary notebook, on the host's local disk.
 fn folder() -> PathBuf {
     let rank = of_process().rank();
     std::env::temp_dir().join(format!("iodyno-rank-{rank}-{}", std::process::id()))
 }
 
-/// The notebook of this rank: for the first rank the user's, for every other one its own, which exists until the run
-/// has ended successfully.
+/// Path of this rank's notebook. The first rank uses the user's notebook; every other rank has a temporary
+/// one, which is removed when the run succeeds.
 pub(crate) fn notebook(named: Option<&Path>) -> Result<PathBuf, Failure> {
     if of_process().is_first() {
         return show::path(named);
@@ -85,7 +85,7 @@ pub(crate) fn notebook(named: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(folder.join(NOTEBOOK))
 }
 
-/// Removes the notebook of a rank other than the first, whose notebook has the same content.
+/// Removes the temporary notebook of a rank. The first rank's notebook has the same content.
 pub(crate) fn forget_notebook() {
     let folder = folder();
     for suffix in ["", "-wal", "-shm"] {
@@ -94,8 +94,8 @@ pub(crate) fn forget_notebook() {
     let _ = std::fs::remove_dir(folder);
 }
 
-/// Error message of a failed command. The first rank states the reason. Any other rank names the notebook in which it
-/// keeps its measurements, and states the reason only if the first rank is lost.
+/// Error message of a failed command. The first rank states the reason. Any other rank names its temporary
+/// notebook, and states the reason only if the first rank is lost.
 pub(crate) fn failed(failure: &Failure) -> String {
     let ranks = of_process();
     if ranks.is_first() {

@@ -53,7 +53,7 @@ fn selection(flags: &Replay) -> Selection {
     }
 }
 
-/// Replays a record on its own system, or summarises a trace.
+/// Replays a record of `serve` in virtual time, or summarises any other trace.
 fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     let named = flags.file.display().to_string();
     let failed = |e: std::io::Error| Failure::input(format!("{named}: {e}"));

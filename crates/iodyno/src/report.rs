@@ -17,16 +17,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Maximum number of intervals of a run that a report uses; longer series are coarsened when read.
+/// Maximum number of time-series intervals per run in a report. Longer series are coarsened when read.
 const INTERVALS_MAX: u64 = 100_000;
-/// Names of standard output, as values of `-o`.
+/// Values of `-o` that mean standard output.
 const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
-/// Maximum size of a file that is searched for runs, bytes.
+/// Maximum size of a file to import, bytes.
 const IMPORT_BYTES_MAX: u64 = 96 << 20;
 /// Maximum number of runs that are imported from a file.
 const IMPORT_RUNS_MAX: usize = 1000;
 
-/// Program and version, for the footer of a page.
+/// Program name and version, for the footer of a report.
 pub(crate) fn made_by() -> String {
     format!("iodyno {}", env!("CARGO_PKG_VERSION"))
 }
@@ -84,7 +84,7 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
     written(&page::comparison(&parts, &sides, &options), flags, &name)
 }
 
-/// Writes the document, and its pictures, in the forms that flags ask for.
+/// Writes the report and its figures in the formats that the flags request.
 fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, Failure> {
     if let Some(folder) = &flags.svg {
         let files = markdown::files(document);
@@ -120,18 +120,18 @@ fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, 
     }
 }
 
-/// Writes the page of a run that has just ended.
+/// Writes the HTML report of a run that has just ended.
 pub(crate) fn of_run(run: &Run, out: Output) -> Result<(), Failure> {
     let options = Options { made_by: made_by(), ..Options::default() };
     write(&page::document(run, &options), out)
 }
 
-/// Destination of a page, checked before the work starts: the given file, or a file in this folder
-/// whose name is known only after the work.
+/// Destination of an HTML report. It is checked before the work starts, although the file name may be
+/// known only afterwards.
 pub(crate) enum Place {
-    /// The file that the flag names.
+    /// The file named by the flag.
     Named(Output),
-    /// A file in this folder, named after the work.
+    /// A file in this folder, whose name is determined when the work ends.
     Here(Folder),
 }
 
@@ -144,7 +144,7 @@ impl Place {
         })
     }
 
-    /// The output file, with this name if none was given.
+    /// Returns the output file. `name` is its name if the flag did not specify one.
     pub(crate) fn output(self, name: &str) -> Result<Output, Failure> {
         Ok(match self {
             Self::Named(output) => output,
@@ -153,7 +153,7 @@ impl Place {
     }
 }
 
-/// Writes a page, and prints its path.
+/// Writes an HTML report, and prints its path.
 pub(crate) fn write(document: &Document, out: Output) -> Result<(), Failure> {
     let text = html::page(document);
     let path = out.path().to_owned();
@@ -162,7 +162,8 @@ pub(crate) fn write(document: &Document, out: Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a file's path on standard error; standard output is reserved for the requested document.
+/// Prints the path and size of a written file on standard error, because standard output is reserved for
+/// results.
 fn print_path(path: &Path, bytes: usize) {
     complain(&format!("{} ({} KB)\n", path.display(), bytes.div_ceil(1000)));
 }

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 pub(crate) const MAX_ERRORS: u64 = 100;
 
 impl Measuring {
-    /// The request of a run for `work`. Fields for which [`Measuring`] has no flag get their
-    /// defaults.
+    /// Builds the request of a run from these flags. Settings that have no flag in [`Measuring`] get
+    /// their defaults.
     pub(crate) fn request(&self, targets: &[TargetName], name: String, work: Work) -> RunRequest {
         RunRequest {
             name,
@@ -40,19 +40,19 @@ impl Measuring {
         }
     }
 
-    /// The notebook of a new run; `None` with `--no-notebook`.
+    /// Path of the notebook for a new run; `None` with `--no-notebook`.
     pub(crate) fn notebook(&self, cli: &Cli) -> Result<Option<PathBuf>, Failure> {
         let notebook = (!self.no_notebook).then(|| ranks::notebook(cli.notebook.as_deref()));
         ranks::agreed(notebook.transpose())
     }
 }
 
-/// The words of a command line, as stored with its run.
+/// Converts a command line to the form in which it is stored with its run.
 pub(crate) fn stored(words: &[OsString]) -> Vec<String> {
     words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// The properties of this process, for a run.
+/// Describes this process: command line, version and notebook, as stored with a run.
 pub(crate) fn process(command: Vec<String>, notebook: Option<PathBuf>) -> Process {
     Process {
         command,

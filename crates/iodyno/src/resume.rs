@@ -10,7 +10,7 @@ use iodyno_page::terminal::Style;
 use iodyno_run::{Process, ResolvedRun, Resume, RunRequest, resume};
 use std::process::ExitCode;
 
-/// The request of a run, its finished part and the command line that began it.
+/// An interrupted run: its request, its finished part, and its original command line.
 type Found = (RunRequest, Resume, Vec<String>);
 
 fn find(cli: &Cli, selector: &str, destroy: &[String]) -> Result<Found, Failure> {

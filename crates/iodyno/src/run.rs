@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit code of a run that was stopped by too many failed operations, and of one that read wrong content.
+/// Exit code of a run with too many failed operations, or with reads that returned wrong content.
 const TARGET_FAILED: u8 = 4;
 /// Exit code of a run that was stopped by a signal.
 const INTERRUPTED: u8 = 130;
@@ -53,7 +53,7 @@ pub(crate) fn command(
     carry_out(&run, cli, &Output::of(&flags.measuring, metrics(flags)?), style)
 }
 
-/// Starts serving metrics, if requested.
+/// Starts serving metrics if `--metrics` is set.
 fn metrics(flags: &Run) -> Result<Option<RunMetrics>, Failure> {
     let at = scrape::address(flags.metrics, flags.insist_on_plain)?;
     if at.is_some() && !ranks::of_process().is_alone() {
@@ -64,7 +64,7 @@ fn metrics(flags: &Run) -> Result<Option<RunMetrics>, Failure> {
     at.map(|at| RunMetrics::serve(at, flags.measuring.quiet)).transpose()
 }
 
-/// Distinct remarks on possible mistakes in the workloads.
+/// Collects remarks on possible mistakes in the workloads, without duplicates.
 fn remarks(run: &ResolvedRun) -> Vec<String> {
     let mut all: Vec<String> = run.cells.iter().flat_map(|cell| cell.spec.remarks()).collect();
     let mut seen = std::collections::BTreeSet::new();
@@ -72,21 +72,21 @@ fn remarks(run: &ResolvedRun) -> Vec<String> {
     all
 }
 
-/// The destinations and formats of a run's results.
+/// Where and how the results of a run are written.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
     pub(crate) detail: terminal::Detail,
-    /// The page to write when the run ends; None without `--report`.
+    /// HTML report to write when the run ends; None without `--report`.
     pub(crate) report: Option<Page>,
-    /// Metrics that are served during the run; None if not requested.
+    /// Metrics served during the run; None without `--metrics`.
     pub(crate) metrics: Option<RunMetrics>,
 }
 
 impl Output {
-    /// The destinations and formats that flags choose.
+    /// Determines destinations and formats from the flags.
     pub(crate) fn of(flags: &Measuring, metrics: Option<RunMetrics>) -> Self {
         Self {
             json: flags.json || flags.series,
@@ -99,16 +99,16 @@ impl Output {
     }
 }
 
-/// Where the page of a run is written.
+/// File to which the HTML report of a run is written.
 #[derive(Clone, Debug)]
 pub(crate) enum Page {
-    /// A file in the current folder, named by the run's id.
+    /// A file in the current folder, named after the run's id.
     ById,
-    /// The file that `--report` names.
+    /// The file named by `--report`.
     At(PathBuf),
 }
 
-/// Notes of earlier runs in the notebook of a run.
+/// Loads the notes of earlier runs from the notebook in which `run` is stored.
 fn before(run: &iodyno_notebook::Run) -> terminal::Before {
     if run.id.is_empty() {
         return terminal::Before::default();
@@ -185,7 +185,7 @@ pub(crate) fn carry_out(
     })
 }
 
-/// Translates the command line into the request of a run.
+/// Builds the request of a run from the command line.
 fn request(flags: &Run) -> Result<RunRequest, Failure> {
     flags.on.iter().try_for_each(hints::check_target)?;
     let work = named_work(flags)?;
@@ -193,7 +193,7 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     request_for(work, flags)
 }
 
-/// The work that the flags name; `None`: a verification pass, which needs no workload.
+/// Resolves the workload or method on the command line; `None`: a verification pass, which needs no workload.
 ///
 /// # Errors
 /// The name is unknown, or its file is invalid.
@@ -204,7 +204,7 @@ pub(crate) fn named_work(flags: &Run) -> Result<Option<NamedWork>, Failure> {
     NamedWork::read(&flags.workload, &flags.section, &OfRun(flags)).map(Some)
 }
 
-/// The request for a work, with the settings of its flags; `None`: a verification pass.
+/// Builds the request for a workload or method, with the settings of all flags; `None`: a verification pass.
 pub(crate) fn request_for(work: Option<NamedWork>, flags: &Run) -> Result<RunRequest, Failure> {
     let Some(work) = work else { return verify_only(flags) };
     match work {
@@ -234,7 +234,7 @@ pub(crate) fn request_for(work: Option<NamedWork>, flags: &Run) -> Result<RunReq
     }
 }
 
-/// The request for a method or a sweep.
+/// Builds the request for a method or a sweep.
 fn with_method(flags: &Run, Asked { source, changes }: Asked) -> Result<RunRequest, Failure> {
     let name = source.name.clone();
     let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };
@@ -242,7 +242,8 @@ fn with_method(flags: &Run, Asked { source, changes }: Asked) -> Result<RunReque
     Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? })
 }
 
-/// The request for cells, with neighbours and a fill if flags ask for them.
+/// Builds the request for a list of cells. Adds background workloads (`--with`) and a fill (`--fill`) if
+/// requested.
 fn with_cells(flags: &Run, name: String, of: Cells) -> Result<RunRequest, Failure> {
     let Cells { mut cells, mut changes } = of;
     if !flags.with.is_empty() {
@@ -256,7 +257,7 @@ fn with_cells(flags: &Run, name: String, of: Cells) -> Result<RunRequest, Failur
     with_work(flags, name, Work::Cells(cells), &changes)
 }
 
-/// The settings of a run over several ranks, from flags.
+/// Builds the settings of a run over several ranks from the flags.
 fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
     if ranks::of_process().is_alone()
         && let Some(flag) = flags.given.first_of(&["on-host", "shared", "overlap"])
@@ -276,8 +277,8 @@ fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
     Ok(RanksRequest { targets_by_host, shared: flags.shared, overlap: flags.overlap })
 }
 
-/// The request for a verification pass over the targets: it writes nothing, and continues to the end despite
-/// failures.
+/// Builds the request for a verification pass, which reads all of each target, writes nothing, and does not
+/// stop at failures.
 fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
     let mut cell = iodyno_run::verify_only(&flags.on)?;
     if flags.measuring.engine.is_some_and(|engine| !engine.queues()) {
@@ -288,7 +289,7 @@ fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
     Ok(RunRequest { read_only: true, errors_max: u64::MAX, ..request })
 }
 
-/// The request for a work with all settings from flags. `changes` describes how they changed the work.
+/// Builds the request with all settings from flags. `changes` describes how flags changed the workload.
 fn with_work(
     flags: &Run,
     name: String,

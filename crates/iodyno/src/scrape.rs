@@ -8,8 +8,8 @@ use iodyno_report::openmetrics::{CONTENT_TYPE, SoFar};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Checks the address for metrics. They have no TLS: every client that reaches the port can read them, and
-/// keep the server busy.
+/// Checks the address at which to serve metrics. Without TLS, every client that reaches the port can read
+/// them and keep the server busy.
 ///
 /// # Errors
 /// The address is open to other machines, without --insist-on-plain.
@@ -27,12 +27,12 @@ pub(crate) fn address(
     }
 }
 
-/// The failure to listen at an address.
+/// Creates the failure to listen at an address.
 pub(crate) fn failed(address: SocketAddr, e: &std::io::Error) -> Failure {
     Failure::target(format!("--metrics {address}: {e}"))
 }
 
-/// Metrics of a run in progress. Only the coordinating thread adds to them, not the workers.
+/// Metrics of a run in progress. Only the coordinating thread updates them, never the workers.
 #[derive(Clone, Debug)]
 pub(crate) struct RunMetrics {
     so_far: Arc<Mutex<SoFar>>,

@@ -3,7 +3,7 @@
 use crate::console::remark;
 use std::path::Path;
 
-/// Warns if other users can read the file of a secret.
+/// Warns if other users can read a file that contains a secret.
 pub(crate) fn warn_if_shared(flag: &str, path: &Path) {
     if let Some(problem) = iodyno_targets::shared_secret(path) {
         remark("warning", &format!("{flag}: {problem}"));

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 /// Default path of the NBD socket.
 const SOCKET: &str = "iodyno.sock";
-/// Flags that have an effect on emulated storage only, whatever the --speed.
+/// Flags that require emulated storage, at any --speed.
 const OF_A_DEVICE: [&str; 5] = ["backing", "memory", "speed", "size", "image"];
-/// Flags that have an effect only if a model determines the times.
+/// Flags that require --speed model.
 const OF_THE_MODEL: [&str; 6] = ["dilate", "record", "scenario", "metrics", "fuse", "ublk"];
 
 /// Executes `iodyno serve`.
@@ -69,7 +69,7 @@ fn request(flags: &Serve) -> Result<ServeRequest, Failure> {
     })
 }
 
-/// Addresses of NBD, each `unix:PATH` or `HOST:PORT`.
+/// Parses the NBD addresses, each `unix:PATH` or `HOST:PORT`.
 fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
     let read = |text: &String| match text.strip_prefix("unix:") {
         Some("") => Err(Failure::input("--nbd unix: lacks the path of a socket")),

@@ -11,8 +11,8 @@ use iodyno_targets::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The notebook's path: from the flag (or the variable), or the default. Anything but a regular file is
-/// refused before SQLite opens it.
+/// Path of the notebook: from the flag, the environment variable or the default. Refuses anything but a
+/// regular file before SQLite opens it.
 pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
     if flag.is_some_and(|path| path.as_os_str().is_empty()) {
         return Err(Failure::input("--notebook needs the name of a file"));

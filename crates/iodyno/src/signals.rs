@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-/// Whether a signal arrived. The stop flag does not show this, because too many failed operations set it
-/// as well.
+/// Whether a signal has arrived. The stop flag can't tell, because too many failed operations also set
+/// it.
 static CAME: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_signal(signal: libc::c_int) {
@@ -23,7 +23,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// The stop flag that signals set; handlers are installed on the first call.
+/// Returns the flag that signals set to stop a run. The first call installs the signal handlers.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = STOP.get_or_init(|| Arc::new(AtomicBool::new(false)));
     for signal in [libc::SIGINT, libc::SIGTERM] {

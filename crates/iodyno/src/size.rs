@@ -87,7 +87,7 @@ pub(crate) fn command(
     Ok(if sizing.rows.is_empty() { ExitCode::from(NOT_HELD) } else { code })
 }
 
-/// Executes `iodyno size --saturate`.
+/// Finds how many devices the adapters of a system can drive at full speed (`iodyno size --saturate`).
 fn saturated(
     flags: &Size,
     host: &str,
@@ -126,7 +126,7 @@ fn of_word(level: &str) -> Option<Level> {
     })
 }
 
-/// The limits in addition to that of --p99.
+/// Limits of response times, except the one of --p99.
 fn limits(flags: &Size) -> Vec<Limit> {
     let all = [
         (None, Tail::P999, flags.p999),
@@ -171,7 +171,8 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     Ok(Demand::new(name, spec, flags.rate.unwrap_or(1.0), flags.p99.unwrap_or(1)))
 }
 
-/// The demand of a run's last measured cell, over all its targets, with the rate and the latency of flags where given.
+/// Derives the demand from the last measured cell of a run, over all its targets. The flags --rate and --p99
+/// override its rate and latency.
 fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     // Several runs may have the name: use the last one.

@@ -68,7 +68,7 @@ pub(crate) fn command(
     }
 }
 
-/// The runs to overlay on the study's figures.
+/// Loads the runs to overlay on the study's figures.
 fn overlays(selectors: &[String], notebook: Option<&Path>) -> Result<Vec<Overlay>, Failure> {
     if selectors.is_empty() {
         return Ok(Vec::new());
@@ -117,7 +117,7 @@ fn overlay(run: &Run) -> Overlay {
     }
 }
 
-/// The text of the live line.
+/// Formats the progress line.
 fn live_line(progress: Progress, started: Instant) -> String {
     let took = human::duration_ns(started.elapsed().as_nanos() as u64);
     let percent = progress.share * 100.0;

@@ -13,28 +13,28 @@ fn colors(when: When, is_terminal: bool) -> bool {
     }
 }
 
-/// Whether to colour standard error.
+/// Whether to use colours on standard error.
 pub(crate) fn colors_stderr(when: When) -> bool {
     colors(when, Terminals::of_process().err)
 }
 
-/// The style of results on standard output.
+/// Colours, width and character set of results on standard output.
 pub(crate) fn for_stdout(when: When) -> Style {
     let Terminals { out, columns, .. } = Terminals::of_process();
     Style { color: colors(when, out), width: columns.into(), unicode: speaks_unicode() }
 }
 
-/// The parts of a run that are shown.
+/// Converts the flags for the level of detail.
 pub(crate) const fn detail(shown: Shown) -> Detail {
     Detail { notes: shown.notes || shown.verbose, all: shown.verbose }
 }
 
-/// The style of the live line on standard error.
+/// The style of the progress line on standard error.
 pub(crate) fn for_stderr(when: When) -> Style {
     Style { color: colors_stderr(when), ..for_stdout(When::Never) }
 }
 
-/// Whether the locale is UTF-8. A pipe has no locale of its own; its reader shares ours.
+/// Whether the locale is UTF-8. It also decides for a pipe, whose reader presumably has the same locale.
 fn speaks_unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

@@ -6,41 +6,42 @@ use std::io::IsTerminal as _;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// Default width, for files, pipes and logs, columns.
+/// Width of the output if it is not a terminal, columns.
 const WIDTH: u16 = 100;
 
 static TERMINALS: OnceLock<Terminals> = OnceLock::new();
 
-/// The outputs that are a terminal, and its width.
+/// Which of the standard outputs are terminals, and their width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminals {
     /// Whether standard output is a terminal.
     pub(crate) out: bool,
     /// Whether standard error is a terminal.
     pub(crate) err: bool,
-    /// Columns of the terminal, or the requested width of the output.
+    /// Width of the output, columns.
     pub(crate) columns: u16,
 }
 
 impl Terminals {
-    /// The terminals of this process.
+    /// Detects the terminals of this process.
     pub fn own() -> Self {
         let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         Self { out, err, columns: columns() }
     }
 
-    /// The terminals that the output finally reaches: this process's, unless others were set.
+    /// The terminals that finally display the output. A launcher of ranks can [`set`](Self::set) its own; the
+    /// default is this process's.
     pub(crate) fn of_process() -> Self {
         *TERMINALS.get_or_init(Self::own)
     }
 
-    /// Sets the terminals that the output finally reaches, before the command begins.
+    /// Sets the terminals that finally display the output. Must be called before the command begins.
     pub fn set(self) {
         let _ = TERMINALS.set(self);
     }
 }
 
-/// Columns of the terminal, from the terminal itself or from COLUMNS.
+/// Width of the terminal, columns: from the terminal itself, or else from the variable COLUMNS.
 fn columns() -> u16 {
     for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         // SAFETY: an all-zero winsize is valid, and the ioctl fills it or fails.
@@ -57,7 +58,7 @@ fn columns() -> u16 {
     std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH)
 }
 
-/// Format: the outputs that are a terminal, and the columns, such as `out,err,120`.
+/// Formats the names of the outputs that are terminals, and the width: `out,err,120`.
 impl fmt::Display for Terminals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, is_one) in [("out", self.out), ("err", self.err)] {

@@ -5,7 +5,8 @@ use crate::secrets;
 use iodyno_nbd::tls::ServerTls;
 use std::path::{Path, PathBuf};
 
-/// Loads the certificates of `--tls`: chain, key, and the authority that signs clients; `None` without the flag.
+/// Loads the files of `--tls`: certificate chain, private key, and optionally the CA of clients; `None`
+/// without the flag.
 pub(crate) fn of_flag(files: &[PathBuf]) -> Result<Option<ServerTls>, Failure> {
     match files {
         [] => Ok(None),
@@ -17,7 +18,7 @@ pub(crate) fn of_flag(files: &[PathBuf]) -> Result<Option<ServerTls>, Failure> {
     }
 }
 
-/// Loads a server's certificates; warns about a key that others can read.
+/// Loads a server's certificates. Warns if other users can read the private key.
 fn server_tls(chain: &Path, key: &Path, authority: Option<&Path>) -> Result<ServerTls, Failure> {
     secrets::warn_if_shared("--tls", key);
     ServerTls::new(chain, key, authority).map_err(|e| Failure::input(format!("--tls {e}")))

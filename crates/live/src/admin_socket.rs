@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 pub(crate) const CONNECTIONS_MAX: usize = 16;
 /// Pause after a failed accept, for instance when descriptors have run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// Time to wait for an ended connection to close before the next oldest is ended too.
+/// Maximum wait for a shut-down connection to close its descriptor; after it, the next oldest is shut down
+/// too.
 const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
 /// A connected socket, with a timeout for each transfer.
@@ -85,8 +86,8 @@ impl<S: Socket> Write for Timed<'_, S> {
     }
 }
 
-/// Open connections by number, and the number of open descriptors. An ended connection keeps its descriptor until its
-/// thread has noticed.
+/// Open connections by connection number, and the count of open descriptors. A connection that was shut down
+/// still counts until its thread has closed the descriptor.
 struct Open<S> {
     sockets: BTreeMap<u64, Arc<S>>,
     held: usize,
@@ -114,8 +115,8 @@ impl<S: Socket> Connections<S> {
         }
     }
 
-    /// Registers a connection. While all descriptors are in use, it ends the oldest connection; if that is slow to
-    /// close, for instance during a long answer, the next oldest too.
+    /// Registers a connection. At the connection limit it first shuts down the oldest connection, and the next
+    /// oldest too if the first is slow to close.
     fn add(&self, number: u64, socket: &Arc<S>) {
         let mut open = self.lock();
         while open.held >= CONNECTIONS_MAX {
@@ -130,7 +131,8 @@ impl<S: Socket> Connections<S> {
     }
 }
 
-/// Registration of a connection. Dropping it, also when the connection's thread panics, removes the connection.
+/// Entry of a connection in the table of open connections. Dropping it, even on a panic, removes the
+/// connection.
 struct Place<S: Socket> {
     number: u64,
     socket: Option<Arc<S>>,
@@ -191,7 +193,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Sends a line back.
+    /// Test handler that sends one received line back.
     fn echo(socket: &UnixStream) -> io::Result<()> {
         let mut line = String::new();
         let timeout = Duration::from_secs(60);
@@ -238,7 +240,7 @@ mod tests {
         assert!((1..=2).contains(&tries), "{tries}");
     }
 
-    /// An ended connection counts until its thread has noticed and closed its descriptor.
+    /// A connection that was shut down counts towards the limit until its thread has closed the descriptor.
     #[test]
     fn connections_that_end_slowly_are_counted() {
         let (sender, sockets) = std::sync::mpsc::channel::<UnixStream>();
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!((is_ended(&oldest), is_ended(&younger)), (true, false));
     }
 
-    /// A client that sends single bytes at intervals does not get more time.
+    /// The deadline covers a whole message: a client that sends one byte at a time cannot extend it.
     #[test]
     fn a_deadline_is_for_all_of_a_message() {
         let (ours, theirs) = UnixStream::pair().unwrap();

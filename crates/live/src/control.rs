@@ -43,10 +43,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens at `path`, and answers in separate threads.
+    /// Listens on a Unix socket at `path`, and answers each connection in a separate thread.
     ///
     /// # Errors
-    /// The socket can't be created, another server has it, or the path is something else.
+    /// The socket can't be created, another server listens on it, or `path` exists and is not a socket.
     pub fn listen(path: &Path, answer: Arc<Answer>) -> io::Result<Self> {
         let socket = OwnersSocket::listen(path).map_err(io::Error::other)?;
         let listener = UnixListener::from(socket.as_fd().try_clone_to_owned()?);
@@ -81,11 +81,11 @@ fn session(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
 /// Time limit for a server's answer, s.
 pub const SAY_TIMEOUT_S: u64 = 30;
 
-/// Sends a line to a control socket, and returns the answer.
+/// Sends a command line to a control socket, and returns the server's answer.
 ///
 /// # Errors
-/// No server listens at `path` (`NotFound`, `ConnectionRefused`), it does not answer in time (`TimedOut`), it has ended
-/// (`UnexpectedEof`), or the reply is not a valid answer.
+/// No server listens at `path` (`NotFound`, `ConnectionRefused`), the server does not answer in time
+/// (`TimedOut`) or closes the connection without an answer (`UnexpectedEof`), or its reply is not valid JSON.
 pub fn say(path: &Path, line: &str) -> io::Result<Value> {
     say_within(path, line, Duration::from_secs(SAY_TIMEOUT_S))
 }
@@ -94,11 +94,12 @@ fn say_within(path: &Path, line: &str, timeout: Duration) -> io::Result<Value> {
     ask(&UnixStream::connect(path)?, line, timeout)
 }
 
-/// Stops a server, and waits until its process has ended and so has freed its sockets and file locks. Returns the
-/// server's answer, and whether the process ended: false if the server refused, or did not end within `timeout`.
+/// Stops a server, and waits until its process has exited and released its sockets and file locks. Returns
+/// the server's answer, and whether the process exited: false if the server refused, or did not exit within
+/// `timeout`.
 ///
 /// # Errors
-/// As for [`say`]; also if waiting for the process fails.
+/// Those of [`say`]; also if waiting for the process fails.
 pub fn stop(path: &Path, timeout: Duration) -> io::Result<(Value, bool)> {
     let deadline = Instant::now() + timeout;
     let stream = UnixStream::connect(path)?;

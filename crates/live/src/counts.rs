@@ -4,21 +4,20 @@ use crate::store::Dropped;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
 
-/// Completions that are later than this count as late, ns.
+/// Threshold above which a completion counts as late, ns after its due time.
 pub const LATE_NS: u64 = 10_000;
 
-/// Two consecutive clock readings of a thread that only spun between them, ns. If a completion was due between them
-/// and is late at the second, the thread had lost its core to the kernel, another program or the hypervisor, which no
-/// program can prevent.
+/// Two consecutive clock readings of a spinning thread, ns. If a completion falls due between them and is
+/// late at the second, the kernel, another program or the hypervisor had taken the thread's core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
     /// Previous clock reading; 0 if the thread has slept or done other work since.
     pub before_ns: u64,
-    /// Latest clock reading.
+    /// Latest clock reading, ns.
     pub now_ns: u64,
 }
 
-/// Lateness of a completion, ns, and whether it is due to the spinning thread having lost its core.
+/// Lateness of a completion, ns, and whether the cause is that the spinning thread had lost its core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Late {
     pub(crate) ns: u64,
@@ -34,27 +33,27 @@ impl Looks {
     }
 }
 
-/// Counters of a volume. Times are the model's, except lateness.
+/// I/O counters of an emulated volume. Latencies are in simulated time, lateness is in real time.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Operations that succeeded, by kind.
+    /// Number of successful operations, by kind.
     pub operations: [u64; OpKind::COUNT],
     /// Bytes of successful operations, by kind.
     pub bytes: [u64; OpKind::COUNT],
-    /// Operations that failed, by kind.
+    /// Number of failed operations, by kind.
     pub errors: [u64; OpKind::COUNT],
-    /// Time from submission to completion by kind, ns of the model's time.
+    /// Latency from submission to completion by kind of operation, ns of simulated time.
     pub latency: [Histogram; OpKind::COUNT],
-    /// Delay of completions after the model's time, ns of real time.
+    /// Delay between the due time of a completion and its delivery, ns of real time.
     pub lateness: Histogram,
-    /// Longest delay since the last call of
+    /// Largest delivery delay of a completion since the last call of
     /// [`Live::take_longest_late_ns`](crate::served::Live::take_longest_late_ns), ns of real time.
     pub(crate) longest_late_ns: u64,
-    /// Completions more than [`LATE_NS`] late.
+    /// Number of completions delivered more than [`LATE_NS`] late.
     pub late: u64,
-    /// Late completions for which a spinning thread had lost its core: see [`Looks`].
+    /// Number of late completions caused by a spinning thread losing its core: see [`Looks`].
     pub late_away: u64,
-    /// 4 KiB units whose checksum was wrong when they were read.
+    /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
     /// Failed writes to the backing file or memory, including retries: the backing was full or failed, or the write
     /// covered only a part of a corrupt unit.
@@ -63,10 +62,10 @@ pub struct Counts {
     pub dropped: Dropped,
 }
 
-/// What a volume lost through one fault.
+/// Losses of a volume through one fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Operations in flight that failed.
+    /// Number of operations in flight that the fault made fail.
     pub failed: u64,
     /// Data lost from the volume's write buffer.
     pub dropped: Dropped,

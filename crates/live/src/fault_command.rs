@@ -18,37 +18,37 @@ pub use table::{COMMANDS, help};
 use table::{Command, Form};
 pub use values::volume_size;
 
-/// A command to a served system.
+/// A parsed fault command for a served system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ask {
-    /// A fault simulated by the machine.
+    /// A fault that the emulated machine itself simulates, such as a power cut or a slow device.
     Fault(Fault),
-    /// Flips bits on the medium, silently until they are read.
+    /// Flips bits on the medium. The corruption stays undetected until the range is read.
     Corrupt {
-        /// Number of the volume on which the operation was executed.
+        /// Number of the volume to corrupt.
         volume: u32,
-        /// First byte of the range.
+        /// Offset of the first corrupted byte.
         offset_bytes: u64,
-        /// Length of the range, bytes.
+        /// Length of the corrupted range, bytes.
         len_bytes: u64,
     },
-    /// Makes a volume full until it is cleared: writes to unallocated space fail.
+    /// Makes a volume report that it is full, until the fault is cleared: writes to unallocated space fail.
     Full {
-        /// Number of the volume on which the operation was executed.
+        /// Number of the volume that becomes full.
         volume: u32,
     },
-    /// Resizes a volume; `clear` does not undo it.
+    /// Resizes a volume. Clearing faults does not undo it.
     Resize {
-        /// Number of the volume on which the operation was executed.
+        /// Number of the volume to resize.
         volume: u32,
-        /// New size, bytes.
+        /// New size of the volume, bytes.
         size_bytes: u64,
     },
-    /// Lifts all faults, on all volumes.
+    /// Clears all faults on all volumes.
     ClearAll,
 }
 
-/// Words for kinds of operations in fault commands.
+/// Keyword of each kind of operation in fault commands, such as `reads`.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "reads"),
     (OpKind::Write, "writes"),
@@ -59,21 +59,21 @@ pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
 
 /// Parsed arguments of a fault command.
 struct Arguments<'a> {
-    /// The operand; empty if the command has none.
+    /// Value after the command's verb, such as `x10`; empty if the command takes none.
     operand: &'a str,
     /// Kind of operation that the fault affects; `None`: all kinds.
     kind: Option<OpKind>,
-    /// Number of the device or volume; `None` if the command has no number.
+    /// Number of the device or volume; `None` if the command does not give one.
     number: Option<u32>,
 }
 
 impl Arguments<'_> {
-    /// Number of the device or volume, by default 0.
+    /// Number of the device or volume that the fault applies to; 0 if the command does not give one.
     fn on(&self) -> u32 {
         self.number.unwrap_or(0)
     }
 
-    /// Id of the device with the given number, by default device 0.
+    /// Id of the device that the fault applies to; device 0 if the command does not give a number.
     fn part(&self) -> PartId {
         PartId(self.on())
     }
@@ -130,7 +130,7 @@ const fn adapters(fault: AdapterFault) -> Ask {
     Ask::Fault(Fault::Adapters(fault))
 }
 
-/// Parses the number of a device or a volume at the end of a command; `None` if there is none.
+/// Parses the optional number of a device or a volume at the end of a command; `None` if it is absent.
 fn argument_number(
     command: &Command,
     own: &[&str],
@@ -181,7 +181,7 @@ fn argument_number(
     }
 }
 
-/// Parses the number of an adapter or a link.
+/// Parses the number in `adapter N` (an adapter) or `aa N` (a link between adapters).
 fn numbered(command: &Command, of: &str, rest: &[&str]) -> Result<u32, String> {
     match rest {
         [word, number] if *word == of => {
@@ -191,7 +191,7 @@ fn numbered(command: &Command, of: &str, rest: &[&str]) -> Result<u32, String> {
     }
 }
 
-/// Parses a change of an access state.
+/// Parses the arguments of the `access` command, which changes a volume's access state on an adapter.
 fn access(rest: &[&str]) -> Result<AdapterFault, String> {
     const SAY: &str = "use `access adapter 1 volume 0`, or `access cleared volume 0`, with numbers that count from 0";
     let (on, behind) = match rest {

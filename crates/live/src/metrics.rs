@@ -12,13 +12,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Media type of the metrics.
+/// HTTP content type of the metrics: Prometheus' text format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Labels and values of three latency quantiles, ns; `None` if there are too few samples.
 type QuantilesNs = [(&'static str, Option<u64>); 3];
 
-/// What each sample of a metric family describes, and the function that reads its value from the status.
+/// Subject of the samples of a metric family (such as volumes or adapters), with the function that reads a
+/// sample's value from the server's status.
 enum Samples {
     /// One sample per volume.
     Volumes(fn(&VolumeStatus) -> Option<f64>),
@@ -38,7 +39,7 @@ use Samples::{Adapters, Caches, Kinds, Quantiles, Resources, Volumes};
 
 const NS_PER_S: f64 = 1e-9;
 
-/// Value of a sample that every volume has.
+/// Converts a counter to the value of a sample; never `None`, unlike samples that some volumes lack.
 #[allow(clippy::unnecessary_wraps, reason = "same signature as for samples that some volumes lack")]
 fn count(value: u64) -> Option<f64> {
     Some(value as f64)
@@ -146,7 +147,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
 const _: () = assert!(LATE_NS == 10_000, "the help of `late_total` states this limit");
 
 impl Samples {
-    /// Labels and value of each sample of the family.
+    /// Labels and value of each sample in a metric family.
     fn of(&self, status: &ModelStatus) -> Vec<(String, f64)> {
         let mut all = Vec::new();
         let adapters = status.adapters.iter();
@@ -204,7 +205,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Builds the metrics as text. Families without samples are absent.
+/// Formats the metrics in Prometheus' text format. Metric families without samples are omitted.
 pub fn prometheus(status: &ModelStatus) -> String {
     let mut text = String::new();
     for (name, help, samples) in FAMILIES {

@@ -14,24 +14,27 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time before the next event at which a waiting thread stops sleeping and spins, ns.
+/// Interval before the next event during which a waiting thread spins instead of sleeping, ns.
 const SPIN_NS: u64 = 70_000;
-/// The leading thread spins if the next event is nearer than this, ns: sleeping and waking up would take as long.
+/// A connection's thread that delivers completions spins if the next event is nearer than this, ns, because
+/// sleeping and waking would take longer.
 const LEAD_NS: u64 = 200_000;
-/// If the next event is further away than this, the leading thread yields its processor between polls, ns.
+/// A connection's thread that delivers completions yields its CPU between polls if the next event is further
+/// away than this, ns.
 const YIELD_NS: u64 = 2_000;
 /// Time since a client's last request or answer for which its thread polls for the next request without sleeping, ns.
 const FAST_CLIENT_NS: u64 = 80_000;
-/// Whether there are processors for more than one spinning thread.
+/// Whether this host has more than one CPU, so that connections' threads may spin.
 static MAY_SPIN: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1));
 /// Interval at which an idle poller checks whether it must stop.
 const IDLE: Duration = Duration::from_millis(200);
-/// Longest sleep of a thread that waits without a poller, ns: another thread may cause an earlier event.
+/// Longest sleep of a thread that waits without a poller, ns. It limits the delay if another thread schedules
+/// an earlier event.
 const WAIT_SLEEP_NS: u64 = 10_000_000;
 
-/// Delivers completions when they are due, until `is_done` returns true or the clock reaches `until_ns`. For a thread
-/// that waits without a poller.
+/// Delivers completions when they are due, until `is_done` returns true or the clock reaches `until_ns`. It
+/// lets a thread wait in a process that has no poller thread.
 pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) {
     let mut looks = Looks::default();
     while !is_done() {
@@ -50,8 +53,8 @@ pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) 
     }
 }
 
-/// Delivers due completions; returns the time of the next event, and the current time. `looks` tracks the polls of a
-/// spinning caller.
+/// Delivers due completions. Returns the times of the next event and of the clock, ns. `looks` keeps the last
+/// two clock readings of a spinning caller.
 #[inline]
 pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
     let (next_ns, now_ns) = (live.next_ns(), live.now_ns());
@@ -63,7 +66,7 @@ pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
     (next_ns, now_ns)
 }
 
-/// The poller's thread, stopped when dropped; see the module's description.
+/// The thread that delivers completions when they are due. It is stopped when this is dropped.
 #[derive(Debug)]
 pub struct Poller {
     stop: Arc<AtomicBool>,
@@ -71,7 +74,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Starts the thread.
+    /// Starts the poller's thread, which delivers completions when they are due.
     ///
     /// # Errors
     /// The thread can't be created.
@@ -92,8 +95,8 @@ impl Poller {
     }
 }
 
-/// One pass of the poller's loop: delivers due events, or sleeps or spins for at most a part of the time to the next
-/// event.
+/// One iteration of the poller's loop. It delivers due completions, or sleeps, or spins once if the next
+/// event is near.
 fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     if live.is_led() {
         // The leading thread wakes the poller when it leaves.
@@ -125,31 +128,31 @@ fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     }
 }
 
-/// A connection's thread that does the poller's work while it polls for its client's next request. It gives up the
-/// lead before it sleeps, and when dropped.
+/// Role of a connection's thread that delivers completions in place of the poller while it polls for its
+/// client's next request. The thread gives up the role before it sleeps, and when this is dropped.
 #[derive(Debug)]
 pub struct Lead<S: Sink> {
     live: Arc<Live<S>>,
     leads: bool,
     polls: Looks,
-    /// Time of the client's last request or answer, ns.
+    /// Time of the client's last request or of the last answer to it, ns.
     busy_ns: u64,
     /// Whether the client's last request followed within [`FAST_CLIENT_NS`] of its previous request or answer.
     is_fast: bool,
 }
 
 impl<S: Sink> Lead<S> {
-    /// Whether this machine has enough processors for leading threads.
+    /// Whether this host has enough CPUs for connections' threads to spin and deliver completions.
     pub fn is_possible() -> bool {
         *MAY_SPIN
     }
 
-    /// Creates a thread's state; it does not lead yet.
+    /// Creates the state of a connection's thread that has not yet taken over from the poller.
     pub fn new(live: Arc<Live<S>>) -> Self {
         Self { live, leads: false, polls: Looks::default(), busy_ns: 0, is_fast: false }
     }
 
-    /// Records that a request of the client was submitted.
+    /// Records that the client's thread has submitted a request.
     pub fn request_submitted(&mut self) {
         let now_ns = self.live.now_ns();
         self.is_fast = now_ns.saturating_sub(self.busy_ns) < FAST_CLIENT_NS;
@@ -157,8 +160,9 @@ impl<S: Sink> Lead<S> {
         self.polls = Looks::default();
     }
 
-    /// Delivers due completions. True if polling should continue: the client is `owed` an answer and an event is due
-    /// soon, or it may soon send a request. False if the thread has given up the lead, or another thread has it.
+    /// Delivers due completions in place of the poller. Returns true if the caller should keep polling: the
+    /// client is `owed` an answer and an event is due soon, or the client may soon send a request. Returns false
+    /// if this thread has handed delivery back, or another thread delivers.
     pub fn poll(&mut self, owed: bool) -> bool {
         if !self.leads {
             self.leads = *MAY_SPIN && self.live.take_lead();
@@ -191,7 +195,7 @@ impl<S: Sink> Lead<S> {
         true
     }
 
-    /// Gives up the lead, so that the poller delivers completions again.
+    /// Stops delivering completions on this thread; the poller takes over again.
     pub fn leave(&mut self) {
         if std::mem::take(&mut self.leads) {
             self.live.leave_lead();

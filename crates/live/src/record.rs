@@ -33,7 +33,8 @@ const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::WriteZeroes, "z"),
 ];
 
-/// Writer of a record: a file with the inputs of a served machine.
+/// Writer of a record, a file with all operations and faults that a served machine receives, for a later
+/// replay.
 #[derive(Debug)]
 pub struct Recorder {
     to: BufWriter<File>,
@@ -42,7 +43,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a record for the machine that `machine` describes. An existing file is not overwritten.
+    /// Creates a record; `machine` describes the emulated machine. An existing file is not overwritten.
     ///
     /// # Errors
     /// The file exists, or can't be created.
@@ -66,7 +67,7 @@ impl Recorder {
         }
     }
 
-    /// Error that ended the record early; None while recording continues.
+    /// Message about the write error that ended the record early; `None` while recording continues.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
         Some(format!("writing to `{}` failed, and the record ends there: {failed}", self.path))
@@ -97,7 +98,7 @@ impl Recorder {
         self.line(format_args!("d {at_ns}"));
     }
 
-    /// Flushes the record so far to the file, so that a kill of this process does not lose it.
+    /// Writes buffered lines of the record to the file, so that they survive a kill of this process.
     pub(crate) fn flush(&mut self) {
         if self.failed.is_none()
             && let Err(e) = self.to.flush()
@@ -116,7 +117,7 @@ impl Recorder {
     }
 }
 
-/// A line of a record after the first two.
+/// A line of a record after its two header lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Line {
     Operation { at_ns: u64, worker: u32, volume: u32, op: Op },
@@ -125,24 +126,25 @@ enum Line {
     End { now_ns: u64, hash: u64 },
 }
 
-/// Longest line of a record, bytes. Only the second line, the description of the machine, comes near it.
+/// Maximum length of a line in a record, bytes. Only the second line, which describes the machine, can be so
+/// long.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Latest time that is accepted in a record, ns: about two years.
+/// Latest timestamp accepted in a record, ns since the start: about two years.
 const AT_NS_MAX: u64 = 1 << 56;
-/// Largest operation that carries data, bytes: twice what a server accepts.
+/// Maximum length of a read or write in a record, bytes: twice the limit of a server.
 const DATA_BYTES_MAX: u32 = 64 << 20;
 /// Maximum number of operations in flight during a replay.
 const IN_FLIGHT_MAX: u64 = 1 << 20;
 /// Maximum number of characters of a line that an error message quotes.
 const QUOTE_CHARS: usize = 80;
 
-/// Reader of a record.
+/// Reader of a record: a file with the operations and faults that a served machine received.
 #[derive(Debug)]
 pub struct Record<R> {
     from: R,
     number: usize,
     line: Vec<u8>,
-    /// Whether the record ends within a line.
+    /// Whether the record's last line is torn.
     is_torn: bool,
     /// Description of the machine, from line 2.
     pub machine: serde_json::Value,
@@ -151,26 +153,27 @@ pub struct Record<R> {
 /// Result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Number of submitted operations.
+    /// Number of operations that were submitted in the replay.
     pub operations: u64,
-    /// Number of injected faults.
+    /// Number of faults that were injected in the replay.
     pub faults: u64,
-    /// Hash of all events of the replay, and the recorded one; None if the record was cut off.
+    /// Hash of all events in the replay, and hash of the recorded run; the latter is `None` if the record is
+    /// incomplete.
     pub hashes: (u64, Option<u64>),
-    /// Whether the record ends within a line, which is then ignored.
+    /// Whether the record's last line is torn; such a line is ignored.
     pub is_torn: bool,
 }
 
 impl Ended {
-    /// Whether the replay produced the same events as the recorded run. None if the record has no hash, because it was
-    /// cut off.
+    /// Whether the replay produced the same events as the recorded run. `None` if the record is incomplete and so
+    /// has no hash.
     pub fn is_same(&self) -> Option<bool> {
         self.hashes.1.map(|recorded| recorded == self.hashes.0)
     }
 }
 
-/// Reads the next line without its end, at most [`LINE_BYTES_MAX`] long; None at the end of the record. A last line
-/// without a line feed was cut off and is ignored, since its remains could be misread.
+/// Reads the next line without its line feed, at most [`LINE_BYTES_MAX`] long; `None` at the end of the
+/// record. A last line without a line feed is torn and ignored, because its content could be wrong.
 fn take_line<'a>(
     from: &mut impl BufRead,
     number: usize,
@@ -194,10 +197,10 @@ fn take_line<'a>(
 }
 
 impl<R: BufRead> Record<R> {
-    /// Reads the first two lines of a record: the format and the machine.
+    /// Opens a record and reads its two header lines, which give the format version and the machine.
     ///
     /// # Errors
-    /// The text is not a record, or a record of another format.
+    /// The text is not a record, or is a record of another format version.
     pub fn open(mut from: R) -> Result<Self, String> {
         let mut line = Vec::new();
         match take_line(&mut from, 1, &mut line) {
@@ -217,7 +220,8 @@ impl<R: BufRead> Record<R> {
         Ok(Self { from, number: 2, line, is_torn: false, machine })
     }
 
-    /// Returns the next line, after checking that `machine` accepts it.
+    /// Returns the next operation, fault or end line, or an error if it is not valid for `machine`; `None` at the
+    /// end.
     fn next(&mut self, machine: &Machine) -> Result<Option<Line>, String> {
         let number = self.number + 1;
         let Some(text) = take_line(&mut self.from, number, &mut self.line)? else {
@@ -237,21 +241,21 @@ impl<R: BufRead> Record<R> {
         Ok(Some(line))
     }
 
-    /// Checks the whole record without a replay: `machine` must accept each line.
+    /// Checks without a replay that every line of the record is valid for `machine`.
     ///
     /// # Errors
-    /// A line can't be read, or `machine` does not accept it.
+    /// A line can't be read, or is not valid for `machine`.
     pub fn check(mut self, machine: &Machine) -> Result<(), String> {
         while self.next(machine)?.is_some() {}
         Ok(())
     }
 
-    /// Replays the inputs at their recorded times on a machine made as the record describes it. `on_completion` is
-    /// called for every completion.
+    /// Replays the recorded operations and faults at their recorded times on a machine built from the record's
+    /// description. `on_completion` is called for every completion.
     ///
     /// # Errors
-    /// A line that can't be read, or that this machine does not accept; earlier inputs have taken effect
-    /// ([`Self::check`] finds such lines beforehand).
+    /// A line can't be read, or is not valid for this machine. Earlier lines have already taken effect; to find
+    /// such lines beforehand, use [`Self::check`].
     pub fn replay(
         mut self,
         machine: &mut Machine,
@@ -311,7 +315,7 @@ impl<R: BufRead> Record<R> {
     }
 }
 
-/// Checks that a machine accepts a line.
+/// Checks that a line is valid for a machine, for instance that its volume exists.
 fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     let (at_ns, volume) = match line {
         Line::Operation { at_ns, volume, .. } => (*at_ns, Some(*volume)),

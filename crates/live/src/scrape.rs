@@ -5,15 +5,16 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Longest head of an HTTP request that is accepted, bytes.
+/// Maximum length of an HTTP request's header, bytes.
 const HEAD_MAX: u64 = 16 << 10;
-/// Time limit for a client to send the head of its request.
+/// Time limit for a client to send the header of its HTTP request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for a client to read the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers `GET /metrics` at an address with the text of `metrics`, in separate threads, a few requests at a time.
-/// Returns the address that it listens at, whose port the system chooses if `at` has port 0.
+/// Listens at `at` and answers each HTTP request `GET /metrics` with the text that `metrics` returns, in
+/// separate threads with a limit on concurrent requests. Returns the address; with port 0 the system chooses
+/// the port.
 ///
 /// # Errors
 /// Listening at the address fails.

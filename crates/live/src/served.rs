@@ -48,12 +48,12 @@ use std::thread::Thread;
 /// Function that reads a monotonic clock, ns.
 pub type Now = fn() -> u64;
 
-/// Value for the time of the next event if no event is pending.
+/// Time of the next event if none is pending.
 pub const NEVER: u64 = u64::MAX;
 
-/// Receives an operation's completion.
+/// Receiver of an operation's completion.
 pub trait Sink: Send {
-    /// Handles a completion. Called without any lock held, in the order of completion.
+    /// Handles the completion of an operation. Called in the order of completion, with no lock held.
     fn done(self, result: Result<(), IoError>);
 
     /// Handles several completions; by default one after another.
@@ -66,59 +66,60 @@ pub trait Sink: Send {
         }
     }
 
-    /// Buffer of a read with [`Payload::ReadIntoSink`].
+    /// Destination buffer of a read that was submitted with [`Payload::ReadIntoSink`].
     fn buffer(&mut self) -> &mut [u8] {
         &mut []
     }
 }
 
-/// Bytes of an operation.
+/// Data buffer of an operation.
 #[derive(Debug)]
 pub enum Payload<'a> {
-    /// Buffer that a read fills when it is submitted. After a failed read its content is undefined. Reads of arrays
-    /// must use [`Self::ReadIntoSink`] and fail otherwise, because their bytes come only at completion.
+    /// Buffer that a read fills at submission; after a failed read its content is undefined. Not for arrays,
+    /// whose data is known only at completion: their reads fail unless they use [`Self::ReadIntoSink`].
     Read(&'a mut [u8]),
-    /// Reads into [`Sink::buffer`].
+    /// The read fills [`Sink::buffer`] at completion.
     ReadIntoSink,
     /// Bytes to write.
     Write(&'a [u8]),
-    /// No bytes: the content is not kept, or the operation has none.
+    /// No data: the volume does not store content, or the operation has no data.
     None,
 }
 
-/// Options of a served machine.
+/// Options of an emulated machine that runs in real time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Factor for all times of the model, above 0; None: 1.
+    /// Factor by which all simulated times are stretched in real time, above 0; `None`: 1.
     pub dilation: Option<f64>,
-    /// Latency of the frontends' transport; None: not compensated.
+    /// Latency of the transport (such as NBD) to subtract from simulated latencies; `None`: not compensated.
     pub transport: Option<Transport>,
 }
 
-/// An emulated machine that runs in real time, with the bytes of its volumes.
+/// An emulated machine that runs in real time, with the content of its volumes.
 #[derive(Debug)]
 pub struct Live<S> {
     inner: Mutex<Inner<S>>,
     next_ns: AtomicU64,
-    /// Thread of the poller; `asleep_until_ns` is the time until which it sleeps, or 0 while it is awake.
+    /// Thread of the poller, to wake it. The field `asleep_until_ns` tells until when it sleeps; 0: it is awake.
     sleeper: Mutex<Option<Thread>>,
     asleep_until_ns: AtomicU64,
-    /// Whether another thread does the poller's work: see [`Lead`](crate::poller::Lead).
+    /// Whether a connection's thread delivers completions in place of the poller: see
+    /// [`Lead`](crate::poller::Lead).
     led: AtomicBool,
     now: Now,
     epoch_ns: u64,
     dilation: Option<f64>,
     transport: Followed,
     capacities_bytes: Vec<u64>,
-    /// Current size and full state of each volume.
+    /// Current size of each volume, and whether it is full.
     limits: Box<[Limits]>,
 }
 
 impl<S: Sink> Live<S> {
-    /// Serves a machine from now on. `stores` holds the bytes of each device, or is empty. A volume that is one
-    /// device is as large as its store, which may be smaller than the device; stores of an array's members must be as
-    /// large as the members. If adapters have a cache, one store follows for each volume that they present, as large
-    /// as the volume, for the cached data.
+    /// Starts to run a machine in real time. `stores` holds one store per device for its content, or is empty. A
+    /// store may be smaller than its device, and then limits the volume's size, but an array's members need
+    /// full-sized stores. If adapters have a cache, one more store per volume that they present holds the cached
+    /// data, of the volume's size.
     ///
     /// # Panics
     /// If the number of stores differs from [`stores_needed`].
@@ -146,20 +147,20 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// Starts recording the machine's inputs.
+    /// Starts recording the operations and faults that the machine receives.
     pub fn record(&self, recorder: Recorder) {
         self.lock().recorder = Some(recorder);
     }
 
-    /// Flushes the record so far to its file, so that a kill of this process does not lose it.
+    /// Writes buffered lines of the record to its file, so that they survive a kill of this process.
     pub fn flush_record(&self) {
         if let Some(recorder) = &mut self.lock().recorder {
             recorder.flush();
         }
     }
 
-    /// Saves the state of each array in its folder from now on. A member that a folder lists as missing is lost at
-    /// once; if that member is an array, all its devices are.
+    /// Sets the folder of each array, in which the array's state is saved from now on. Members that a folder
+    /// lists as missing are lost immediately; for a member that is itself an array, all its devices are lost.
     pub fn keep_arrays(&self, folders: Vec<(PartId, ArrayFolder)>) {
         let mut lost = BTreeSet::new();
         for (part, folder) in &folders {
@@ -177,8 +178,7 @@ impl<S: Sink> Live<S> {
         self.lock().folders = folders;
     }
 
-    /// Removes the files and folders that a server created and that hold no data yet, for a server that could not
-    /// start.
+    /// Removes the created files and folders that contain no data yet. Called when a server could not start.
     pub fn abandon(&self) {
         let inner = self.lock();
         let machine = &inner.machine;
@@ -189,8 +189,8 @@ impl<S: Sink> Live<S> {
         inner.folders.iter().for_each(|(_, folder)| folder.remove_made());
     }
 
-    /// The first failure of each kind since the start: a write that the backing refused, and the error that ended the
-    /// record.
+    /// Error messages since the start: the first failed write to the backing files or memory, and the error that
+    /// ended the record.
     pub fn troubles(&self) -> Vec<String> {
         let inner = self.lock();
         let record = inner.recorder.as_ref().and_then(Recorder::failure);
@@ -216,26 +216,26 @@ impl<S: Sink> Live<S> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Converts a time of the real clock to machine time, ns.
+    /// Converts a reading of the real clock to simulated time, ns.
     fn machine_ns(&self, real_ns: u64) -> u64 {
         let passed = real_ns.saturating_sub(self.epoch_ns);
         self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
     }
 
-    /// Converts machine time to a time of the real clock, ns.
+    /// Converts simulated time to the real clock, ns.
     pub fn real_ns(&self, machine_ns: u64) -> u64 {
         let passed = self.dilation.map_or(machine_ns, |k| (machine_ns as f64 * k) as u64);
         self.epoch_ns.saturating_add(passed)
     }
 
-    /// Time of the real clock at which the next event must be delivered, ns: its due time minus the transport's
-    /// latency. [`NEVER`] if the machine is idle. Takes no lock.
+    /// Time on the real clock at which the next event must be delivered, ns: the due time minus the transport's
+    /// latency. [`NEVER`] if no event is pending. Lock-free.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.next_ns.load(Ordering::SeqCst)
     }
 
-    /// Current time of the clock, ns.
+    /// Current time of the real clock, ns.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         (self.now)()
@@ -246,7 +246,8 @@ impl<S: Sink> Live<S> {
         self.submit_of(Client::default(), worker, volume, op, payload, sink)
     }
 
-    /// Like [`Self::submit`], for a client, whose attachment may refuse the operation.
+    /// Submits an operation of a client, like [`Self::submit`]. Fails it if the client's attachment to the volume
+    /// has ended or has a loss to report.
     pub fn submit_of(
         &self,
         client: Client<'_>,
@@ -280,7 +281,8 @@ impl<S: Sink> Live<S> {
         self.real_ns(issued_ns)
     }
 
-    /// Delivers due completions. `looks` holds the caller's last readings of the clock, if it spun.
+    /// Delivers due completions. `looks` has the last two clock readings of a spinning caller, and is default
+    /// otherwise.
     pub fn poll(&self, looks: Looks) {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -290,7 +292,7 @@ impl<S: Sink> Live<S> {
         deliver(completed);
     }
 
-    /// Like [`Self::poll`], but does nothing if another thread holds the lock.
+    /// Delivers due completions like [`Self::poll`], but does nothing if another thread holds the lock.
     #[inline]
     pub fn try_poll(&self, looks: Looks) {
         let Ok(mut inner) = self.inner.try_lock() else { return };
@@ -323,7 +325,7 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// Publishes the time of the next event, and wakes the poller if it would sleep past it.
+    /// Publishes the time of the next event, and wakes the poller if it would otherwise oversleep.
     fn plan(&self, inner: &mut Inner<S>) {
         let next = inner.machine.next_event();
         let next_ns =
@@ -335,7 +337,7 @@ impl<S: Sink> Live<S> {
         }
     }
 
-    /// Wakes the poller.
+    /// Wakes the poller's thread, which delivers completions.
     pub fn wake(&self) {
         let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = &*sleeper {
@@ -349,17 +351,19 @@ impl<S: Sink> Live<S> {
         *sleeper = Some(std::thread::current());
     }
 
-    /// Announces that the poller sleeps until `until_ns` and must be woken for an earlier event; 0: it is awake.
+    /// Publishes the real time until which the poller sleeps, ns, so that other threads wake it for an earlier
+    /// event. 0: the poller is awake.
     pub(crate) fn sleeps(&self, until_ns: u64) {
         self.asleep_until_ns.store(until_ns, Ordering::SeqCst);
     }
 
-    /// Reports that a client received an answer `after_ns` after it was sent.
+    /// Reports that a client received an answer `after_ns` after it was sent, which updates the transport's
+    /// latency.
     pub fn taken(&self, after_ns: u64) {
         self.transport.taken(after_ns);
     }
 
-    /// Time to wake a frontend's thread, ns of the clock; 0 if the transport is not compensated.
+    /// Estimated time to wake a frontend's thread, ns of real time; 0 if the transport is not compensated.
     pub fn waking_ns(&self) -> u64 {
         self.transport.waking_ns()
     }
@@ -369,24 +373,25 @@ impl<S: Sink> Live<S> {
         self.transport.now()
     }
 
-    /// Whether another thread does the poller's work.
+    /// Whether a connection's thread delivers completions in place of the poller.
     pub(crate) fn is_led(&self) -> bool {
         self.led.load(Ordering::Acquire)
     }
 
-    /// Takes over the poller's work. False if another thread has it already.
+    /// Lets the calling thread deliver completions in place of the poller. Returns false if another thread
+    /// already does.
     pub(crate) fn take_lead(&self) -> bool {
         !self.led.swap(true, Ordering::AcqRel)
     }
 
-    /// Gives up the poller's work and wakes the poller, which continues with it.
+    /// Hands the delivery of completions back to the poller, and wakes it.
     pub(crate) fn leave_lead(&self) {
         self.led.store(false, Ordering::Release);
         self.wake();
     }
 
-    /// Injects a fault now; returns its losses on each volume. A power cut fails all operations in flight, and ends
-    /// all attachments.
+    /// Injects a fault now. Returns the losses of each volume. A power failure also fails all operations in
+    /// flight and closes all clients' connections.
     pub fn inject(&self, fault: Fault) -> Vec<Taken> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -423,7 +428,7 @@ impl<S: Sink> Live<S> {
         taken
     }
 
-    /// Longest delay of a completion on a volume since the last call, ns of real time.
+    /// Returns the largest delay of a volume's completions since the last call, ns of real time, and resets it.
     pub fn take_longest_late_ns(&self, volume: u32) -> u64 {
         let mut inner = self.lock();
         inner
@@ -432,7 +437,8 @@ impl<S: Sink> Live<S> {
             .map_or(0, |of| std::mem::take(&mut of.longest_late_ns))
     }
 
-    /// Advances the machine to now, and calls `f` with the machine, the stores and each volume's counts.
+    /// Advances the machine to the current time, and calls `f` with the machine, the stores and each volume's
+    /// counters.
     pub fn look<T>(&self, f: impl FnOnce(&mut Machine, &mut [Store], &[Counts]) -> T) -> T {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -446,13 +452,13 @@ impl<S: Sink> Live<S> {
     }
 }
 
-/// Number of stores needed to serve a system with its bytes: one per device and, if its adapters have a cache, one
+/// Number of stores that hold the content of a system: one per device and, if its adapters have a cache, one
 /// per volume that they present.
 pub fn stores_needed(system: &System) -> usize {
     system.devices().count() + if system.has_cache() { system.paths().count() } else { 0 }
 }
 
-/// Creates the stores that a system needs (see [`stores_needed`]) in memory, each with a limit of `bytes_max`.
+/// Creates all stores of a system (see [`stores_needed`]) in memory, each limited to `bytes_max` bytes.
 pub fn stores_in_memory(system: &System, bytes_max: u64) -> Vec<Store> {
     let holes_for_zeroes = system.numbers_devices();
     let devices = system.devices().map(|placed| {
@@ -472,7 +478,7 @@ pub fn stores_in_memory(system: &System, bytes_max: u64) -> Vec<Store> {
     devices.chain(caches).collect()
 }
 
-/// Store of a volume that is one device; None for other volumes.
+/// Store of a volume that is a single device; `None` if the volume is an array.
 pub fn store_of<'a>(machine: &Machine, stores: &'a [Store], volume: u32) -> Option<&'a Store> {
     if !machine.system().is_device(volume) {
         return None;

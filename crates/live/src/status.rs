@@ -13,23 +13,23 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Status of a server, by the kind of its storage.
+/// Status of a server, by type of storage that it serves.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Status {
-    /// Emulated storage at the model's times.
+    /// Emulated storage with the latencies of its performance model.
     Model(ModelStatus),
-    /// Emulated storage at native speed.
+    /// Emulated storage without simulated latency, at the speed of this host.
     Native(NativeStatus),
     /// Plain memory, without emulation.
     Memory(MemoryStatus),
 }
 
-/// JSON key that marks a server without a model; its value is [`NATIVE`] or [`PLAIN_MEMORY`].
+/// JSON key that marks a server without a performance model. Its value is [`NATIVE`] or [`PLAIN_MEMORY`].
 const SPEED: &str = "speed";
 const NATIVE: &str = "native";
 const PLAIN_MEMORY: &str = "plain memory";
 
-/// Status of a server without a model, preceded by the key `speed`.
+/// JSON document of a server without a performance model: the key `speed`, then the keys of the status.
 #[derive(Serialize)]
 struct AtSpeed<'a, T> {
     speed: &'static str,
@@ -65,57 +65,58 @@ impl Status {
     }
 }
 
-/// Status of emulated storage.
+/// Status of a server of emulated storage with simulated latencies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelStatus {
-    /// The model's time since the start, ns.
+    /// Simulated time since the start, ns.
     pub machine_ns: u64,
-    /// Simulated events since the start.
+    /// Number of simulated events since the start.
     pub events: u64,
-    /// Estimated transport latencies, which the server compensates; `None` without compensation.
+    /// Estimated transport latencies, which the server subtracts from simulated ones; `None` without
+    /// compensation.
     pub transport: Option<TransportStatus>,
-    /// The RAID adapters; `None` if the system has none.
+    /// Status of the RAID adapters; `None` if the system has none.
     pub adapters: Option<AdaptersStatus>,
-    /// The volumes, by number.
+    /// Status of each volume, by volume number.
     pub volumes: Vec<VolumeStatus>,
 }
 
 /// Latencies of a transport; see [`Transport`](crate::transport::Transport).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransportStatus {
-    /// Round trip with an awake server, ns.
+    /// Round-trip time of a request if the server's thread is awake, ns.
     pub round_trip_ns: u64,
-    /// Part of the round trip from sending an answer until the client has received it, ns.
+    /// Part of the round trip from sending an answer to its receipt by the client, ns.
     pub taking_ns: u64,
-    /// Additional time to wake the server, ns.
+    /// Additional latency if the server's thread must be woken, ns.
     pub waking_ns: u64,
 }
 
 /// Status of RAID adapters; see [`AdaptersState`](iodyno_emulate::AdaptersState).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdaptersStatus {
-    /// The adapters, by number.
+    /// Status of each adapter, by adapter number.
     pub adapters: Vec<AdapterStatus>,
-    /// For each link between the adapters, whether it is down.
+    /// Whether each link between the adapters is down, by link number.
     pub aa_down: Vec<bool>,
     /// Whether the adapters have a write cache.
     pub has_cache: bool,
-    /// Whether writes are acknowledged once they are in the cache.
+    /// Whether the cache currently works as write-back: writes are acknowledged once they are in it.
     pub caching: bool,
-    /// Whether writes are mirrored to both caches.
+    /// Whether writes are currently mirrored to the caches of both adapters.
     pub mirrored: bool,
-    /// Dirty data in the caches, bytes.
+    /// Dirty data in the adapters' caches, bytes.
     pub dirty_bytes: u64,
     /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Numbers of the volumes whose access state is cleared.
+    /// Numbers of the volumes whose access state is cleared by a fault command.
     pub cleared: Vec<u32>,
 }
 
 /// Status of a RAID adapter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdapterStatus {
-    /// Whether the adapter is lost.
+    /// Whether the adapter is lost through an injected fault.
     pub lost: bool,
     /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
@@ -125,140 +126,140 @@ pub struct AdapterStatus {
     pub optimized: Vec<u32>,
 }
 
-/// Status of a volume.
+/// Status of an emulated volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// Name of the emulated device or array.
     pub device: String,
-    /// Size at the start, bytes.
+    /// Size of the volume when the server started, bytes.
     pub capacity_bytes: u64,
-    /// Size now, bytes.
+    /// Current size of the volume, bytes; differs from the capacity after a resize.
     pub size_bytes: u64,
-    /// Whether writes to unallocated space fail.
+    /// Whether the volume is made to appear full, so that writes to unallocated space fail.
     pub full: bool,
-    /// Factor by which operations take longer; 1: no fault.
+    /// Injected slowdown: factor by which operations take longer; 1: no fault.
     pub slow_factor: f64,
-    /// Whether the device hangs: no operation completes.
+    /// Whether the device is hung by a fault, so that no operation completes.
     pub hung: bool,
-    /// Whether the device is lost.
+    /// Whether the device is lost through an injected fault, so that all operations fail.
     pub lost: bool,
-    /// Whether the power is off.
+    /// Whether the emulated power is off.
     pub power_off: bool,
-    /// Extra latency by kind, ns.
+    /// Injected extra latency per kind of operation, ns.
     pub delay_ns: ByKind<u64>,
-    /// Probability of failure by kind, 0 to 1.
+    /// Injected error probability per kind of operation, 0 to 1.
     pub error_share: ByKind<f64>,
-    /// Operations by kind.
+    /// Counters and latencies per kind of operation.
     pub operations: ByKind<KindStatus>,
-    /// Share of the time in which each resource was busy, 0 to 1.
+    /// Utilisation of each resource, as a fraction of time from 0 to 1.
     pub busy: Named<f64>,
-    /// Dirty bytes in the write buffer; `None` if the volume has no such buffer.
+    /// Dirty data in the volume's write buffer, bytes; `None` without a write buffer.
     pub buffered_bytes: Option<u64>,
-    /// Size of the write buffer, bytes; `None` if the volume has no such buffer.
+    /// Size of the volume's write buffer, bytes; `None` without a write buffer.
     pub buffer_bytes: Option<u64>,
-    /// Flash pages programmed per page that hosts wrote; `None` if the volume has no flash.
+    /// Write amplification: flash pages programmed per page written by hosts; `None` if the volume has no flash.
     pub write_amplification: Option<f64>,
-    /// Share of the flash's rated erase cycles that were used since the start; `None` if the volume has no flash.
+    /// Flash wear since the start, as a fraction of the rated erase cycles; `None` if the volume has no flash.
     pub worn: Option<f64>,
-    /// Completions more than [`LATE_NS`](crate::counts::LATE_NS) late.
+    /// Number of completions delivered more than [`LATE_NS`](crate::counts::LATE_NS) late.
     pub late: u64,
-    /// Late completions whose polling thread had lost its core.
+    /// Number of late completions caused by the polling thread losing its core.
     pub late_away: u64,
-    /// Median delay of completions after the model's time, ns.
+    /// Median delay between a completion's simulated time and its delivery, ns.
     pub lateness_p50_ns: Option<u64>,
-    /// 99th percentile of the delay of completions after the model's time, ns.
+    /// 99th percentile of the delay between a completion's simulated time and its delivery, ns.
     pub lateness_p99_ns: Option<u64>,
-    /// 4 KiB units whose checksum was wrong when they were read.
+    /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// Page reads whose data was rebuilt from the parity stripe.
+    /// Number of flash page reads whose data was rebuilt from the device's parity stripe.
     pub pages_recovered: Option<u64>,
-    /// Page reads whose data could not be recovered.
+    /// Number of flash page reads whose data could not be recovered.
     pub pages_lost: Option<u64>,
-    /// Failed attempts to write bytes to the backing.
+    /// Number of failed attempts to write to the backing file or memory.
     pub backing_errors: u64,
-    /// Acknowledged writes lost in power cuts.
+    /// Number of acknowledged writes lost in power cuts.
     pub dropped_writes: u64,
-    /// Acknowledged bytes lost in power cuts.
+    /// Acknowledged data lost in power cuts, bytes.
     pub dropped_bytes: u64,
-    /// Writes torn by power cuts.
+    /// Number of writes torn by power cuts: some of their 4 KiB units are on the medium, the others are lost.
     pub torn_writes: u64,
-    /// The volume's array; `None` for a single device.
+    /// Status of the volume's array; `None` for a single device.
     pub array: Option<ArrayStatus>,
-    /// Arrays that are members, at any depth, of the volume's array.
+    /// Status of all nested arrays (members of the volume's array that are arrays), at any depth.
     pub branches: Vec<ArrayStatus>,
-    /// Erase blocks erased.
+    /// Number of flash erase blocks erased.
     #[serde(skip)]
     pub erases: Option<u64>,
-    /// Busy time of each resource, summed over all of its kind, ns.
+    /// Busy time of each type of resource, summed over its instances, ns.
     #[serde(skip)]
     pub busy_ns: Named<u64>,
 }
 
-/// Operations of one kind.
+/// Counters and latencies of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindStatus {
-    /// Operations that succeeded.
+    /// Number of operations that succeeded.
     pub operations: u64,
-    /// Bytes of successful operations.
+    /// Bytes transferred by successful operations.
     pub bytes: u64,
-    /// Operations that failed.
+    /// Number of operations that failed.
     pub errors: u64,
-    /// Mean of the model's time from submission to completion, ns.
+    /// Mean simulated latency from submission to completion, ns.
     pub latency_mean_ns: Option<f64>,
-    /// Median of the model's time from submission to completion, ns.
+    /// Median simulated latency from submission to completion, ns.
     pub latency_p50_ns: Option<u64>,
-    /// 99th percentile of the model's time from submission to completion, ns.
+    /// 99th percentile of simulated latency from submission to completion, ns.
     pub latency_p99_ns: Option<u64>,
-    /// 99.9th percentile of the model's time from submission to completion, ns.
+    /// 99.9th percentile of simulated latency from submission to completion, ns.
     #[serde(skip)]
     pub latency_p999_ns: Option<u64>,
 }
 
-/// Status of an array.
+/// Status of an emulated RAID array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrayStatus {
-    /// The members, by number.
+    /// Members of the array, by member number.
     pub members: Vec<MemberStatus>,
     /// Number of members that are missing or not yet rebuilt.
     pub missing: usize,
-    /// Rebuilt share of the member that is being rebuilt, 0 to 1; `None` if none is.
+    /// Progress of the current member rebuild, 0 to 1; `None` if no member is being rebuilt.
     pub rebuilt_share: Option<f64>,
     /// Number of runs of consecutive rows that are being resynced after a power cut.
     pub resyncs: u32,
-    /// Whether some of the array's data is lost; it can't be read until it is rewritten.
+    /// Whether the array has lost data that can't be read until it is rewritten.
     pub data_lost: bool,
-    /// Members rebuilt since the start.
+    /// Number of members rebuilt since the start.
     pub rebuilt_members: u64,
     /// Bytes written by rebuilds since the start.
     pub rebuilt_bytes: u64,
-    /// 4 KiB units resynced since the start.
+    /// Number of 4 KiB units resynced since the start.
     pub resynced_units: u64,
-    /// 4 KiB units whose data was lost since the start.
+    /// Number of 4 KiB units whose data was lost since the start.
     pub lost_units: u64,
 }
 
-/// A member of an array.
+/// Status of a member of an array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// The device, or the devices of the array, that the member is.
+    /// Number of the member's device, or of all its devices if the member is an array.
     #[serde(flatten)]
     pub devices: MemberDevices,
-    /// State of the member.
+    /// Whether the member is present, lost, missing or being rebuilt.
     pub state: MemberState,
 }
 
-/// The device, or the devices of the array, that a member is.
+/// Devices of an array's member, which is a device or a nested array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MemberDevices {
-    /// The member is a device.
+    /// The member is a single device.
     One {
-        /// Number of the device.
+        /// Number of the device in the emulated system.
         device: u32,
     },
-    /// The member is an array.
+    /// The member is a nested array.
     Several {
-        /// Numbers of the devices.
+        /// Numbers of the nested array's devices in the emulated system.
         devices: Vec<u32>,
     },
 }
@@ -269,16 +270,16 @@ pub enum MemberDevices {
 pub enum MemberState {
     /// The member has all its data.
     Present,
-    /// The device was removed.
+    /// The member's device is lost.
     Lost,
-    /// The device is present, but the member is not rebuilt yet.
+    /// The member's device is present, but its data has not been rebuilt.
     Missing,
     /// The member's data is being rebuilt.
     Rebuilt,
 }
 
 impl MemberState {
-    /// Word for the state in the text.
+    /// Word for the state in the text form of the status.
     const fn name(self) -> &'static str {
         match self {
             Self::Present => "present",
@@ -289,35 +290,35 @@ impl MemberState {
     }
 }
 
-/// Status of emulated storage at native speed.
+/// Status of a server of emulated storage without simulated latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NativeStatus {
-    /// The volumes, by number.
+    /// Status of each volume, by volume number.
     pub volumes: Vec<NativeVolumeStatus>,
 }
 
-/// Status of a volume at native speed.
+/// Status of a volume that is served without simulated latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NativeVolumeStatus {
-    /// Size of the export, bytes.
+    /// Size of the volume, bytes.
     pub capacity_bytes: u64,
     /// Memory used by the volume's data, bytes; 0 if the data is in a file.
     pub memory_bytes: u64,
 }
 
-/// Status of plain memory.
+/// Status of a server of plain memory, without emulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// Size of the export, bytes.
+    /// Size of the served memory, bytes.
     pub size_bytes: u64,
-    /// Open connections.
+    /// Number of open connections.
     pub connections: u64,
-    /// Requests received, by name of their kind; kinds without requests are absent.
+    /// Number of requests received per kind. Kinds without requests are absent.
     pub requests: Named<u64>,
-    /// Bytes read from the target, in all.
+    /// Total bytes read by clients.
     pub read_bytes: u64,
-    /// Bytes written or discarded.
+    /// Total bytes written or discarded by clients.
     pub written_bytes: u64,
-    /// Failed and refused requests.
+    /// Number of failed and refused requests.
     pub errors: u64,
 }

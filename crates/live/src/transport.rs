@@ -9,26 +9,26 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Longest time that is attributed to the transport and compensated, ns; a longer one means a busy machine or a slow
+/// Upper bound of the transport latency that is compensated, ns. A longer time means a busy host or a slow
 /// client.
 pub const TRANSPORT_MAX_NS: u64 = 100_000;
-/// Smallest step by which one answer moves the estimate, ns; larger estimates move by 1/[`STEP_PART`] of their value.
-/// About 200 answers move the estimate from 2 to 40 µs.
+/// Smallest step by which one answer changes the latency estimate, ns. Larger estimates change by
+/// 1/[`STEP_PART`] of their value. About 200 answers move an estimate from 2 to 40 µs.
 const STEP_MIN_NS: u64 = 50;
 const STEP_PART: u64 = 64;
 
-/// Latencies of a transport, ns of real time.
+/// Latencies of the transport between clients and server, such as NBD, ns of real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transport {
-    /// Time from a request to its answer if the server's thread is awake, without the machine's own time.
+    /// Time from a request to its answer if the server's thread is awake, without simulated latency, ns.
     pub round_trip_ns: u64,
-    /// Part of the round trip from sending an answer until the client has received it.
+    /// Part of the round trip from sending an answer to its receipt by the client, ns.
     pub taking_ns: u64,
-    /// Additional time if the request has to wake the server's thread.
+    /// Additional latency if the request has to wake the server's thread, ns.
     pub waking_ns: u64,
 }
 
-/// Estimate of a transport's latencies, which follows the current client.
+/// Running estimate of the transport's latencies, which adapts to the current client.
 #[derive(Debug, Default)]
 pub(crate) struct Followed {
     fixed_ns: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// Starts from measured latencies; None: the transport is not compensated.
+    /// Starts the estimate from measured latencies; `None` turns compensation off.
     pub(crate) fn new(measured: Option<Transport>) -> Self {
         let Some(measured) = measured else { return Self::default() };
         let taking_ns = measured.taking_ns.min(measured.round_trip_ns);
@@ -50,13 +50,14 @@ impl Followed {
         }
     }
 
-    /// Round trip by the current estimate, ns: the machine may run ahead by this much.
+    /// Estimated round trip of the transport, ns. Completions are delivered this much before their simulated
+    /// time.
     #[inline]
     pub(crate) fn ahead_ns(&self) -> u64 {
         self.fixed_ns + self.taking_ns.load(Ordering::Relaxed)
     }
 
-    /// Current estimate; None if the transport is not compensated.
+    /// Current estimate of the transport's latencies; `None` if they are not compensated.
     pub(crate) fn now(&self) -> Option<Transport> {
         let (taking_ns, waking_ns) = (self.taking_ns.load(Ordering::Relaxed), self.waking_ns);
         let round_trip_ns = self.fixed_ns + taking_ns;
@@ -67,8 +68,8 @@ impl Followed {
         self.waking_ns
     }
 
-    /// Updates the estimate with an answer that a client received `after_ns` after it was sent. Concurrent updates may
-    /// be lost, which does no harm.
+    /// Updates the estimate: a client received an answer `after_ns` after it was sent. A concurrent update may be
+    /// lost, which is harmless.
     pub(crate) fn taken(&self, after_ns: u64) {
         if !self.follows || after_ns > TRANSPORT_MAX_NS {
             return;

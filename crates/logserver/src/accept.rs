@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Interval at which the accepting thread checks whether it must end.
+/// Interval at which the accepting thread checks whether the server is shutting down.
 const ACCEPT_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// Pause after a failed accept, for lack of descriptors or memory.
+/// Pause after a failed accept, for instance when file descriptors or memory have run out.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 
-/// Interval at which the accepting thread returns free memory to the system.
+/// Interval at which the accepting thread returns unused heap memory to the operating system.
 const TRIM_EVERY: Duration = Duration::from_secs(2);
 
 /// State of the thread that accepts connections.
@@ -61,7 +61,7 @@ impl Acceptor {
         self.core.handshakes.end();
     }
 
-    /// Starts the thread of an accepted connection. A failure ends only this connection.
+    /// Starts a thread for an accepted connection. On failure only this connection is closed.
     fn take(&self, socket: OwnedFd, is_local: bool) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let Ok(handshake) = self.core.handshakes.begin(id, &socket, is_local) else { return };
@@ -80,7 +80,8 @@ impl Acceptor {
     }
 }
 
-/// Performs the TLS handshake and receives the hello. None if the client is gone or was refused.
+/// Performs the TLS handshake, if any, and receives the client's hello. `None` if the client is gone or was
+/// refused.
 fn shake_hands(
     core: &Core,
     handshake: &Handshake,
@@ -108,7 +109,7 @@ fn shake_hands(
     }
 }
 
-/// Registers a connection whose handshake is complete, with the welcome as its first frame.
+/// Registers a connection whose handshake is complete, and queues the welcome as its first frame to send.
 fn enter(core: &Core, id: u64, stream: &Arc<Stream>, is_local: bool) -> Result<(), ServerError> {
     let limits = &core.limits;
     let mut shared = core.lock();
@@ -140,7 +141,7 @@ fn enter(core: &Core, id: u64, stream: &Arc<Stream>, is_local: bool) -> Result<(
     Ok(())
 }
 
-/// Tells a client why its connection is refused.
+/// Sends a client the error for which its connection is refused.
 fn refuse(core: &Core, stream: &Stream, error: &ServerError) {
     let mut frame = Vec::new();
     error.as_reply().encode(&mut frame);
@@ -149,7 +150,7 @@ fn refuse(core: &Core, stream: &Stream, error: &ServerError) {
     stream.linger(core.limits.linger);
 }
 
-/// Starts the sending thread, and receives in the current one.
+/// Serves a connection: starts its sending thread, and receives requests on the current thread.
 fn run(core: &Arc<Core>, id: u64, stream: &Arc<Stream>, input: Input) {
     let writer = {
         let (core, stream) = (Arc::clone(core), Arc::clone(stream));
@@ -167,7 +168,7 @@ fn run(core: &Arc<Core>, id: u64, stream: &Arc<Stream>, input: Input) {
     receive::run(core, id, stream, input);
 }
 
-/// Removes a connection when its sending thread ends, also after a panic.
+/// Guard that removes a connection when its sending thread ends, even by a panic.
 struct Ended<'a> {
     core: &'a Core,
     id: u64,
@@ -183,7 +184,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Tells the sending thread if the receiving thread panics.
+/// Guard that ends the connection's sending thread if the receiving thread panics.
 struct Gone<'a> {
     core: &'a Core,
     id: u64,

@@ -5,7 +5,7 @@ use crate::shared::{ChunkBuffer, Core, wait};
 use iodyno_msglog::Action;
 use std::sync::PoisonError;
 
-/// Commits until the server ends and no chunk waits.
+/// Writes and flushes the log's chunks until the server ends and no chunk is left.
 pub(crate) fn run(core: &Core) {
     let guard = FailsOnPanic(core);
     let mut shared = core.lock();
@@ -65,7 +65,8 @@ pub(crate) fn run(core: &Core) {
     core::mem::forget(guard);
 }
 
-/// Marks the log as failed if the committer panics, because nothing more is persisted then, and clients must be told.
+/// Guard that marks the log as failed if the committing thread panics, so that clients learn that nothing
+/// more is persisted.
 struct FailsOnPanic<'a>(&'a Core);
 
 impl Drop for FailsOnPanic<'_> {

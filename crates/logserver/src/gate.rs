@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Limits the number of costly scans at a time.
+/// Limits the number of concurrent costly scans, in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -40,7 +40,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place at the gate, at most `within`; None if there is none by then.
+    /// Waits up to `within` for permission to scan; `None` on timeout.
     pub(crate) fn pass(&self, within: Duration) -> Option<Pass<'_>> {
         let mut state = self.lock();
         if state.free > 0 && state.waiting.is_empty() {
@@ -65,7 +65,7 @@ impl Gate {
     }
 }
 
-/// A place at the gate, held until dropped.
+/// Permission for one costly scan, returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Pass<'a>(&'a Gate);
 
@@ -90,7 +90,8 @@ mod tests {
         assert!(gate.pass(Duration::ZERO).is_some());
     }
 
-    /// A scan that returns at once does not overtake waiting ones.
+    /// Waiting scans are admitted in order of arrival. A scan that releases its permission and asks again goes
+    /// last.
     #[test]
     fn those_that_wait_pass_in_their_order() {
         let gate = Gate::new();

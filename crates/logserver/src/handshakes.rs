@@ -8,18 +8,18 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// All handshakes in progress.
+/// All handshakes in progress, that is, connections without authentication so far.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
-    /// Handshakes by id; a later one has a higher id.
+    /// Handshakes by id. Ids ascend in order of arrival.
     all: Mutex<BTreeMap<u64, Entry>>,
-    /// Maximum number of handshakes for each kind of socket.
+    /// Maximum number of handshakes in progress, for TCP and Unix sockets each.
     most: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Duplicate of the connection's socket.
+    /// Duplicate of the connection's socket, for shutting it down.
     socket: OwnedFd,
     is_local: bool,
     has_sent: Arc<AtomicBool>,
@@ -38,7 +38,8 @@ impl Handshakes {
         self.lock().len()
     }
 
-    /// Registers a handshake. `id` must be higher than all earlier ones.
+    /// Registers a handshake. `id` must be higher than all earlier ids. Beyond the limit, an older handshake is
+    /// closed.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: u64,
@@ -60,7 +61,7 @@ impl Handshakes {
         Ok(Handshake { all: Arc::clone(self), id, has_sent })
     }
 
-    /// Closes the sockets of all handshakes.
+    /// Shuts down the sockets of all handshakes in progress.
     pub(crate) fn end(&self) {
         for entry in core::mem::take(&mut *self.lock()).into_values() {
             let _ = shutdown(&entry.socket, Shutdown::Both);
@@ -77,7 +78,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Records that the client has sent something.
+    /// Records that the client has sent data: at the limit, silent clients are closed first.
     pub(crate) fn has_sent(&self) {
         self.has_sent.store(true, Ordering::Relaxed);
     }

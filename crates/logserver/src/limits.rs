@@ -3,7 +3,7 @@
 use iodyno_msglog::Layout;
 use std::time::Duration;
 
-/// Limits on the resources and times that a server allows its clients.
+/// Limits on the resources that clients may use, and timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of authenticated connections.
@@ -12,26 +12,28 @@ pub struct Limits {
     pub connections_local: usize,
     /// Maximum number of unauthenticated connections, for TCP and Unix sockets each.
     pub handshakes: usize,
-    /// Time limit for the TLS handshake and the hello together, and for sending an error at the end.
+    /// Timeout for the TLS handshake and the client's hello together, and for sending a final error.
     pub handshake: Duration,
-    /// Memory that all clients share, beyond each connection's own allowance, bytes.
+    /// Memory limit for all clients together, beyond a small fixed amount per connection, bytes.
     pub memory_bytes: usize,
-    /// Maximum size of replies encoded for a client ahead of sending, bytes; one more chunk may be added.
+    /// Size of encoded replies per client at which encoding pauses until they are sent, bytes; one chunk may
+    /// exceed it.
     pub send_bytes: usize,
-    /// Maximum size of recent chunks kept in memory for subscribers, bytes.
+    /// Maximum total size of the recent chunks cached in memory for subscribers, bytes.
     pub recent_bytes: usize,
     /// Maximum number of streams with read-ahead, which takes threads and memory; other streams read on demand.
     pub readers_ahead: usize,
-    /// Time for connections to end by themselves when the server stops.
+    /// Time that connections have to finish when the server stops.
     pub stop: Duration,
-    /// Idle time after which the log gets an end marker, a chunk that states that everything before it is durable.
+    /// Idle time after which an end marker is appended to the log: an empty chunk that states that all before it
+    /// is durable.
     pub idle: Duration,
-    /// Time after which a client that reads nothing, or leaves a frame unfinished, is disconnected.
+    /// Timeout for a client that does not read, or that leaves a frame incomplete, before it is disconnected.
     pub stall: Duration,
-    /// Time limit like `stall` for a client that occupies memory for which another client waits. Unused buffers are
-    /// also released after this time.
+    /// Shorter form of `stall`, for clients that occupy memory for which another client waits. Also the idle time
+    /// after which large buffers are released.
     pub short_stall: Duration,
-    /// Time for a client to close its end of the connection after an error was sent.
+    /// Time that a client has to close its end of the connection after it was sent an error.
     pub linger: Duration,
 }
 
@@ -56,7 +58,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Number of recent chunks kept in memory, 4 or more.
+    /// Maximum number of recent chunks cached in memory for subscribers, at least 4.
     pub(crate) fn recent_chunks(&self, layout: &Layout) -> usize {
         (self.recent_bytes / layout.chunk_bytes as usize).max(4)
     }

@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 /// Interval at which a request that waits for memory tries again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Amount of released memory after which free memory is returned to the system, bytes.
+/// Amount of freed memory after which unused heap memory is returned to the operating system, bytes.
 const TRIM_BYTES: usize = 32 << 20;
-/// Size from which a freed buffer returns to the system at once, bytes.
+/// Minimum size of buffers that malloc maps directly, so that freeing them immediately returns the memory,
+/// bytes.
 #[cfg(target_env = "gnu")]
 const MAPPED_BYTES: libc::c_int = 128 << 10;
 
-/// Configures malloc to keep little free memory: limits the number of heaps, and maps large buffers directly.
+/// Configures malloc to keep little unused memory: limits the number of arenas, and maps large buffers
+/// directly.
 pub(crate) fn keep_little() {
     #[cfg(target_env = "gnu")]
     {
@@ -37,28 +39,28 @@ fn trim() {
     }
 }
 
-/// A part of the shared memory, for one use, with its own limit.
+/// A pool of the clients' shared memory for one purpose, with its own limit.
 #[derive(Debug)]
 pub(crate) struct Part {
     max_bytes: usize,
     used_bytes: AtomicUsize,
-    /// Number of requests that wait for memory of this part.
+    /// Number of requests that wait for memory of this pool.
     waiting: AtomicUsize,
     released_bytes: Arc<AtomicUsize>,
 }
 
-/// The memory that all clients share, in parts for each use.
+/// Accounting of the memory that all clients share, in one pool per purpose.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// Bytes released since memory was last returned to the system.
+    /// Memory freed since unused heap memory was last returned to the operating system, bytes.
     released_bytes: Arc<AtomicUsize>,
-    /// Part for receive buffers.
+    /// Memory pool for receive buffers.
     pub(crate) received: Arc<Part>,
-    /// Part for waiting requests and parsed filters.
+    /// Memory pool for queued requests and parsed filters.
     pub(crate) requests: Arc<Part>,
-    /// Part for snapshots: their references, and the superseded values that they keep.
+    /// Memory pool for snapshots: their references, and the superseded values that they keep alive.
     pub(crate) snapshots: Arc<Part>,
-    /// Part for read-ahead buffers.
+    /// Memory pool for read-ahead buffers.
     pub(crate) readers: Arc<Part>,
 }
 
@@ -82,7 +84,8 @@ impl Memory {
         }
     }
 
-    /// Returns free memory to the system if much was released since the last time. Must be called at intervals.
+    /// Returns unused heap memory to the operating system if much was freed since the last time. Called at
+    /// intervals.
     pub(crate) fn trim(&self) {
         if self.released_bytes.load(Ordering::Relaxed) >= TRIM_BYTES {
             self.released_bytes.store(0, Ordering::Relaxed);
@@ -97,13 +100,14 @@ impl Memory {
 }
 
 impl Part {
-    /// Takes memory from the part; None if not enough is left.
+    /// Reserves memory of the pool; `None` if not enough is left.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let mut charge = Charge::none(self);
         charge.resize(bytes).then_some(charge)
     }
 
-    /// Takes memory from the part, waiting for it until the deadline and while `goes_on` returns true.
+    /// Reserves memory of the pool. If not enough is left, waits until the deadline or until `goes_on` returns
+    /// false.
     pub(crate) fn take_until(
         self: &Arc<Self>,
         bytes: usize,
@@ -125,7 +129,7 @@ impl Part {
     }
 }
 
-/// Registration of a waiting request; see [`Part::wait`].
+/// Registration of a request that waits for memory; see [`Part::wait`].
 #[derive(Debug)]
 pub(crate) struct Waits(Arc<Part>);
 
@@ -135,7 +139,7 @@ impl Drop for Waits {
     }
 }
 
-/// An amount of memory taken from a part, returned when dropped.
+/// A reservation of memory in a pool, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     part: Arc<Part>,
@@ -143,7 +147,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Creates a charge of 0 bytes.
+    /// Creates a reservation of 0 bytes in a pool, to be resized later.
     pub(crate) fn none(part: &Arc<Part>) -> Self {
         Self { part: Arc::clone(part), bytes: 0 }
     }
@@ -152,7 +156,8 @@ impl Charge {
         self.bytes
     }
 
-    /// Changes the amount of memory taken. False, without a change, if not enough is left.
+    /// Changes the size of the reservation. Returns false, without a change, if the pool has not enough memory
+    /// left.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let Part { max_bytes, used_bytes, .. } = &*self.part;
         let before = self.bytes;
@@ -171,7 +176,8 @@ impl Charge {
         is_done.is_ok()
     }
 
-    /// Like [`Self::resize`], but waits for memory until the deadline and while `goes_on` returns true.
+    /// Changes the size like [`Self::resize`], but waits for memory until the deadline or until `goes_on` returns
+    /// false.
     pub(crate) fn resize_until(
         &mut self,
         bytes: usize,

@@ -6,17 +6,17 @@ use iodyno_msglog::recovery::recover_ahead;
 use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
 use std::sync::Arc;
 
-/// What was found when a target's log was read.
+/// Findings of reading the whole log on a target.
 #[derive(Debug)]
 pub struct Found {
-    /// The recovered log.
+    /// End, state and damage of the log.
     pub recovered: Recovered,
-    /// Highest publisher number in the log's records.
+    /// Highest publisher number in any record of the log.
     pub publisher_max: u64,
     /// Number of the oldest message still in the log; None if the log has no messages.
     pub first_message: Option<u64>,
-    /// Offsets of the log's descriptions that are damaged, because another program overwrote them or the target lost
-    /// them.
+    /// Offsets on the target of damaged copies of the log's description, bytes. Another program overwrote them,
+    /// or the target lost them.
     pub lost_descriptions: Vec<u64>,
 }
 
@@ -28,10 +28,10 @@ impl Found {
     }
 }
 
-/// Reads the whole log on a target, to find its end, values and publishers.
+/// Reads the whole log on a target, to find its end, its current values and its publishers.
 ///
 /// # Errors
-/// The target holds no log, or its I/O fails.
+/// The target does not contain a log, or its I/O fails.
 pub fn open_log(storage: &Arc<dyn Storage>) -> Result<Found, OpenError> {
     let (mut publisher_max, mut first_message) = (0, None);
     let ahead = ReadingThreads::start(storage);

@@ -12,11 +12,11 @@ const PUBLISHERS_MAX: usize = 65_536;
 #[derive(Debug)]
 struct Publisher {
     name: Box<str>,
-    /// Whether the record with the publisher's name was appended to the log.
+    /// Whether the log has a record with the publisher's name.
     is_stored: bool,
-    /// Sequence and number of the publisher's last appended message.
+    /// Sequence number and number in the log of the publisher's last appended message.
     appended: (u64, u64),
-    /// Id of the connection that has the publisher open; 0 if none has.
+    /// Id of the connection that has opened the publisher; 0 if none.
     owner: u64,
 }
 
@@ -26,27 +26,27 @@ pub(crate) struct Publishers {
     numbers: HashMap<Box<str>, u64>,
     by_number: HashMap<u64, Publisher>,
     next_number: u64,
-    /// Total length of the publishers' records, bytes; `stored_bytes_max` is its limit, because each segment begins
-    /// with a copy of them.
+    /// Total length of the publishers' records in the log, bytes. The next field, `stored_bytes_max`, is its
+    /// limit, because each segment starts with a copy of them.
     stored_bytes: u64,
     stored_bytes_max: u64,
 }
 
-/// A connection's reference to its publisher.
+/// The publisher that a connection has opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handle {
-    /// A named publisher, by its number.
+    /// A named publisher, with its number in the log.
     Named(u64),
-    /// An unnamed publisher, with the sequence and number of its last message.
+    /// An unnamed publisher, with the sequence number and the number in the log of its last message.
     Anonymous(u64, u64),
 }
 
-/// Why a message was not appended.
+/// Reason why a message was not appended to the log.
 #[derive(Debug)]
 pub(crate) enum NotAppended {
-    /// The log has no space at the moment; try again after a write.
+    /// The log's write queue is full; retry after a write has completed.
     Busy,
-    /// The connection must end with this error.
+    /// An error with which the connection must be closed.
     Error(ServerError),
 }
 
@@ -55,7 +55,7 @@ fn record_bytes(name: &str) -> u64 {
 }
 
 impl Publishers {
-    /// Creates the publishers of a recovered log.
+    /// Creates the table of publishers from the state of a recovered log.
     pub(crate) fn new(state: &State, number_max: u64, segment_bytes: u64) -> Self {
         let mut all = Self {
             numbers: HashMap::new(),
@@ -81,7 +81,8 @@ impl Publishers {
         self.by_number.len()
     }
 
-    /// Opens a publisher for a connection. Returns the publisher, and the id of the connection that had it open before.
+    /// Opens a publisher for a connection. Returns the publisher, and the id of the connection that had opened it
+    /// before, if any.
     pub(crate) fn open(
         &mut self,
         name: &str,
@@ -119,7 +120,8 @@ impl Publishers {
         Ok((Handle::Named(number), None))
     }
 
-    /// Returns the sequence and number of a publisher's last appended message; None if the publisher has no name.
+    /// Returns the sequence number and the number in the log of a publisher's last appended message. `None` if
+    /// the publisher has no name.
     pub(crate) fn appended(&self, handle: Handle) -> Option<(u64, u64)> {
         match handle {
             Handle::Named(number) => self.by_number.get(&number).map(|it| it.appended),
@@ -127,7 +129,7 @@ impl Publishers {
         }
     }
 
-    /// Detaches a publisher from a connection that ended. A publisher that never published is forgotten.
+    /// Closes the publisher of an ended connection. A publisher that never published is removed.
     pub(crate) fn leave(&mut self, handle: Handle, connection: u64) {
         let Handle::Named(number) = handle else { return };
         let Some(publisher) = self.by_number.get_mut(&number) else { return };
@@ -141,7 +143,8 @@ impl Publishers {
         }
     }
 
-    /// Appends a message to the log unless the log already has it. Returns the number and sequence to acknowledge.
+    /// Appends a message to the log, unless it is a duplicate. Returns the message's number and sequence number,
+    /// which are to be acknowledged once persisted.
     pub(crate) fn append<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
         log: &mut Log<B>,
@@ -215,7 +218,7 @@ fn error(code: ErrorCode, sequence: u64, words: String) -> NotAppended {
     NotAppended::Error(ServerError::new(code, sequence, words))
 }
 
-/// Creates the error for a connection whose publisher was opened by another connection.
+/// Error for a connection whose publisher was opened by a newer connection.
 pub(crate) fn replaced() -> NotAppended {
     let words = "another connection has this publisher open".to_owned();
     error(ErrorCode::Replaced, 0, words)

@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Number of threads per reader, and so of reads in parallel.
+/// Number of threads per read-ahead stream, and thus of its concurrent reads.
 const THREADS: usize = 8;
 
-/// A read that waits for a thread.
+/// A read in the queue of the reading threads.
 struct Job {
     number: u64,
     offset_bytes: u64,
@@ -29,9 +29,9 @@ struct Jobs {
 
 struct Queue {
     jobs: Mutex<Jobs>,
-    /// Wakes the reading threads.
+    /// Signalled when a read is queued; the reading threads wait on it.
     work: Condvar,
-    /// Wakes the thread that takes the results.
+    /// Signalled when a read has completed; the consumer of the results waits on it.
     ended: Condvar,
 }
 
@@ -64,14 +64,14 @@ impl Queue {
     }
 }
 
-/// Read-ahead of a target by several threads.
+/// Read-ahead of a target by a pool of threads with blocking reads.
 pub struct ReadingThreads {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    /// Number of the next read to begin; `taken` is that of the next read to take.
+    /// Number of the next read to queue. The next field, `taken`, is the number of the next result to return.
     begun: u64,
     taken: u64,
-    /// This reader's permit under the limit on readers that have threads; None if there is no limit.
+    /// Permit that counts this stream towards the limit on read-ahead streams; `None` if there is no limit.
     _permit: Option<Permit>,
 }
 
@@ -82,7 +82,7 @@ impl core::fmt::Debug for ReadingThreads {
 }
 
 impl ReadingThreads {
-    /// Starts threads that read a target. None if the system can't create them.
+    /// Starts the threads for reading ahead on a target. `None` if the system can't create them.
     pub fn start(storage: &Arc<dyn Storage>) -> Option<Box<dyn ReadAhead>> {
         Self::with_permit(storage, None)
     }
@@ -137,13 +137,13 @@ impl Drop for ReadingThreads {
     }
 }
 
-/// Permit for one of a limited number of readers to read ahead, returned when dropped.
+/// Permit for one stream to read ahead, returned when dropped. The number of permits is limited.
 pub(crate) struct Permit {
     _one: Arc<()>,
 }
 
 impl Permit {
-    /// Returns a permit, or None if `most` permits are taken.
+    /// Returns a permit, or `None` if `most` permits are in use. The references to `all` count the permits.
     pub(crate) fn of(all: &Arc<()>, most: usize) -> Option<Self> {
         // `all` itself holds one reference.
         (Arc::strong_count(all) <= most).then(|| Self { _one: Arc::clone(all) })

@@ -13,27 +13,28 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Initial size of a connection's receive buffer, bytes; [`RECEIVE_BYTES`] is its size once the client has filled it.
+/// Initial size of a connection's receive buffer, bytes. Once the client has filled it, the size is
+/// [`RECEIVE_BYTES`].
 const SMALL_RECEIVE_BYTES: usize = HELLO_BYTES_MAX * 2;
 const RECEIVE_BYTES: usize = 256 << 10;
-/// Maximum number of messages appended under one lock.
+/// Maximum number of messages that a connection appends to the log before it releases the lock.
 const BATCH_MESSAGES: usize = 1024;
-/// Time for which a request waits for memory before it is refused.
+/// Maximum time that a request waits for memory before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
-/// Upper bound of the length of a frame without its message, bytes.
+/// Upper bound of a message frame's overhead beyond topic, key and body, bytes.
 const FRAME_EXTRA_BYTES: usize = 64;
 /// Upper bound of the length of a request without a message, bytes: a query with the longest topic and filter.
 const REQUEST_BYTES_MAX: usize = 66 << 10;
-/// Maximum number of waiting requests per connection.
+/// Maximum number of queued requests per connection.
 const TASKS_MAX: usize = 64;
 
 /// Why a connection's receiving thread ends.
 pub(crate) enum Stop {
-    /// The client has closed its end after a complete frame.
+    /// The client has closed its end of the connection after a complete frame.
     EndOfStream,
-    /// The socket failed.
+    /// The socket failed, or was closed within a frame.
     Socket,
-    /// The server ends the connection, and sends this error.
+    /// The server closes the connection after sending this error.
     Error(ServerError),
 }
 
@@ -55,14 +56,14 @@ impl From<ServerError> for Stop {
     }
 }
 
-/// Receive buffer of a connection, and how much of it is parsed.
+/// Receive buffer of a connection, with the range of received bytes that are not parsed yet.
 pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Whether the last receive filled the buffer, so that much more may be waiting.
+    /// Whether the last receive filled the buffer, which suggests that much more is waiting.
     was_filled: bool,
-    /// Charge for the memory beyond the small buffer.
+    /// Reservation of memory for a large buffer; `None` for the initial small one.
     charge: Option<Charge>,
 }
 
@@ -80,8 +81,8 @@ impl Input {
         self.bytes.len() > SMALL_RECEIVE_BYTES
     }
 
-    /// Makes space for the rest of a frame that has begun, at most `frame_bytes_max`, and for more if the client sends
-    /// much.
+    /// Enlarges the buffer for the rest of an incomplete frame, up to `frame_bytes_max`. If the client sends
+    /// much, the buffer becomes still larger.
     fn make_space(
         &mut self,
         core: &Core,
@@ -111,14 +112,14 @@ impl Input {
         Err(no_memory("received data"))
     }
 
-    /// Replaces the buffer by a small one if nothing is left in it.
+    /// Replaces a large buffer with the initial small one if it is empty.
     fn shrink(&mut self) {
         if self.start == self.end {
             *self = Self::new();
         }
     }
 
-    /// Receives more bytes. False if nothing came before the deadline.
+    /// Receives more bytes into the buffer. Returns false on timeout.
     fn receive(&mut self, stream: &Stream, deadline: Option<Instant>) -> Result<bool, Stop> {
         let space = &mut self.bytes[self.end..];
         let space_bytes = space.len();
@@ -141,7 +142,7 @@ fn no_memory(what: &str) -> Stop {
     Stop::Error(ServerError::new(ErrorCode::Memory, 0, words))
 }
 
-/// Reads requests until the client or the server ends the connection, then closes it.
+/// Handles a connection's requests until the client or the server ends the connection, then closes it.
 pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, mut input: Input) {
     let mut reader = Reader { core, id, stream, publisher: None };
     let ending = match reader.requests(&mut input) {
@@ -160,7 +161,7 @@ pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, mut input: Input) 
     }
 }
 
-/// Receives a connection's first frame, which must be a hello with the server's token.
+/// Receives a connection's first frame, which must be a hello with the right access token.
 pub(crate) fn hello(
     stream: &Stream,
     input: &mut Input,
@@ -205,13 +206,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Whether the client is connected and its connection is not ending.
+    /// Whether the connection is alive and not about to be closed.
     fn goes_on(&self) -> bool {
         let is_over = || self.core.lock().connections.get(&self.id).is_none_or(Inbox::is_over);
         !self.stream.is_gone() && !is_over()
     }
 
-    /// Queues a reply for the sending thread.
+    /// Queues a reply for the connection's sending thread.
     fn send(&self, reply: &Reply<'_>) -> Result<(), Stop> {
         let mut frame = Vec::new();
         reply.encode(&mut frame);
@@ -234,7 +235,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Creates the selection of a waiting request. Its memory is charged if it is large, or if the connection has many.
+    /// Creates the topic and filter of a request that is to be queued. Memory for them is reserved if the
+    /// connection's queued requests have become large.
     fn selection(&self, topic: &str, filter: &str) -> Result<Selection, Stop> {
         let bytes = topic.len() + filter.len();
         let waiting = self.core.lock().connections.get(&self.id).map_or(0, |it| it.task_bytes);
@@ -248,7 +250,7 @@ impl Reader<'_> {
         Ok(Selection::new(topic, filter, Some(charge)))
     }
 
-    /// Waits until the client sends more.
+    /// Waits until the client sends more data, or a timeout expires.
     fn receive(&self, input: &mut Input, frame_bytes_max: usize) -> Result<(), Stop> {
         let limits = &self.core.limits;
         input.make_space(self.core, frame_bytes_max, || self.goes_on())?;
@@ -431,12 +433,12 @@ impl Reader<'_> {
     }
 }
 
-/// Maximum total length of a message's topic, key and body, bytes.
+/// Maximum total length of a message's topic, key and body, bytes, as given by the log's chunk size.
 pub(crate) fn message_bytes_max(core: &Core) -> usize {
     core.layout.space_bytes() - iodyno_msglog::message::RECORD_HEADER_BYTES
 }
 
-/// Compares two tokens in constant time, so that timing does not reveal where they differ.
+/// Compares two access tokens in constant time, so that timing does not reveal the first difference.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -14,16 +14,17 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval at which the sending thread checks a client that reads nothing.
+/// Interval at which the sending thread checks limits while a client does not read.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Largest send buffer that is kept while there is nothing to send, bytes.
+/// Maximum size of a send buffer that is kept while the connection is idle, bytes.
 const KEPT_BYTES: usize = 4 << 10;
-/// Time for which a request waits for memory for its filter before it is refused.
+/// Maximum time that a request waits for memory for its filter before it is refused.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
-/// Longest filter that is parsed without a place at the gate, bytes; parsing a longer one counts as a costly scan.
+/// Maximum length of a filter that is parsed immediately, bytes. Parsing a longer one is limited like a
+/// costly scan.
 const SHORT_FILTER_BYTES: usize = 4 << 10;
 
-/// The stream or snapshot that is being sent.
+/// The stream or snapshot that a connection is currently sending.
 enum Work<'a> {
     Cursor(Box<Cursor<'a>>),
     Snapshot(Box<Snapshot>),
@@ -64,25 +65,25 @@ struct Sender<'a> {
     storage: &'a Arc<dyn Storage>,
     out: Vec<u8>,
     work: Option<Work<'a>>,
-    /// Error with which the connection ends.
+    /// Error to send before the connection is closed.
     error: Option<ServerError>,
     allowance: Allowance,
 }
 
-/// Result of encoding the replies that are due, apart from the stream or snapshot.
+/// Result of encoding pending replies, apart from the messages of a stream or the values of a snapshot.
 enum Owed {
-    /// The replies are in the buffer. The task is the next request to begin, if any.
+    /// The replies are in the send buffer. The value is the next request to start, if any.
     Some(Option<Task>),
-    /// The client is gone.
+    /// The client has disconnected.
     Gone,
 }
 
-/// Why a wait of the sending thread ended.
+/// Reason why the sending thread woke up.
 enum Woken {
     ToSend,
     /// The wait timed out.
     Idle,
-    /// Nothing will be due any more.
+    /// The connection has ended, with nothing left to send.
     Over,
 }
 
@@ -128,7 +129,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Encodes the replies that are due, and takes the next request if its turn has come.
+    /// Encodes pending replies, and takes the next queued request if the previous stream or snapshot is complete.
     fn owed(&mut self) -> Owed {
         let Self { core, id, out, work, error, .. } = self;
         let mut guard = core.lock();
@@ -179,7 +180,7 @@ impl Sender<'_> {
         Owed::Some(if work.is_none() { inbox.take_task() } else { None })
     }
 
-    /// Begins a stream or a snapshot.
+    /// Starts the stream or the snapshot that a client has requested.
     fn begin(&mut self, task: Task) -> Result<(), ServerError> {
         match task {
             Task::Read(start, end, selection) => {
@@ -200,7 +201,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Parses a request's filter once its turn has come.
+    /// Parses a request's filter, after waiting for the memory and the permission that it may need.
     fn parse(&self, selection: Selection) -> Result<Wanted, ServerError> {
         let (core, stream, id) = (self.core, self.stream, self.id);
         let goes_on = || {
@@ -225,7 +226,7 @@ impl Sender<'_> {
         selection.parse(charge)
     }
 
-    /// Encodes the next part of the stream or snapshot. True if there is nothing more to send for now.
+    /// Encodes more of the current stream or snapshot. Returns true if nothing more is available to send for now.
     fn advance(&mut self) -> Result<bool, ServerError> {
         let Self { core, id, out, work, allowance, .. } = self;
         let mut slice = Slice::new(&core.gate, allowance);
@@ -253,7 +254,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Sends the buffer. If the client reads nothing for a while, its stream or snapshot may lose its memory.
+    /// Sends the buffer. If the client does not read for a while, its stream or snapshot may have to release its
+    /// memory.
     fn send(&mut self) -> std::io::Result<()> {
         let Self { core, stream, out, work, error, .. } = self;
         let limits = &core.limits;
@@ -349,7 +351,7 @@ impl Sender<'_> {
     }
 }
 
-/// Whether the client has ended its requests and awaits no acknowledgement.
+/// Whether the client sends no more requests, and all its messages have been acknowledged.
 fn waits_for_nothing(core: &Core, id: u64) -> bool {
     let shared = core.lock();
     shared.connections.get(&id).is_none_or(|inbox| {
@@ -357,13 +359,13 @@ fn waits_for_nothing(core: &Core, id: u64) -> bool {
     })
 }
 
-/// Whether the client's waiting requests occupy charged memory.
+/// Whether the client's queued requests occupy memory of the shared pool.
 fn holds_requests(core: &Core, id: u64) -> bool {
     let shared = core.lock();
     shared.connections.get(&id).is_some_and(|it| it.task_bytes > crate::wanted::FREE_BYTES)
 }
 
-/// Formats the server's state as JSON.
+/// Formats the server's status as JSON.
 fn status(core: &Core, shared: &Shared) -> String {
     let log = &shared.log;
     json!({

@@ -22,23 +22,23 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Maximum total size of chunks that wait to be written, bytes.
+/// Maximum total size of chunks in the write queue, bytes.
 const QUEUE_BYTES: usize = 64 << 20;
-/// Time for connections that were cut off to end when the server stops.
+/// Time to wait, when the server stops, for threads of forcibly closed connections to end.
 const LAST_WAIT: Duration = Duration::from_millis(500);
 
-/// Addresses, access rules and limits with which a log is served.
+/// Options of a log server: addresses, access control, log options and limits.
 #[derive(Debug)]
 pub struct ServerOptions {
-    /// Addresses to listen on.
+    /// Addresses on which the server listens.
     pub endpoints: Vec<Endpoint>,
-    /// TLS settings, if TCP clients must use TLS.
+    /// TLS settings; `None`: TCP without TLS.
     pub tls: Option<ServerTls>,
-    /// Whether TCP without TLS may listen on addresses that other machines can reach.
+    /// Whether to allow TCP without TLS on addresses that other hosts can reach.
     pub insist_on_plain: bool,
-    /// Token that clients must present; empty for none.
+    /// Access token that clients must present; empty: none is required.
     pub token: Vec<u8>,
-    /// Options for writing the log.
+    /// Options for writing and retaining the log.
     pub log: LogOptions,
     /// Limits on the clients' resources and times.
     pub limits: Limits,
@@ -47,10 +47,10 @@ pub struct ServerOptions {
 /// Reason why a server could not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Listening failed.
+    /// Listening on one of the addresses failed.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The record that the log is open for writing could not be written.
+    /// The new epoch, which marks the log as open for writing, could not be written.
     #[error("the log can't be opened for writing: {0}")]
     Begin(io::Error),
     /// A thread can't be created.
@@ -77,7 +77,7 @@ impl Server {
     /// Starts to serve a recovered log. `publisher_max` is the highest publisher number in its records.
     ///
     /// # Errors
-    /// The server can't listen, can't write the record that the log is open, or can't create a thread.
+    /// The server can't listen, can't write the new epoch to the log, or can't create a thread.
     pub fn start(
         storage: Arc<dyn Storage>,
         recovered: Recovered,
@@ -134,18 +134,19 @@ impl Server {
         Ok(Self { core, stop, endpoints, acceptor, committer })
     }
 
-    /// Addresses that the server listens on, with the ports that the system chose.
+    /// Addresses on which the server listens, with the actual ports where port 0 was requested.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// Reason why nothing more can be persisted; None if there was no failure. [`Server::stop`] tells the clients.
+    /// Reason why nothing more can be persisted; `None` while the log works. [`Server::stop`] reports it to
+    /// clients.
     pub fn failure(&self) -> Option<String> {
         self.core.lock().failure.clone()
     }
 
-    /// Stops the server: accepts no more connections and messages, persists the messages already appended, and tells
-    /// the clients. Clients that read nothing are disconnected after [`Limits::stop`].
+    /// Stops the server: refuses new connections and messages, persists the messages already appended, and
+    /// notifies the clients. Clients that do not read are disconnected after [`Limits::stop`].
     ///
     /// # Errors
     /// Some appended messages could not be persisted; the error is the reason.
@@ -194,7 +195,7 @@ impl Server {
     }
 }
 
-/// Raises this process's limit on open files to what the connections need, as far as its hard limit allows.
+/// Raises this process's limit on open files, up to its hard limit, as far as the connection limit requires.
 fn raise_file_limit(limits: &Limits) {
     // A handshake has two descriptors, and TCP and Unix sockets each have a limit of their own.
     let wanted = (limits.connections + 4 * limits.handshakes + 256) as u64;

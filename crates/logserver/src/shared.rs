@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum number of entries in a connection's list of due acknowledgements; further ones are merged with the last.
+/// Maximum number of entries in a connection's queue of acknowledgements; beyond it, new ones are merged into
+/// the last.
 const ACKS_MAX: usize = 1024;
 
-/// Buffer for a chunk, suitable for the log's storage.
+/// Buffer for one chunk, suitable for I/O on the log's storage.
 pub(crate) struct ChunkBuffer(pub(crate) Box<dyn Buffer>);
 
 impl AsRef<[u8]> for ChunkBuffer {
@@ -34,43 +35,43 @@ impl AsMut<[u8]> for ChunkBuffer {
     }
 }
 
-/// A request, queued for the connection's sending thread.
+/// A client's request or a finished reply, queued for the connection's sending thread.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// Send this frame.
+    /// Send an encoded reply.
     Frame(Vec<u8>),
-    /// Send a stream of messages.
+    /// Send a stream of the selected messages.
     Read(Start, End, Selection),
-    /// Send the current values.
+    /// Send a snapshot of the selected current values.
     Query(Selection),
-    /// Send the server's state.
+    /// Send the server's status.
     Status,
 }
 
-/// How a connection is to end.
+/// Way in which a connection is about to end.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
-    /// The client sends no more requests; replies that are still due are sent.
+    /// The client sends no more requests. Outstanding replies are still sent.
     NoMoreRequests,
-    /// The server sends this error once all appended messages are persisted.
+    /// The server sends this error after all appended messages are persisted, then closes the connection.
     Error(ServerError),
-    /// The client is gone.
+    /// The client has disconnected. Nothing more is sent.
     Gone,
 }
 
-/// State of a connection that other threads access.
+/// State of a connection that is shared between threads.
 pub(crate) struct Inbox {
     pub(crate) stream: Arc<Stream>,
-    /// Whether the stream is a Unix socket.
+    /// Whether the connection uses a Unix socket.
     pub(crate) is_local: bool,
-    /// Wakes the connection's sending thread.
+    /// Signalled to wake the connection's sending thread.
     pub(crate) wake: Arc<Condvar>,
     pub(crate) tasks: VecDeque<Task>,
-    /// Total length of the topics and filters of `tasks`, bytes.
+    /// Total length of the topics and filters in the queued `tasks`, bytes.
     pub(crate) task_bytes: usize,
-    /// Number and sequence of each appended message that must be acknowledged once it is persisted.
+    /// Messages to acknowledge once they are persisted: number in the log, and sequence number.
     pub(crate) acks: VecDeque<(u64, u64)>,
-    /// Whether the connection's writer waits for messages to be persisted.
+    /// Whether the connection's sending thread must be woken when messages become persisted.
     pub(crate) follows: bool,
     pub(crate) ending: Option<Ending>,
 }
@@ -89,7 +90,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the next task from the queue.
+    /// Removes and returns the next queued task.
     pub(crate) fn take_task(&mut self) -> Option<Task> {
         let task = self.tasks.pop_front();
         if let Some(Task::Read(_, _, selection) | Task::Query(selection)) = &task {
@@ -98,12 +99,12 @@ impl Inbox {
         task
     }
 
-    /// Whether no more requests of the client are accepted.
+    /// Whether the connection is being closed, so that no more requests are accepted.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.ending, Some(Ending::Gone | Ending::Error(_)))
     }
 
-    /// Queues an acknowledgement of a message and all before it, due once they are persisted.
+    /// Queues an acknowledgement of a message and all earlier ones, to be sent once they are persisted.
     pub(crate) fn acknowledge(&mut self, number: u64, sequence: u64) {
         if self.acks.len() >= ACKS_MAX
             && let Some(last) = self.acks.back_mut()
@@ -114,7 +115,8 @@ impl Inbox {
         self.acks.push_back((number, sequence));
     }
 
-    /// Takes the acknowledgements of messages with numbers below `persisted`, and returns their highest sequence.
+    /// Removes the acknowledgements of messages below number `persisted`, and returns the highest sequence number
+    /// of them.
     pub(crate) fn take_acknowledged(&mut self, persisted: u64) -> Option<u64> {
         let mut sequence = None;
         while let Some(&(number, last)) =
@@ -141,44 +143,44 @@ impl Inbox {
     }
 }
 
-/// State of the server that the lock guards.
+/// State of the server that is protected by the central lock.
 pub(crate) struct Shared {
     pub(crate) log: Log<ChunkBuffer>,
-    /// The latest persisted chunks by position, for subscribers that are nearly up to date.
+    /// Cache of the latest persisted chunks with their positions, for subscribers that are almost up to date.
     pub(crate) recent: VecDeque<(u64, Arc<ChunkBuffer>)>,
     pub(crate) publishers: Publishers,
     pub(crate) connections: BTreeMap<u64, Inbox>,
-    /// Time of the latest message, ns since 1970.
+    /// Publication time of the latest message, ns since 1970.
     pub(crate) time_ns: u64,
-    /// Reason why nothing more can be persisted; None if there was no failure.
+    /// Reason why nothing more can be persisted; `None` while the log works.
     pub(crate) failure: Option<String>,
-    /// Whether the server accepts no more connections.
+    /// Whether the server is stopping and accepts no more connections.
     pub(crate) is_stopping: bool,
-    /// Whether the committer must end once no chunk waits.
+    /// Whether the committing thread must end once no chunk is left to write.
     pub(crate) is_ending: bool,
 }
 
-/// Everything that the threads of a server share.
+/// State that all threads of a server share.
 pub(crate) struct Core {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
     pub(crate) durability: iodyno_msglog::Durability,
-    /// Damaged ranges of the log; streams skip them.
+    /// Damaged ranges of the log, which streams skip.
     pub(crate) damages: Vec<Damage>,
     shared: Mutex<Shared>,
-    /// Memory that clients share beyond each connection's own allowance.
+    /// Accounting of the memory that clients share, beyond a small fixed amount per connection.
     pub(crate) memory: Memory,
-    /// Limits the number of costly scans at a time.
+    /// Limits the number of concurrent costly scans.
     pub(crate) gate: Gate,
     pub(crate) handshakes: Arc<Handshakes>,
     /// Copy of [`iodyno_msglog::State::superseded_bytes`], readable without the lock.
     pub(crate) superseded_bytes: AtomicU64,
-    /// Counts the streams with read-ahead, by references to it.
+    /// Counter of the streams with read-ahead: each has a reference to it.
     pub(crate) readers: Arc<()>,
-    /// Wakes the committer.
+    /// Signalled to wake the committing thread.
     pub(crate) work: Condvar,
-    /// Wakes connections that wait to append.
+    /// Signalled when space in the log becomes free; connections that want to append wait on it.
     pub(crate) space: Condvar,
     /// Signalled when a connection has ended.
     pub(crate) departure: Condvar,
@@ -215,7 +217,7 @@ impl Core {
     }
 }
 
-/// Waits until `at` is signalled, at most `time`. True if the wait timed out.
+/// Waits until the condition variable `at` is signalled, for at most `time`. Returns true on timeout.
 pub(crate) fn wait_for<'a>(
     at: &Condvar,
     shared: MutexGuard<'a, Shared>,
@@ -225,20 +227,22 @@ pub(crate) fn wait_for<'a>(
     (waited.0, waited.1.timed_out())
 }
 
-/// Waits until `at` is signalled.
+/// Waits until the condition variable `at` is signalled.
 pub(crate) fn wait<'a>(at: &Condvar, shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
     at.wait(shared).unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// Returns the time for a message that arrives now, ns since 1970. Times in the log never decrease.
+    /// Returns the publication time for a message that arrives now, ns since 1970. Times in the log never
+    /// decrease.
     pub(crate) fn now_ns(&mut self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos() as u64);
         self.time_ns = self.time_ns.max(now);
         self.time_ns
     }
 
-    /// Makes newly durable chunks available to subscribers, and keeps the latest in memory. False if there are none.
+    /// Publishes newly durable chunks to subscribers, and caches the latest in memory. Returns false if there are
+    /// none.
     pub(crate) fn take_persisted(&mut self, core: &Core) -> bool {
         let chunks_max = core.limits.recent_chunks(&core.layout);
         let mut is_any = false;
@@ -255,7 +259,7 @@ impl Shared {
         is_any
     }
 
-    /// Returns the persisted chunk at a position, if it is still in memory.
+    /// Returns the persisted chunk at a position of the log if it is cached in memory.
     pub(crate) fn recent(&self, position: u64) -> Option<Arc<ChunkBuffer>> {
         let at = self.recent.binary_search_by_key(&position, |(at, _)| *at).ok()?;
         Some(Arc::clone(&self.recent[at].1))
@@ -268,7 +272,7 @@ impl Shared {
         }
     }
 
-    /// Marks the log as failed: nothing more can be persisted.
+    /// Marks the log as failed, so that nothing more is persisted.
     pub(crate) fn fail(&mut self, why: String) {
         self.failure.get_or_insert(why);
         for inbox in self.connections.values() {

@@ -6,20 +6,21 @@ use crate::gate::{Gate, Pass};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest duration of a slice; [`WAIT`] is the longest wait for a place at the gate.
+/// Maximum duration of a time slice. The next constant, [`WAIT`], limits the wait for permission to scan.
 const TIME: Duration = Duration::from_millis(20);
 const WAIT: Duration = Duration::from_millis(100);
-/// Maximum number of steps per slice; see [`iodyno_msglog::Effort`].
+/// Maximum number of evaluation steps per time slice; see [`iodyno_msglog::Effort`].
 const STEPS: u64 = 2 << 20;
-/// Maximum number of steps that a connection may save up for use without a place at the gate; [`STEPS_OF_MS`] are added
-/// per millisecond, 1 % of a processor.
+/// Burst allowance: maximum number of evaluation steps that a connection can save up to scan without
+/// permission. It is refilled by [`STEPS_OF_MS`] per millisecond, which is 1 % of a CPU.
 const FREE_STEPS: u64 = 1 << 20;
 const STEPS_OF_MS: u64 = 2500;
 /// Steps of costly work after which a thread offers its processor to others, about 0.1 ms. Otherwise a publisher's
 /// thread, or the publisher itself, could wait for the scheduler's whole time slice of some ms.
 const STEPS_TO_YIELD: u64 = 10_000;
 
-/// Budget of steps that a connection may take without a place at the gate.
+/// Budget of evaluation steps that a connection may take without permission for a costly scan (a token
+/// bucket).
 #[derive(Debug)]
 pub(crate) struct Allowance {
     steps: u64,
@@ -40,11 +41,11 @@ impl Allowance {
     }
 }
 
-/// Error: the slice has ended.
+/// Error: the time slice is used up, or permission to scan was not available in time.
 #[derive(Debug)]
 pub(crate) struct Over;
 
-/// A slice of work in progress.
+/// A time slice of a connection's scan in progress.
 pub(crate) struct Slice<'a> {
     gate: &'a Gate,
     allowance: &'a mut Allowance,
@@ -61,7 +62,8 @@ impl<'a> Slice<'a> {
         Self { gate, allowance, began, steps: 0, unyielded: 0 }
     }
 
-    /// Permits the next part of the work, with a place at the gate if the connection needs one.
+    /// Allows the next part of the scan, or ends the slice. If the connection's own budget is used up, waits for
+    /// permission to scan, which the result contains.
     pub(crate) fn next(&self) -> Result<Option<Pass<'a>>, Over> {
         if self.is_spent() || self.began.elapsed() >= TIME {
             return Err(Over);
@@ -69,7 +71,7 @@ impl<'a> Slice<'a> {
         if self.allowance.steps > 0 { Ok(None) } else { self.gate.pass(WAIT).map(Some).ok_or(Over) }
     }
 
-    /// Counts steps of completed work. True if the slice has no steps left.
+    /// Charges evaluation steps to the slice. Returns true if the slice has no steps left.
     pub(crate) fn spends(&mut self, steps: u64) -> bool {
         self.steps += steps;
         self.allowance.steps = self.allowance.steps.saturating_sub(steps);

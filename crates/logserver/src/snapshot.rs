@@ -13,35 +13,36 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Memory of a leaf without its values, bytes; [`TOPIC_BYTES`] is that of a topic.
+/// Estimated memory of a leaf (a block of a topic's values) without its values, bytes. The next constant,
+/// [`TOPIC_BYTES`], is that of a topic.
 const LEAF_BYTES: u64 = 32 << 10;
 const TOPIC_BYTES: usize = 512;
-/// Memory that a snapshot may keep without a charge, bytes.
+/// Memory that a snapshot may use without a reservation, bytes.
 const FREE_BYTES: usize = 64 << 10;
-/// Time for which a snapshot continues if it can't get the memory that it needs.
+/// Maximum time for which a snapshot continues without the memory reservation that it needs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A topic and the leaves with its values.
+/// A topic and the leaves (blocks) of its values.
 type Topic = (Box<str>, VecDeque<Leaf>);
 
 /// A snapshot of the current values that is being sent.
 pub(crate) struct Snapshot {
-    /// The snapshot includes all messages with numbers below this.
+    /// Number of the first message that the snapshot does not include.
     pub(crate) next: u64,
-    /// Topics that are not encoded yet.
+    /// Topics that have not been completely encoded.
     topics: VecDeque<Topic>,
     wanted: Wanted,
-    /// Index of the next value in the first leaf.
+    /// Index of the next value to encode in the first leaf.
     value: usize,
     pub(crate) count: u64,
-    /// The log's superseded bytes when the snapshot was taken; `keeps_most_bytes` is the maximum of later ones that the
-    /// snapshot can keep.
+    /// Total size of superseded values in the log's state when the snapshot was taken, bytes. The next field,
+    /// `keeps_most_bytes`, limits how many superseded later the snapshot can keep alive.
     superseded_bytes: u64,
     keeps_most_bytes: u64,
-    /// Memory used by the references, bytes.
+    /// Memory used by the snapshot's references to topics, bytes.
     own_bytes: usize,
     charge: Charge,
-    /// Start of the current shortage of memory; None if there is enough.
+    /// Start of the current memory shortage, with the registration as waiting; `None` if there is enough memory.
     short: Option<(Instant, Waits)>,
 }
 
@@ -75,7 +76,7 @@ impl Snapshot {
         })
     }
 
-    /// Charges the memory that the snapshot keeps at present.
+    /// Adjusts the reservation to the memory that the snapshot currently keeps alive.
     ///
     /// # Errors
     /// Memory has been short for longer than [`PATIENCE`].
@@ -92,8 +93,8 @@ impl Snapshot {
         if since.elapsed() > PATIENCE { Err(no_memory()) } else { Ok(()) }
     }
 
-    /// Encodes values until `out` is full ([`crate::Limits::send_bytes`]) or the slice ends. False once all values are
-    /// encoded.
+    /// Encodes values until `out` is full ([`crate::Limits::send_bytes`]) or the time slice ends. Returns false
+    /// once all values are encoded.
     pub(crate) fn advance(
         &mut self,
         core: &Core,

@@ -21,28 +21,29 @@ use std::sync::Arc;
 /// Page size, bytes: the unit of the page cache, and the default for devices that state no block size.
 const PAGE_BYTES: u64 = 4096;
 
-/// What a target is opened for.
+/// Purpose of opening a target, which decides the safety checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To read the target's log, without any write.
     Read,
-    /// To append to the target's log. Then the presence of a log is not a reason to refuse.
+    /// Append to the target's log. An existing log is then not a reason to refuse the target.
     Serve(Confirm),
     /// To create a new log on the target. Existing content is lost.
     Create(Confirm),
 }
 
-/// A target opened as a log's storage.
+/// A target that was opened as storage for a log.
 pub struct OpenStorage {
-    /// The storage.
+    /// Access to the target for reads, writes and flushes.
     pub storage: Arc<dyn Storage>,
-    /// Block size, bytes. Chunks begin and end at multiples of it, so that a torn write can't damage an older chunk.
+    /// Block size of the log, bytes. Chunks start and end at multiples of it, so that a torn write can't damage
+    /// earlier chunks.
     pub block_bytes: u32,
-    /// Description for people of how the target is written and flushed.
+    /// Human-readable description of how the target is written and flushed.
     pub words: String,
-    /// Refusals that `--destroy` has overridden.
+    /// Safety objections to the target that `--destroy` has overridden.
     pub lifted: Vec<String>,
-    /// Whether this call created the file.
+    /// Whether opening created the target's file.
     pub made_here: bool,
 }
 
@@ -52,10 +53,11 @@ impl core::fmt::Debug for OpenStorage {
     }
 }
 
-/// Opens a target as a log's storage. A file that must be created or extended is first written in full.
+/// Opens a target as storage for a log. A file that must be created or extended is first written in full.
 ///
 /// # Errors
-/// The target can't be opened; [`TargetError::Unsupported`] if it stores no data or has no location of its own.
+/// The target can't be opened; [`TargetError::Unsupported`] if it stores no data or has no location of its
+/// own.
 pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetError> {
     match name {
         TargetName::Ram { size_bytes } => {
@@ -116,8 +118,8 @@ fn open_path(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, Target
     Ok(OpenStorage { storage: Arc::new(storage), block_bytes, words, lifted, made_here })
 }
 
-/// Block size for chunks, bytes. A device tears writes at physical blocks; without direct I/O the page cache writes
-/// whole pages.
+/// Determines the log's block size, bytes. A device may tear writes at physical block boundaries; without
+/// direct I/O, the page cache writes whole pages.
 fn block_bytes(opened: &Opened) -> u32 {
     let stated = opened.inspection.alignment.physical_block_bytes;
     let physical = stated.filter(|bytes| bytes.is_power_of_two()).unwrap_or(PAGE_BYTES);

@@ -12,35 +12,36 @@ use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
 use iodyno_msglog::{Chunk, SegmentReader, Storage};
 use std::sync::Arc;
 
-/// Bytes of the log that count as one step of a scan.
+/// Number of log bytes read per evaluation step: the cost of reading in a scan's budget.
 const STEP_BYTES: u64 = 64;
 
-/// How far a stream has got.
+/// Progress of a stream after a round of encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// There is more to encode.
+    /// The stream has more messages to encode.
     More,
     /// All persisted messages are encoded.
     UpToDate,
-    /// The stream has ended.
+    /// The stream has reached its requested end.
     Ended,
 }
 
-/// A stream of messages that is being sent.
+/// A stream of messages that is being sent to a client.
 pub(crate) struct Cursor<'a> {
     storage: &'a Arc<dyn Storage>,
     wanted: Wanted,
-    /// Reader of the target. Gets its memory and threads when first needed, and returns them at the end of the log.
+    /// Reader of the log on the target. It gets memory and threads on first use, and releases them at the end of
+    /// the log.
     reader: Option<(SegmentReader<'a>, Option<Charge>)>,
-    /// Position in the log of the next chunk.
+    /// Position in the log of the next chunk to encode.
     position: u64,
-    /// Number of the next message.
+    /// Number of the next message to encode.
     next: u64,
-    /// Only messages of this time or later, ns since 1970.
+    /// Earliest publication time of messages in the stream, ns since 1970.
     from_ns: u64,
-    /// Only messages below this number; None for a subscription.
+    /// Exclusive upper bound of the stream's message numbers; `None` for a subscription.
     end: Option<u64>,
-    /// Whether the first requested message must still exist. If the log begins after it, the stream fails.
+    /// Whether the stream must fail if its first requested message is no longer retained.
     checks_first: bool,
 }
 
@@ -54,7 +55,7 @@ fn gone(core: &Core, shared: &Shared, next: u64) -> ServerError {
 }
 
 impl<'a> Cursor<'a> {
-    /// Opens a stream at the start that `order` states.
+    /// Opens a stream at the start that the client has requested.
     pub(crate) fn open(
         storage: &'a Arc<dyn Storage>,
         shared: &Shared,
@@ -96,27 +97,28 @@ impl<'a> Cursor<'a> {
         Ok(cursor)
     }
 
-    /// Whether the stream has an end.
+    /// Whether the stream has an end, unlike a subscription.
     pub(crate) fn is_bounded(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Position in the log of the next chunk.
+    /// Position in the log of the next chunk to encode.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// The stream's bookmark: the number of the next message.
+    /// Number of the next message, at which a later stream can continue.
     pub(crate) fn next(&self) -> u64 {
         self.end.map_or(self.next, |end| end.min(self.next))
     }
 
-    /// Releases the reader and its memory, because the client reads nothing.
+    /// Releases the reader and its memory while the client does not read.
     pub(crate) fn rest(&mut self) {
         self.reader = None;
     }
 
-    /// Encodes messages until `out` is full ([`crate::Limits::send_bytes`]), there are no more, or the slice ends.
+    /// Encodes messages until `out` is full ([`crate::Limits::send_bytes`]), no more are persisted, or the time
+    /// slice ends.
     pub(crate) fn advance(
         &mut self,
         core: &Core,
@@ -158,8 +160,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Creates a reader: with read-ahead if there are threads and memory for it; otherwise with single reads, which are
-    /// small if there is no memory at all.
+    /// Creates a reader of the log: with read-ahead if threads and memory are available, otherwise without. If no
+    /// memory at all is available, its reads are small.
     fn reader(&self, core: &Core) -> (SegmentReader<'a>, Option<Charge>) {
         let readers = &core.memory.readers;
         let ahead_bytes = SegmentReader::memory_bytes(&core.layout, true);
@@ -179,7 +181,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads the next chunk from the target. False if the slice has ended.
+    /// Reads the next chunk from the target. Returns false if the time slice has ended.
     fn read(
         &mut self,
         core: &Core,
@@ -231,7 +233,8 @@ impl<'a> Cursor<'a> {
         ServerError::new(ErrorCode::Target, self.next, words)
     }
 
-    /// Encodes the matching messages of a chunk. False if the slice has ended, possibly within the chunk.
+    /// Encodes the matching messages of a chunk. Returns false if the time slice has ended, possibly within the
+    /// chunk.
     fn take(
         &mut self,
         core: &Core,

@@ -5,17 +5,18 @@ use iodyno_msglog::filter::FILTER_MEMORY_FACTOR;
 use iodyno_msglog::protocol::{End, ErrorCode, ServerError, Start};
 use iodyno_msglog::{Effort, Filter, Message};
 
-/// Memory that is not charged for a connection's filter, and again for its waiting requests, bytes.
+/// Memory that needs no reservation, bytes: this much for a connection's filter, and as much for its queued
+/// requests.
 pub(crate) const FREE_BYTES: usize = 16 << 10;
-/// Maximum number of steps of a filter per message.
+/// Maximum number of evaluation steps of a filter for one message.
 const MESSAGE_STEPS: u64 = 64 << 20;
 
-/// The topic and filter of a request, as text.
+/// Topic and filter of a client's request, as text.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    /// Topic to match exactly; empty for all.
+    /// Topic to match exactly; empty: all topics.
     topic: Box<str>,
-    /// Text of the filter; empty for all.
+    /// Text of the filter; empty: no filter.
     filter: Box<str>,
     _charge: Option<Charge>,
 }
@@ -25,17 +26,17 @@ impl Selection {
         Self { topic: topic.into(), filter: filter.into(), _charge: charge }
     }
 
-    /// Length of the topic and filter, bytes.
+    /// Total length of the topic and the filter, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.topic.len() + self.filter.len()
     }
 
-    /// Upper bound of the memory of the parsed filter beyond [`FREE_BYTES`], bytes.
+    /// Memory to reserve for the parsed filter, bytes: an upper bound minus [`FREE_BYTES`].
     pub(crate) fn parsed_bytes(&self) -> usize {
         (self.filter.len() * FILTER_MEMORY_FACTOR).saturating_sub(FREE_BYTES)
     }
 
-    /// Parses the filter. `charge` must cover [`Self::parsed_bytes`].
+    /// Parses the filter. `charge` must be a reservation of at least [`Self::parsed_bytes`].
     pub(crate) fn parse(self, mut charge: Charge) -> Result<Wanted, ServerError> {
         let is_any = !self.filter.is_empty();
         let filter = is_any.then(|| Filter::parse(&self.filter)).transpose();
@@ -47,23 +48,23 @@ impl Selection {
     }
 }
 
-/// The topic and filter of a request, with the filter parsed.
+/// Topic and filter of a client's request, with the filter parsed.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// Topic to match exactly; empty for all.
+    /// Topic to match exactly; empty: all topics.
     topic: Box<str>,
     filter: Option<Filter>,
     _charge: Charge,
 }
 
 impl Wanted {
-    /// Whether messages are selected by topic alone, without a filter, as in most streams.
+    /// Whether there is no filter, so that only the topic decides, as in most streams.
     #[inline]
     pub(crate) const fn is_by_topic(&self) -> bool {
         self.filter.is_none()
     }
 
-    /// Whether a message matches. Adds the steps that this took to `steps`.
+    /// Whether a message matches topic and filter. Adds the number of evaluation steps to `steps`.
     pub(crate) fn matches(
         &self,
         number: u64,
@@ -88,7 +89,7 @@ impl Wanted {
     }
 }
 
-/// A requested stream: its start, its end, and which messages it includes.
+/// A client's request for a stream: its start, its end, and the selection of messages.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) start: Start,

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Largest read while there are writes, bytes; it takes a quarter of a millisecond on a device with 1 GB/s.
+/// Maximum size of a read while there are writes, bytes. It takes a quarter of a millisecond at 1 GB/s.
 const PIECE_BYTES: usize = 256 << 10;
-/// Time after a write during which reads are still limited.
+/// Time after a write or flush for which reads stay limited.
 const QUIET: Duration = Duration::from_millis(20);
 /// Interval at which a waiting reader checks whether writes have ended.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Wraps a storage, and limits its reads while there are writes.
+/// Storage wrapper that limits reads while there are writes, so that writes and flushes have priority.
 pub(crate) struct WritesFirst {
     storage: Arc<dyn Storage>,
     /// Admits one read at a time while there are writes.
@@ -25,7 +25,7 @@ pub(crate) struct WritesFirst {
     began: Instant,
     /// Number of writes and flushes in progress, which may take longer than [`QUIET`].
     writes: AtomicUsize,
-    /// End of the last write or flush, ns since `began`; 0 before the first.
+    /// Completion time of the last write or flush, ns since `began`; 0 before the first.
     written_ns: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl WritesFirst {
     }
 }
 
-/// Records the end of a write or flush when dropped, also after a panic.
+/// Guard that records the end of a write or flush when dropped, even after a panic.
 struct Ended<'a>(&'a WritesFirst);
 
 impl Drop for Ended<'_> {
@@ -100,7 +100,7 @@ mod tests {
     use std::sync::Mutex;
     use std::thread;
 
-    /// Storage that records the lengths of reads, and the maximum number of reads at the same time.
+    /// Test storage that records the lengths of reads and the maximum number of concurrent reads.
     struct Counted {
         storage: MemoryStorage,
         now: AtomicUsize,

@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Coordinates of a cell, unique within a run.
+/// Key that identifies a cell within a run: target, workload, engine, load and step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellKey {
-    /// Name within the run, such as `random-read`.
+    /// Name of the cell within the run, such as `random-read`.
     pub name: String,
-    /// Canonical target name; `all (N targets)` for the merged cell of several.
+    /// Canonical target name; `all (N targets)` for the merged cell of N targets.
     pub target: String,
-    /// Workload name.
+    /// Name of the workload.
     pub workload: String,
     /// I/O engine of the cell, such as `uring`.
     pub engine: String,
-    /// Workers per target.
+    /// Number of worker threads per target.
     pub threads: u32,
     /// Outstanding I/Os per worker (closed loop), or their upper bound (open loop).
     pub depth: u32,
-    /// Block sizes and their shares (which sum to 1), largest share first.
+    /// Block sizes in bytes, each with its fraction of the operations. The fractions sum to 1; largest first.
     pub blocks: Vec<(u32, f64)>,
     /// Offered operations per second in open loop; None in closed loop.
     pub offered_iops: Option<f64>,
@@ -39,17 +39,17 @@ pub struct CellKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
-    /// Number of the method's subject, if the method is applied to each target separately; 0 otherwise.
+    /// Number of the target to which the step belongs, if the method treats each target separately; 0 otherwise.
     pub subject: u32,
     /// Number of the stage, from 0.
     pub stage: u32,
-    /// Number of the round, repeat or sample, from 0.
+    /// Number of the round, repetition or sample within the stage, from 0.
     pub round: u32,
-    /// Number of the point of the grid, from 0.
+    /// Number of the grid point within the round, from 0.
     pub index: u32,
-    /// Purpose of the step.
+    /// Purpose of the step: measurement or preparation.
     pub role: Role,
-    /// Name and value on each axis as text, outermost axis first.
+    /// Grid point: name and value of each axis as text, outermost axis first.
     pub at: Vec<(String, String)>,
 }
 
@@ -57,15 +57,15 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The step measures: its figures are a result.
+    /// Measurement; its figures are results.
     #[default]
     Measure,
-    /// The step brings the target into a state: a purge, a fill, writes before a round, a wait.
+    /// Preparation of the target: a purge, a fill, writes before a round, or a wait.
     Prepare,
 }
 
-/// Returns a predicate that selects the cells that stand for their workloads in summaries: the merged cell if a
-/// workload ran on several targets, otherwise each of its cells.
+/// Returns a predicate that selects the cells to show in summaries: the merged cell of a workload that ran on
+/// several targets, otherwise every cell of the workload.
 pub fn representative(cells: &[Cell]) -> impl Fn(&CellKey) -> bool {
     let merged = cells.iter().filter(|cell| cell.key.is_of_all_targets());
     let merged: BTreeSet<String> = merged.map(|cell| cell.key.name.clone()).collect();
@@ -73,20 +73,20 @@ pub fn representative(cells: &[Cell]) -> impl Fn(&CellKey) -> bool {
 }
 
 impl CellKey {
-    /// Coordinates that a cell shares with its repeats and with its counterparts in other runs: all except the seed,
-    /// the repeat (in a method: the round) and the engine, which is a condition and not a coordinate.
+    /// Copy of the key without the seed, the repeat (in a method, the round) and the engine. It is equal for
+    /// repeats of the cell and for comparable cells of other runs.
     #[must_use]
     pub fn coordinates(&self) -> Self {
         let place = self.place.clone().map(|place| Place { round: 0, ..place });
         Self { seed: 0, repeat: 0, engine: String::new(), place, ..self.clone() }
     }
 
-    /// Whether this is the merged cell of several targets.
+    /// Whether the key belongs to the merged cell of several targets.
     pub fn is_of_all_targets(&self) -> bool {
         self.target.starts_with("all (")
     }
 
-    /// Number of targets of the cell.
+    /// Number of targets in the cell: N for a merged cell `all (N targets)`, otherwise 1.
     pub fn targets(&self) -> u32 {
         let number = self.target.strip_prefix("all (").and_then(|rest| rest.split(' ').next());
         number.and_then(|number| number.parse().ok()).unwrap_or(1)
@@ -102,7 +102,7 @@ impl CellKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// The measured time elapsed.
+    /// The configured measuring time elapsed.
     #[default]
     Time,
     /// The requested number of operations completed.
@@ -121,7 +121,8 @@ pub enum Ended {
     Hung,
     /// The process died; the cell holds the intervals that had reached the notebook.
     Crashed,
-    /// The cell has not ended: another process is still measuring it. Only readers of the notebook see this.
+    /// The cell has not ended, because another process is still measuring it. Occurs only when reading a
+    /// notebook.
     Running,
 }
 
@@ -130,7 +131,7 @@ pub enum Ended {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StampQuality {
-    /// Number of polls that reaped at least one completion.
+    /// Number of engine polls that returned at least one completion.
     pub reaps: u64,
     /// Number of completions reaped.
     pub completions: u64,
@@ -151,7 +152,7 @@ impl StampQuality {
         self.span_max_ns = self.span_max_ns.max(span_ns);
     }
 
-    /// Mean uncertainty of a completion stamp, ns; None when nothing was reaped.
+    /// Mean uncertainty of a completion stamp, ns; None without completions.
     pub fn span_mean_ns(&self) -> Option<f64> {
         (self.completions > 0).then(|| self.span_sum_ns as f64 / self.completions as f64)
     }
@@ -171,9 +172,9 @@ impl StampQuality {
 pub struct Scheduling {
     /// Context switches, voluntary and involuntary.
     pub context_switches: u64,
-    /// Page faults that waited for storage.
+    /// Major page faults, which waited for storage.
     pub major_faults: u64,
-    /// Page faults that did not wait for storage.
+    /// Minor page faults, which did not wait for storage.
     pub minor_faults: u64,
 }
 
@@ -186,22 +187,22 @@ impl Scheduling {
     }
 }
 
-/// Waits of runnable threads for a processor.
+/// Time that a runnable thread waited for a processor (scheduler run delay).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunDelay {
-    /// Time runnable without a processor, ns.
+    /// Total time that the thread was runnable but not running, ns.
     pub waited_ns: u64,
     /// Number of waits for a processor; every wake-up counts as one.
     pub waits: u64,
 }
 
-/// Maximum wake-up latency on an idle machine, ns: an inter-processor interrupt and the exit from an idle state. Every
-/// I/O for which a thread sleeps includes it, so it is not evidence of other programs.
+/// Maximum time to wake a thread on an idle machine, ns: an inter-processor interrupt and the exit from an
+/// idle state. Every I/O for which a thread sleeps takes it, so shorter waits do not point to other programs.
 const WAKE_UP_NS: u64 = 20_000;
 
 impl RunDelay {
-    /// Time that other programs had the processor, ns: the waiting time less the usual wake-up latency of each wait.
+    /// Waiting time caused by other programs, ns: `waited_ns` minus the normal wake-up latency of every wait.
     pub fn starved_ns(&self) -> u64 {
         self.waited_ns.saturating_sub(self.waits.saturating_mul(WAKE_UP_NS))
     }
@@ -216,26 +217,27 @@ pub struct Resources {
     pub cpu_user_ns: Vec<u64>,
     /// CPU time of each worker in the kernel, ns, without kernel worker threads (io-wq).
     pub cpu_system_ns: Vec<u64>,
-    /// Kernel counters summed over all workers; None in virtual time, and in runs before this was recorded.
+    /// Context switches and page faults, summed over all workers; None in virtual time and in old runs that did
+    /// not record them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
-    /// Time that each worker waited for a processor; empty in virtual time, and if the kernel keeps no such counts.
+    /// Time that each worker waited for a processor; empty in virtual time or if the kernel does not report it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub run_delay: Vec<RunDelay>,
-    /// Per interval of the series, time that workers waited for a processor beyond their wake-ups, ns, summed over
-    /// workers; empty if there was none.
+    /// Time that workers waited for a processor in each interval of the series, ns, summed over workers and
+    /// without normal wake-up latency; empty if there was none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starved_by_interval_ns: Vec<u64>,
-    /// Bytes moved by all operations from the start to the last completion, including the ramp and operations in
-    /// flight at the window's end.
+    /// Bytes moved by all operations of the cell, including those of the ramp and those that completed after the
+    /// window.
     pub moved_bytes: u64,
-    /// Integral of the number of operations in flight over the window, operation × ns.
+    /// Number of operations in flight, integrated over the window, operation × ns.
     pub outstanding_area_ns: u128,
-    /// Time before the window's start that operations in flight at that moment had spent in flight, summed, ns. Their
-    /// latencies include it, the area does not.
+    /// Summed time that the operations in flight at the window's start had already been in flight, ns. Their
+    /// latencies include this time; `outstanding_area_ns` does not.
     pub carried_in_ns: i128,
-    /// Time within the window that operations in flight at its end had spent in flight, summed, ns. The area includes
-    /// it, no counted latency does.
+    /// Summed time within the window of the operations still in flight at its end, ns. `outstanding_area_ns`
+    /// includes this time; no recorded latency does.
     pub carried_out_ns: i128,
 }
 
@@ -254,15 +256,15 @@ impl Resources {
         }
     }
 
-    /// Number of the worker that waited longest for a processor, with its waiting time as a share (0 to 1) of
-    /// `window_ns`.
+    /// Index of the worker that lost most time to other programs, and that time as a fraction (0 to 1) of
+    /// `window_ns`; None without records.
     pub fn most_starved(&self, window_ns: u64) -> Option<(usize, f64)> {
         let share = |delay: &RunDelay| delay.starved_ns() as f64 / window_ns.max(1) as f64;
         let shares = self.run_delay.iter().map(share).enumerate();
         shares.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// CPU time of the busiest worker as a share of a core (0 to 1) over `window_ns`.
+    /// CPU utilisation (0 to 1) of the busiest worker over `window_ns`.
     pub fn busiest_share(&self, window_ns: u64) -> f64 {
         self.cpu_user_ns
             .iter()
@@ -272,20 +274,20 @@ impl Resources {
     }
 }
 
-/// Completed operations of a cell per recorded interval, before intervals were merged.
+/// Operations completed in each interval as originally recorded, before neighbouring intervals were merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Length of an interval, ns. The last one may be shorter.
     pub interval_ns: u64,
-    /// Completed operations per interval, of the kinds counted in IOPS.
+    /// Number of completed operations in each interval, counting only the kinds that IOPS include.
     pub ops: Vec<u64>,
 }
 
-/// Results of one cell of a run. A plain value: cells of workers and targets merge.
+/// Results of one cell of a run. Cells of several workers or targets can be merged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cell {
-    /// Coordinates of the cell.
+    /// Key that identifies the cell.
     pub key: CellKey,
     /// Length of the measured window (after the ramp), ns.
     pub window_ns: u64,
@@ -293,41 +295,41 @@ pub struct Cell {
     pub interval_ns: u64,
     /// All completions in the window, by interval; an interval without completions is present but empty.
     pub series: Vec<Interval>,
-    /// Operations per interval before neighbouring intervals of `series` were merged, because a short stall is not
-    /// visible in a long interval. None if nothing was merged. Set by the code that merges; not stored.
+    /// Operations per original interval, kept when neighbouring intervals of `series` are merged because a longer
+    /// interval hides short stalls. None if nothing was merged. Not stored in the notebook.
     #[serde(skip)]
     pub recorded: Option<Recorded>,
     /// Resources used by the workers.
     pub resources: Resources,
     /// Resolution of the completion stamps.
     pub stamps: StampQuality,
-    /// Open loop: delay of submissions after their intended start, ns.
+    /// Delay of submissions after their intended start, ns; None in closed loop.
     pub lateness: Option<Histogram>,
-    /// Open loop: operations that were due but not submitted when the window ended.
+    /// Number of operations that were due but not yet submitted at the window's end; 0 in closed loop.
     pub backlog_ops: u64,
     /// Results of a message log; None for other workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Box<MessageLog>>,
     /// Reason why the cell ended.
     pub ended: Ended,
-    /// Evidence for judging the figures.
+    /// Recorded circumstances by which the figures are judged.
     pub evidence: Evidence,
-    /// Effective settings, for people only: engine flags, alignment, refusals of the kernel. Code displays facts, and
-    /// decides nothing by their keys or texts; it uses [`Evidence`].
+    /// Effective settings for display, such as engine flags, alignment and options that the kernel refused. Code
+    /// must not decide by them; it uses [`Evidence`].
     pub facts: BTreeMap<String, String>,
-    /// Verdicts given when the cell ended; [`crate::verdict::judge`] computes them again.
+    /// Verdicts stored when the cell ended; [`crate::verdict::judge`] recomputes them.
     pub verdicts: Vec<Verdict>,
 }
 
 impl Cell {
-    /// Merges all intervals into one.
+    /// Merges all intervals of the series into one.
     pub fn total(&self) -> Interval {
         let mut sum = Interval::default();
         self.series.iter().for_each(|i| sum.merge(i));
         sum
     }
 
-    /// Copy of the cell with every `merge` (1 or more) neighbouring intervals merged into one.
+    /// Copy of the cell in which each group of `merge` neighbouring intervals is one. `merge` must be at least 1.
     #[must_use]
     pub fn coarser(&self, merge: usize) -> Self {
         let series = self.series.chunks(merge.max(1)).map(|chunk| {
@@ -348,13 +350,14 @@ impl Cell {
         IoKinds::of(self.series.iter().flat_map(Interval::kinds))
     }
 
-    /// Operations per second of the window, of the kinds in [`Self::io_kinds`].
+    /// Mean rate over the window, operations per second, of the kinds in [`Self::io_kinds`].
     pub fn iops(&self) -> f64 {
         let of = self.io_kinds();
         self.per_second(self.series.iter().map(|interval| interval.ios(of)).sum::<u64>() as f64)
     }
 
-    /// Length of a recorded interval, ns, and the number of operations counted in IOPS in each interval.
+    /// Length of an interval as originally recorded, ns, and the number of operations in each, of the kinds that
+    /// IOPS include.
     pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
         if let Some(recorded) = &self.recorded {
             return (recorded.interval_ns, Cow::Borrowed(&recorded.ops));
@@ -363,8 +366,8 @@ impl Cell {
         (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
     }
 
-    /// Length of a recorded interval, ns, and the IOPS in each complete one. A shorter last interval is left out; a
-    /// cell shorter than one interval gives one value, over its own length. Empty for an empty window.
+    /// Length of an interval as originally recorded, ns, and the IOPS of each complete interval. A shorter last
+    /// interval is omitted. A cell shorter than one interval gives one value; an empty window gives none.
     pub fn rates_iops(&self) -> (u64, Vec<f64>) {
         let (interval_ns, ops) = self.recorded();
         let length_ns = interval_ns.min(self.window_ns);
@@ -397,7 +400,7 @@ impl Cell {
         }
     }
 
-    /// Lengths of the intervals of `series`, ns. All are `interval_ns` except the last, which ends with the window.
+    /// Lengths of the intervals of `series`, ns. All equal `interval_ns` except the last, which may be shorter.
     pub fn interval_lengths_ns(&self) -> impl Iterator<Item = u64> {
         let (count, interval_ns) = (self.series.len() as u64, self.interval_ns);
         let rest_ns = self.window_ns.saturating_sub(interval_ns * count.saturating_sub(1));
@@ -415,7 +418,7 @@ impl Cell {
         self.window_ns as f64 / 1e9
     }
 
-    /// `n` per second of the window; 0 for an empty window.
+    /// Rate per second of a count `n` over the window; 0 for an empty window.
     pub fn per_second(&self, n: f64) -> f64 {
         if self.window_ns == 0 { 0.0 } else { n / self.seconds() }
     }
@@ -433,9 +436,9 @@ impl Cell {
         self.resources.outstanding_area_ns as f64 / self.window_ns as f64
     }
 
-    /// Adds another cell that ran at the same time: another worker's share, or another target's. Keys, facts,
-    /// evidence and verdicts of `self` are kept; the caller names the sum and judges it again. All counts are
-    /// associative and commutative.
+    /// Adds the results of a cell that ran at the same time on another worker or target. Keeps the key, facts,
+    /// evidence and verdicts of `self`, so the caller must rename and judge the sum. The counts may be merged in
+    /// any order.
     pub fn merge(&mut self, other: &Self) {
         self.window_ns = self.window_ns.max(other.window_ns);
         self.interval_ns = self.interval_ns.max(other.interval_ns);

@@ -6,24 +6,24 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Saturating count of the writes to each block of a range.
+/// Number of writes to each block of a byte range, counted up to 3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     start_bytes: u64,
     len_bytes: u64,
     block_bytes: u64,
-    /// Low bits of the blocks' counts, 64 blocks per word.
+    /// Low bits of the 2-bit write counters, 64 blocks per word.
     low: Box<[u64]>,
-    /// High bits of the blocks' counts, 64 blocks per word.
+    /// High bits of the 2-bit write counters, 64 blocks per word.
     high: Box<[u64]>,
 }
 
 impl Coverage {
-    /// Value at which a block's count saturates.
+    /// Maximum of a block's write counter; further writes do not raise it.
     pub const TIMES_MAX: u8 = 3;
 
-    /// Creates a map without writes for the bytes from `start_bytes` up to `end_bytes`, in blocks of `block_bytes`
-    /// from the start of the range; the last block may be shorter.
+    /// Creates zeroed counters for the bytes from `start_bytes` up to but not including `end_bytes`, one for each
+    /// `block_bytes`. The last block may be shorter.
     ///
     /// # Panics
     /// If `block_bytes` is 0.
@@ -57,10 +57,10 @@ impl Coverage {
         }
     }
 
-    /// Adds another worker's counts for the same range.
+    /// Adds the write counters of another worker for the same range.
     ///
     /// # Panics
-    /// If the other map covers another range.
+    /// If the ranges differ.
     pub fn merge(&mut self, other: &Self) {
         let shape = |map: &Self| (map.start_bytes, map.len_bytes, map.block_bytes);
         assert_eq!(shape(self), shape(other), "the maps must cover the same range");
@@ -74,7 +74,7 @@ impl Coverage {
         }
     }
 
-    /// Words with one bit per block, set if the block was written at least `times` times.
+    /// Returns a bitmap of the blocks written at least `times` times, 64 blocks per word.
     fn at_least(&self, times: u8) -> impl Iterator<Item = u64> + '_ {
         self.low.iter().zip(&self.high).map(move |(low, high)| match times {
             0 => u64::MAX,
@@ -130,33 +130,34 @@ impl Coverage {
     }
 }
 
-/// Proof that a fill covered the active range, from its completed writes.
+/// Coverage of the active range by a fill, computed from its completed writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillProof {
     /// Required number of writes to every block.
     pub times: u8,
-    /// Bytes of completed writes.
+    /// Total bytes of the fill's completed writes.
     pub written_bytes: u64,
-    /// Bytes of completed writes as a multiple of the active range.
+    /// Written bytes divided by the length of the active range.
     pub passes: f64,
     /// Share (0 to 1) of the active range that was written at least once.
     pub once_share: f64,
-    /// Share (0 to 1) of the active range that was written at least as often as required.
+    /// Share (0 to 1) of the active range that was written at least `times` times.
     pub times_share: f64,
-    /// Offset in bytes of the first block that was written less often than required; None if there is none.
+    /// Offset in bytes of the first block that was written fewer than `times` times; None if there is none.
     pub first_gap_bytes: Option<u64>,
 }
 
 impl FillProof {
-    /// Minimum share of the range, written as often as required, of a complete fill.
+    /// Minimum `times_share` for a fill to count as complete.
     pub const SHARE_MIN: f64 = 0.999;
 
-    /// Whether the fill covered less of the range than [`Self::SHARE_MIN`].
+    /// Whether the fill is incomplete: `times_share` is below [`Self::SHARE_MIN`].
     pub fn is_short(&self) -> bool {
         self.times_share < Self::SHARE_MIN
     }
 
-    /// Combines the proofs of several targets: sum of the bytes, least coverage.
+    /// Combines the fill proofs of two targets: adds the written bytes, and takes all else from the target with
+    /// the lower coverage.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let worst = if other.times_share < self.times_share { other } else { self };
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Reference implementation: one integer per block.
+    /// Reference implementation with one plain write counter per block.
     struct Oracle(Vec<u32>);
 
     impl Oracle {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares writes of any offset and length by several workers with the reference implementation.
+        /// Compares [`Coverage`] with the reference implementation, for random writes by several workers.
         #[test]
         fn counts_as_plain_counters_do(
             start in 0_u64..3000,
@@ -220,8 +221,8 @@ mod tests {
         }
     }
 
-    /// Four jobs that all start at the beginning and write half of the range each: they write twice the range in
-    /// bytes, but never touch half of it.
+    /// Four workers all start at the beginning and write half of the range each. The bytes suffice for two
+    /// passes, but the second half stays unwritten.
     #[test]
     fn bytes_enough_are_no_proof() {
         let range = 1000 * 4096;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of an operation's failure.
+/// Category of an operation's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
@@ -11,15 +11,15 @@ pub enum ErrorKind {
     Io,
     /// ENOSPC, EDQUOT: no space on the file system or device.
     NoSpace,
-    /// Fewer bytes than requested: a file was truncated during the run, or a device shrank.
+    /// Fewer bytes moved than requested: a file was truncated during the run, or a device shrank.
     Short,
     /// ENODEV, ENXIO, ENOMEDIUM, ESHUTDOWN: the device is gone.
     Gone,
     /// EOPNOTSUPP, ENOSYS, ENOTTY: the target can't do this kind of operation.
     Unsupported,
-    /// Verified content differed from the content written.
+    /// Verification found content that differs from the content written.
     Corrupt,
-    /// Anything else; [`ErrorCounts::other_errno`] holds the number.
+    /// Any other error; [`ErrorCounts::other_errno`] holds its Linux error number.
     Other,
 }
 
@@ -61,7 +61,7 @@ impl ErrorKind {
         }
     }
 
-    /// Kind of a Linux error number.
+    /// Category of a Linux error number.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             5 | 52 | 61 | 84 | 121 | 110 => Self::Io, // EIO EBADE ENODATA EILSEQ EREMOTEIO ETIMEDOUT
@@ -73,8 +73,8 @@ impl ErrorKind {
     }
 }
 
-/// Formats a Linux error number so that users can search for it: `EINVAL (22)`, or `error 200` if it has no name
-/// here. Only numbers that reads, writes, flushes and ring submissions return have names.
+/// Formats a Linux error number with its symbolic name, such as `EINVAL (22)`, or as `error 200` if the name
+/// is unknown. Only errors of reads, writes, flushes and ring submissions have names.
 pub fn errno_text(errno: i32) -> String {
     match errno_name(errno) {
         Some(name) => format!("{name} ({errno})"),
@@ -82,7 +82,8 @@ pub fn errno_text(errno: i32) -> String {
     }
 }
 
-/// Name of a Linux error number, valid on all architectures except MIPS, SPARC, Alpha and PA-RISC.
+/// Symbolic name of a Linux error number, such as `EINVAL`; None if unknown. Wrong on MIPS, SPARC, Alpha and
+/// PA-RISC, which number errors differently.
 pub const fn errno_name(errno: i32) -> Option<&'static str> {
     Some(match errno {
         1 => "EPERM",
@@ -131,14 +132,13 @@ pub struct ErrorCounts {
     counts: [u64; ErrorKind::ALL.len()],
     /// Linux error number of the latest failure; 0 if there was none.
     pub last_errno: i32,
-    /// Linux error number of the latest failure of the kind [`ErrorKind::Other`], whose name does not describe it; 0
-    /// if there was none.
+    /// Linux error number of the latest failure of the kind [`ErrorKind::Other`]; 0 if there was none.
     #[serde(default)]
     pub other_errno: i32,
 }
 
 impl ErrorCounts {
-    /// Counts one failure.
+    /// Counts one failed operation, with its Linux error number.
     pub fn add(&mut self, kind: ErrorKind, errno: i32) {
         self.counts[kind as usize] += 1;
         self.last_errno = errno;
@@ -147,7 +147,7 @@ impl ErrorCounts {
         }
     }
 
-    /// Number of failures of one kind.
+    /// Number of failed operations of one category.
     pub fn of(&self, kind: ErrorKind) -> u64 {
         self.counts[kind as usize]
     }

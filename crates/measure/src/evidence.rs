@@ -10,15 +10,16 @@ use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
-/// How a method's step prepared the targets without I/O, with a description.
+/// Preparation of the targets by a step without I/O; the text describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// Purged the targets that the user named for it, where possible; the text says what was done to each.
+    /// The targets that the user had released for purging were purged where possible. The text lists what was
+    /// done to each.
     Purged(String),
-    /// Constructed emulated devices in the state that a fill would leave.
+    /// Emulated devices were created directly in the state that a fill leaves.
     Constructed(String),
-    /// Waited; the text gives the time.
+    /// The step waited; the text gives the duration.
     Waited(String),
     /// Kept the state left by an earlier run; the text names the run and the reason for trusting it.
     Reused(String),
@@ -36,7 +37,8 @@ impl Preparation {
     }
 }
 
-/// Recorded circumstances of a cell, by which [`crate::verdict`] judges its figures. `None` means unknown.
+/// Circumstances of a cell from which [`crate::verdict`] judges whether its figures are valid. `None` means
+/// unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
@@ -47,43 +49,47 @@ pub struct Evidence {
     pub virtual_time: bool,
     /// Whether the target is emulated in real time.
     pub emulated_live: bool,
-    /// Emulated in real time: share (0 to 1) of completions more than 10 µs later than in the model.
+    /// Fraction (0 to 1) of completions more than 10 µs later than the model intended; None unless emulated in
+    /// real time.
     pub late_share: Option<f64>,
-    /// Share (0 to 1) of completions that were late while the thread that spun for them had lost its core; None
-    /// without emulation in real time, and in runs before this was recorded.
+    /// Fraction (0 to 1) of completions that were late because the thread polling for them had been descheduled.
+    /// None unless emulated in real time, and in old runs.
     pub late_away_share: Option<f64>,
     /// Whether O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
     /// Reason why O_DIRECT was not in effect; None if it was.
     pub why_not_direct: Option<String>,
-    /// Whether NVMe commands bypassed the block layer.
+    /// Whether I/O was sent as NVMe passthrough commands, which bypass the block layer.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub passthrough: bool,
-    /// Content that uncached I/O left in the page cache; None for other I/O.
+    /// Page cache content left by uncached buffered I/O; None for other I/O.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncached: Option<Uncached>,
-    /// Whether the kernel granted MAP_SYNC, with which a mapping bypasses the page cache. None if nothing was mapped.
+    /// Whether the kernel granted `MAP_SYNC`, so that the mapping bypasses the page cache. None without a
+    /// mapping.
     pub map_sync: Option<bool>,
     /// Clock of the timestamps; None if time is emulated.
     pub clock: Option<String>,
-    /// In virtual time: the warm-up before the ramp, until buffers and caches were at rest; None without one.
+    /// Warm-up before the ramp, until the fill of buffers and caches was steady; None in real time or without
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
     /// In virtual time: fill levels of buffers and caches at the start and the end of the window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoreLevel>,
-    /// In virtual time: whether writes were skewed although the flash started in the steady state of uniform writes.
+    /// Whether writes were skewed although the emulated flash started in the steady state of uniform writes. Only
+    /// in virtual time.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub skew_missing: bool,
     /// State of an emulated device at the start of the cell, as text.
     pub device_state: Option<String>,
-    /// Reason why the cell was skipped; None if it was issued.
+    /// Reason why the cell was skipped; None if it ran.
     pub skipped: Option<String>,
     /// Reason why an engine failed; None if none did.
     pub failure: Option<String>,
-    /// Precision of a cell that ended early ([`crate::Ended::Settled`]), as text.
+    /// Precision reached by a cell that ended early ([`crate::Ended::Settled`]), as text; None for other cells.
     pub settled: Option<String>,
-    /// How the cell deviated from its method, as text.
+    /// Deviation of the cell from its method's rules, as text; None if there is none.
     pub deviation: Option<String>,
     /// Preparation by a step that issued no I/O; None for other cells.
     pub preparation: Option<Preparation>,
@@ -92,11 +98,11 @@ pub struct Evidence {
     /// Storage below the target, and the number of the cell's bytes that reached it; None for emulated targets and
     /// for memory of this process.
     pub storage: Option<Storage>,
-    /// Activity of the block device that is the target or directly below it. Of cells that ran at the same time on
-    /// one device only the first has it, so that a sum over cells counts nothing twice.
+    /// Activity of the block device that is, or is directly below, the target. Of several simultaneous cells on
+    /// one device only the first has it, so that sums do not count it twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_use: Option<DiskUse>,
-    /// First byte addressed by the workload; None if it was not stored.
+    /// Offset of the first byte addressed by the workload; None in old runs.
     pub active_start_bytes: Option<u64>,
     /// Length of the range addressed by the workload, bytes.
     pub active_bytes: u64,
@@ -104,57 +110,61 @@ pub struct Evidence {
     pub ram_bytes: Option<u64>,
     /// Share (0 to 1) of the active range whose blocks have ever been written.
     pub written_share: Option<f64>,
-    /// Bytes that this run trimmed or zeroed on the target before the cell's end, since the last fill of all of it.
+    /// Bytes that this run trimmed or zeroed on the target since the last complete fill, up to the cell's end.
     pub trimmed_bytes: u64,
-    /// Proof of a fill of the active range, by its completed writes; None for other cells.
+    /// Coverage of the active range by a fill; None for cells that are not fills.
     pub fill: Option<FillProof>,
-    /// Number of blocks sampled after the cell, to detect storage that holds only zeroes.
+    /// Number of blocks that were read back after the cell to detect storage that contains only zeroes.
     pub blocks_sampled: u32,
-    /// Sampled blocks that held only zeroes.
+    /// Number of sampled blocks that contained only zeroes.
     pub blocks_zero: u32,
-    /// Whether the target could compress or deduplicate the content written.
+    /// Whether the written content was compressible or contained duplicates.
     pub content_reducible: bool,
-    /// Kernel worker threads (io-wq) of this process during the cell: ring requests were handed to them instead of
-    /// being submitted inline.
+    /// Number of kernel worker threads (io-wq) of this process during the cell. They run ring requests that could
+    /// not be submitted inline.
     pub kernel_workers: u32,
-    /// CPU time of the kernel workers, ns.
+    /// CPU time of the kernel worker threads (io-wq), ns.
     pub kernel_workers_cpu_ns: u64,
-    /// Cost of one operation in the generator itself, ns, from a run of this workload on the null engine with the same
-    /// number of workers.
+    /// CPU cost of the load generator per operation, ns, measured with the same workload and number of workers on
+    /// the null engine.
     pub generator_ns_per_io: Option<f64>,
-    /// Operations per second of this workload on the null engine, all workers together.
+    /// Maximum rate of the load generator, operations per second: this workload on the null engine, all workers
+    /// together.
     pub generator_ceiling_iops: Option<f64>,
     /// Number of processors available to the workers.
     pub cpus: u32,
     /// I/O of other programs on the same device during the cell, as a share of ours (0.1 = 10 %).
     pub foreign_share: Option<f64>,
-    /// Processor time stolen by the hypervisor during the cell, as a share of the time of all
+    /// Processor time stolen by the hypervisor during the cell, as a share (0 to 1) of the time of all
     /// processors.
     pub steal_share: Option<f64>,
-    /// Deviation of the fast clock from the system's over the cell, parts in 10^6.
+    /// Deviation of the timestamp clock from the system clock during the cell, parts per million.
     pub clock_error_ppm: Option<f64>,
     /// Settings and counters of the machine and the device; None if time is emulated.
     pub conditions: Option<Conditions>,
-    /// The replayed trace and its options, as text: equal texts mean equal operations. None for a workload.
+    /// Replayed trace and its options, as text; cells with equal texts issued equal operations. None for a
+    /// workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Rank that measured the cell; None for a run of one process, and for the merged cell.
+    /// Process that measured the cell; None for the merged cell, and for a run of one process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<RankEvidence>,
-    /// Longest time between the start that ranks agreed on and the start of a worker, ns; None for a run of one
+    /// Longest delay of a worker's start after the start time agreed on by the ranks, ns; None for a run of one
     /// process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_late_ns: Option<u64>,
     /// Results of each rank; empty except in the merged cell of several ranks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankFigures>,
-    /// Workloads that ran on the same targets at the same time.
+    /// Other workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
-    /// Number of operations that should have used a recently read or written address before any existed.
+    /// Number of operations meant for a recently read or written address that found none, because the history was
+    /// empty.
     pub recent_misses: u64,
-    /// Operations not issued because another one on the same block was in flight (verifiable content only).
+    /// Number of operations skipped because another on the same block was in flight; 0 unless the content is
+    /// verifiable.
     pub overlaps_skipped: u64,
-    /// Operations in flight when the target was given up; None if it answered.
+    /// Operations that never completed because the target hung; None if all completed.
     pub hung: Option<Hung>,
     /// First corruption found by verification, as text.
     pub first_corruption: Option<String>,
@@ -162,23 +172,24 @@ pub struct Evidence {
     /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Time of the I/Os by phase, in the order of the phases. In virtual time the machine reports it for all I/Os; in
-    /// real time the workers' own stamps give a sample ([`SpentOf::Operation`]).
+    /// Time of the I/Os by phase, in phase order. In virtual time it covers all I/Os; in real time a sample that
+    /// the workers timed ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
-    /// In virtual time: utilisation of the machine's parts, except idle ones.
+    /// Utilisation of the emulated machine's components, without idle ones; empty in real time.
     pub busy: Vec<Busy>,
-    /// Number of emulated flash DIMMs that share a driver thread by default; None if each has its own.
+    /// Number of emulated flash DIMMs per driver thread by default; None if each has its own thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules_per_driver_thread: Option<u32>,
 }
 
 impl Evidence {
-    /// Whether all or part of the target is stored in this machine's memory, outside this process.
+    /// Whether at least part of the target is backed by this machine's memory, outside this process.
     pub fn is_memory(&self) -> bool {
         self.storage.as_ref().is_some_and(Storage::is_memory)
     }
 
-    /// Adds the phase times of another target's I/Os. Of parts with the same name it keeps the busiest.
+    /// Merges the phase times and component utilisation of another target. Of components with the same name it
+    /// keeps the busiest.
     pub fn add_usage(&mut self, other: &Self) {
         self.add_spent(&other.spent);
         for theirs in &other.busy {
@@ -203,32 +214,31 @@ impl Evidence {
     }
 }
 
-/// Warm-up of a cell in virtual time.
+/// Warm-up of a cell in virtual time: its length and whether it reached a steady state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// Length, ns of virtual time.
+    /// Length of the warm-up, ns of virtual time.
     pub took_ns: u64,
-    /// Buffer or cache whose fill level still changed when the warm-up gave up; None if all were at rest.
+    /// Buffer or cache whose fill level was still changing at the warm-up's time limit; None if all were steady.
     pub unsteady: Option<String>,
-    /// Net change of the fill of the `unsteady` buffer or cache, as a share of the bytes that it took in; negative if
-    /// it drained.
+    /// Net change of that buffer's or cache's fill, divided by the bytes written into it; negative if it drained.
     pub net_share: Option<f64>,
 }
 
-/// Fill levels of the buffers or caches of one kind over a window, summed over the emulated system.
+/// Fill of one kind of buffer or cache at the start and end of a window, summed over the emulated system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoreLevel {
     /// Kind of buffer or cache, such as `disk's write cache`.
     pub store: String,
-    /// Fill at the start of the window, bytes.
+    /// Bytes in the buffer or cache at the start of the window.
     pub start_bytes: u64,
-    /// Fill at the end of the window, bytes.
+    /// Bytes in the buffer or cache at the end of the window.
     pub end_bytes: u64,
-    /// Fill, in bytes, at which the store accepts no more or evicts.
+    /// Fill at which the buffer or cache blocks new data or evicts, bytes.
     pub capacity_bytes: u64,
-    /// Bytes that the store accepted during the window.
+    /// Bytes that entered the buffer or cache during the window.
     pub taken_bytes: u64,
-    /// Pending bytes that the store could reorder at the start of the window; 0 if it writes in a fixed order.
+    /// Bytes waiting at the start of the window that could be written out in any order; 0 if the order is fixed.
     pub choice_bytes: u64,
     /// Whether the fill rose in each eighth of the window, or fell in each.
     pub one_way: bool,
@@ -239,27 +249,26 @@ pub struct StoreLevel {
 pub struct RankEvidence {
     /// Number of the rank, from 0.
     pub rank: u32,
-    /// Name of its host.
+    /// Host name of the rank's machine.
     pub host: String,
-    /// Uncertainty of the offset of its clock from rank 0's, ns.
+    /// Uncertainty of the rank's clock offset from rank 0, ns.
     pub clock_bound_ns: u64,
 }
 
-/// Operations that a target did not answer.
+/// Operations that never completed because a target stopped responding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hung {
-    /// Number of operations in flight when the target was given up.
+    /// Number of operations in flight when the cell gave up waiting for the target.
     pub ops: u64,
-    /// Time that the oldest of them had been in flight, ns; a lower bound if its worker is stuck in a system call and
-    /// can't report it.
+    /// Time that the oldest of the operations had been in flight, ns. A lower bound if its worker is stuck in a
+    /// system call.
     pub oldest_ns: u64,
-    /// Workers that did not return from a system call. Their last counts, less than one interval, are missing from the
-    /// figures.
+    /// Number of workers stuck in a system call. The figures lack their last counts, of less than one interval.
     pub stuck_workers: u32,
 }
 
 impl Hung {
-    /// Adds the operations of another worker or target.
+    /// Adds the hung operations of another worker or target.
     pub fn add(&mut self, other: &Self) {
         self.ops += other.ops;
         self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
@@ -272,11 +281,11 @@ impl Hung {
 pub struct Spent {
     /// Name of the phase, such as `page read in the cells`.
     pub phase: String,
-    /// Unit of `count`.
+    /// Unit of `count`: operations or pages.
     pub of: SpentOf,
-    /// Total time, ns.
+    /// Total time spent in the phase, ns.
     pub total_ns: u64,
-    /// Number of operations or pages that passed the phase; the unit is in `of`.
+    /// Number of operations or pages that passed through the phase.
     pub count: u64,
 }
 
@@ -284,25 +293,26 @@ pub struct Spent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOf {
-    /// Whole reads.
+    /// Read operations.
     #[default]
     Read,
-    /// Whole writes.
+    /// Write operations.
     Write,
-    /// Flash pages of reads; several pages of one read may be read at the same time.
+    /// Flash pages read; pages of one read operation may be read in parallel.
     Page,
-    /// Operations of any kind on a real target, of which a sample was stamped. `submission` is within the latency,
-    /// until the submitting call returned; `reaping` is after the latency, until the operation was counted.
+    /// Sampled operations of any kind on a real target. The phase `submission` is part of the latency and lasts
+    /// until the submitting call returns. The phase `reaping` follows the latency and lasts until the operation
+    /// is counted.
     Operation,
 }
 
-/// Utilisation of a part of an emulated machine.
+/// Utilisation of the emulated machine's components of one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
-    /// Name of the part, such as `flash channels`.
+    /// Name of the component, such as `flash channels`.
     pub resource: String,
-    /// Number of parts with this name.
+    /// Number of components with this name.
     pub count: u32,
-    /// Mean share of the window in which they were busy, 0 to 1.
+    /// Mean fraction (0 to 1) of the window in which the components were busy.
     pub share: f64,
 }

@@ -14,21 +14,21 @@ mod compact;
 
 use core::ops::Range;
 
-/// Bits of a value's mantissa that are kept: 2^7 = 128 buckets an octave.
+/// Mantissa bits that select a bucket: 2^7 = 128 buckets per octave.
 const SUB_BITS: u32 = 7;
 const SUB: usize = 1 << SUB_BITS;
-/// Values are clamped below 2^42 ns.
+/// Bits of a recordable value; larger values are clamped to just below 2^42 ns (73 minutes).
 const VALUE_BITS: u32 = 42;
 const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 
-/// Minimum number of samples beyond a percentile for it to be printed. Ten exceedances give the estimate a relative
-/// standard error of about a third.
+/// Minimum number of samples beyond a percentile for it to be printed. With 10 samples beyond it, their
+/// number has a relative standard error of about a third.
 pub const EXCEEDANCES_MIN: f64 = 10.0;
 
-/// Counts of nanosecond values in log-linear buckets. About 36 KiB, or some KiB once trimmed.
+/// Histogram of durations in ns with log-linear buckets. Takes about 36 KiB, or a few KiB once trimmed.
 #[derive(Clone)]
 pub struct Histogram {
-    /// Counts of the buckets from `first` on; all others are 0.
+    /// Counts of consecutive buckets, starting with bucket `first`; all buckets outside have count 0.
     counts: Box<[u64]>,
     first: usize,
     count: u64,
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Histogram {
     }
 }
 
-/// Index of a value's bucket.
+/// Index of the bucket that contains a value.
 #[inline]
 const fn bucket(value_ns: u64) -> usize {
     // Below 256 the shift is 0 and the bucket is the value itself.
@@ -75,7 +75,7 @@ const fn bucket(value_ns: u64) -> usize {
     ((shift as usize) << SUB_BITS) + (value_ns >> shift) as usize
 }
 
-/// Lowest value of a bucket and its width.
+/// Lowest value and width of a bucket, ns.
 const fn bounds(bucket: usize) -> (u64, u64) {
     if bucket < 2 * SUB {
         return (bucket as u64, 1);
@@ -84,15 +84,15 @@ const fn bounds(bucket: usize) -> (u64, u64) {
     (((bucket - ((shift as usize) << SUB_BITS)) as u64) << shift, 1 << shift)
 }
 
-/// The rank of quantile `q` (0 to 1) among `count` values, ⌈q·n⌉ and at least 1. A product that is
-/// above a whole number by rounding only (0.07 × 100) is that number.
+/// 1-based rank of quantile `q` (0 to 1) among `count` sorted values: ⌈q × count⌉, at least 1. Rounding
+/// errors above a whole number are ignored (0.07 × 100 is 7).
 pub(crate) fn nearest_rank(q: f64, count: u64) -> u64 {
     let exact = q.clamp(0.0, 1.0) * count as f64;
     ((exact * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64).clamp(1, count.max(1))
 }
 
-/// Expected number of values beyond quantile `q` among `count`, on the side with fewer. 1 − 0.999 is not exactly
-/// 0.001: a result within one part in 10^9 of a whole number is taken for that number.
+/// Expected number of values beyond quantile `q` among `count`, on the side with fewer. Results within one
+/// part in 10^9 of a whole number are rounded to it, because 1 − 0.999 is not exactly 0.001.
 pub(crate) fn exceedances(q: f64, count: u64) -> f64 {
     let tail = (1.0 - q).min(q) * count as f64;
     let whole = tail.round();
@@ -100,12 +100,13 @@ pub(crate) fn exceedances(q: f64, count: u64) -> f64 {
 }
 
 impl Histogram {
-    /// An empty histogram with all its buckets: recording into it never allocates.
+    /// Creates an empty histogram with all buckets allocated, so that recording never allocates.
     pub fn new() -> Self {
         Self::with_buckets(0, vec![0; BUCKETS])
     }
 
-    /// Creates an empty histogram without buckets, for stored sums: each merge allocates the buckets that it needs.
+    /// Creates an empty histogram without buckets, suited to sums that are stored. Each merge allocates only the
+    /// buckets that it needs.
     pub fn trimmed() -> Self {
         Self::with_buckets(0, Vec::new())
     }
@@ -115,8 +116,7 @@ impl Histogram {
         Self { counts, first, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
-    /// Frees the empty buckets at both ends; the counts stay. Recording a value beyond the ends afterwards allocates
-    /// all buckets again.
+    /// Frees the empty buckets at both ends. A later value outside the remaining buckets reallocates all of them.
     pub fn trim(&mut self) {
         let Range { start, end } = self.used();
         if end - start < self.counts.len() {
@@ -125,7 +125,7 @@ impl Histogram {
         }
     }
 
-    /// Moves all counts into a trimmed histogram, and leaves this one empty with its buckets.
+    /// Moves all counts into a new trimmed histogram. This one becomes empty but keeps its buckets allocated.
     #[must_use]
     pub fn take_trimmed(&mut self) -> Self {
         let used = self.used();
@@ -138,7 +138,7 @@ impl Histogram {
         taken
     }
 
-    /// Indices of the buckets from the smallest value's to the largest value's.
+    /// Indices of the buckets from that of the smallest value to that of the largest.
     fn used(&self) -> Range<usize> {
         if self.count == 0 {
             return 0..0;
@@ -147,7 +147,7 @@ impl Histogram {
         place(self.min_ns)..place(self.max_ns) + 1
     }
 
-    /// Records a value outside the buckets of a trimmed histogram.
+    /// Records `n` equal values that lie outside the allocated buckets of a trimmed histogram.
     #[cold]
     #[inline(never)]
     fn record_beyond(&mut self, value_ns: u64, n: u64) {
@@ -155,7 +155,7 @@ impl Histogram {
         self.record_n(value_ns, n);
     }
 
-    /// Allocates missing buckets from `low` up to, but not including, `end`.
+    /// Allocates the missing buckets from index `low` up to but not including `end`.
     fn widen(&mut self, low: usize, end: usize) {
         let have = self.first + self.counts.len();
         if low >= self.first && end <= have {
@@ -171,7 +171,7 @@ impl Histogram {
         self.first = first;
     }
 
-    /// Allocates all buckets again.
+    /// Reallocates all buckets of a trimmed histogram.
     fn untrim(&mut self) {
         let mut counts = vec![0; BUCKETS];
         counts[self.first..self.first + self.counts.len()].copy_from_slice(&self.counts);
@@ -179,7 +179,7 @@ impl Histogram {
         self.first = 0;
     }
 
-    /// Index and count of the non-empty buckets, from the lowest.
+    /// Index and count of each non-empty bucket, lowest first.
     fn in_use(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         (self.first..).zip(self.counts.iter().copied()).filter(|&(_, n)| n > 0)
     }
@@ -224,7 +224,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Clears all counts, but keeps the memory.
+    /// Clears all counts, but keeps the buckets allocated.
     pub fn clear(&mut self) {
         if self.count > 0 {
             self.counts.fill(0);
@@ -235,7 +235,7 @@ impl Histogram {
         }
     }
 
-    /// Memory of the buckets, bytes.
+    /// Heap memory of the buckets, bytes.
     pub fn heap_bytes(&self) -> usize {
         size_of_val(&*self.counts)
     }
@@ -260,12 +260,12 @@ impl Histogram {
         (self.count > 0).then_some(self.max_ns)
     }
 
-    /// Arithmetic mean, ns; None when empty. Exact: from the sum, not from buckets.
+    /// Arithmetic mean, ns; None when empty. Exact, because it uses the sum of the values and not the buckets.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Standard deviation, ns, from bucket middles; None when empty.
+    /// Standard deviation, ns, computed from the middles of the buckets; None when empty.
     pub fn stddev_ns(&self) -> Option<f64> {
         let mean = self.mean_ns()?;
         let squares: f64 =
@@ -273,14 +273,14 @@ impl Histogram {
         Some((squares / self.count as f64).sqrt())
     }
 
-    /// Value at quantile `q` (0 to 1): the middle of the bucket with the ⌈q·n⌉-th smallest value, clamped to the
-    /// exact minimum and maximum. None when empty.
+    /// Value at quantile `q` (0 to 1), ns: the middle of the bucket with the ⌈q × count⌉-th smallest value,
+    /// clamped to the exact minimum and maximum. None when empty.
     pub fn quantile_ns(&self, q: f64) -> Option<u64> {
         let bucket = self.bucket_of_rank(nearest_rank(q, self.count))?;
         Some((bucket.low_ns + bucket.width_ns / 2).clamp(self.min_ns, self.max_ns))
     }
 
-    /// Bucket with the `rank`-th smallest value, counted from 1. None if there is no such value.
+    /// Bucket that contains the `rank`-th smallest value, counted from 1. None if there are fewer values.
     pub fn bucket_of_rank(&self, rank: u64) -> Option<Bucket> {
         if rank == 0 {
             return None;
@@ -292,8 +292,8 @@ impl Histogram {
         })
     }
 
-    /// Like [`Self::quantile_ns`], but None if fewer than [`EXCEEDANCES_MIN`] samples lie beyond it: unsupported
-    /// percentiles are not printed.
+    /// Like [`Self::quantile_ns`], but None if fewer than [`EXCEEDANCES_MIN`] samples lie beyond the quantile,
+    /// which is too few for a reliable estimate.
     pub fn supported_quantile_ns(&self, q: f64) -> Option<u64> {
         if self.supports(q) { self.quantile_ns(q) } else { None }
     }
@@ -303,7 +303,7 @@ impl Histogram {
         exceedances(q, self.count) >= EXCEEDANCES_MIN
     }
 
-    /// Non-empty buckets, from the lowest.
+    /// Non-empty buckets, lowest first.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.in_use().map(|(i, n)| {
             let (low_ns, width_ns) = bounds(i);
@@ -317,7 +317,7 @@ impl Histogram {
 pub struct Bucket {
     /// Smallest value of the bucket, ns.
     pub low_ns: u64,
-    /// Width, ns; at least 1.
+    /// Width of the bucket, ns; at least 1.
     pub width_ns: u64,
     /// Number of values in the bucket.
     pub count: u64,
@@ -349,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares quantiles with those of a sorted list.
+        /// Compares the histogram's quantiles with those of a sorted list.
         #[test]
         fn quantiles_agree_with_a_sorted_list(
             mut values in prop::collection::vec(0_u64..1 << 36, 1..400),
@@ -367,7 +367,7 @@ mod tests {
             prop_assert_eq!(h.sum_ns(), values.iter().map(|&v| u128::from(v)).sum::<u128>());
         }
 
-        /// Merging is associative and commutative, and equals recording into one histogram.
+        /// Merging is associative and commutative, and gives the same as recording all values into one histogram.
         #[test]
         fn merging_is_recording(parts in prop::collection::vec(
             prop::collection::vec(0_u64..1 << 45, 0..40), 0..6)) {
@@ -387,7 +387,7 @@ mod tests {
             prop_assert!(serde_json::from_str::<Histogram>(&json).unwrap() == whole);
         }
 
-        /// Results do not depend on the number of buckets that a histogram holds.
+        /// Results do not depend on the number of allocated buckets.
         #[test]
         fn trimming_changes_nothing(
             before in prop::collection::vec(0_u64..1 << 45, 0..40),
@@ -421,7 +421,7 @@ mod tests {
             prop_assert!(Histogram::from_bytes(&left.to_bytes()).unwrap() == right);
         }
 
-        /// Foreign bytes are either parsed or refused, without a panic.
+        /// Arbitrary bytes are either parsed or rejected, without a panic.
         #[test]
         fn foreign_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(h) = Histogram::from_bytes(&bytes) {

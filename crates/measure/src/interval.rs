@@ -5,15 +5,14 @@ use crate::{ErrorCounts, Histogram};
 use iodyno_units::OpKind;
 use serde::{Deserialize, Serialize};
 
-/// Completions and failures of one kind of operation.
+/// Results of one kind of operation: bytes, latencies and errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassStats {
     /// Bytes moved by operations that completed without error.
     pub bytes: u64,
-    /// Time from submission to completion, ns. Its count is the number of completed operations.
+    /// Time from submission to completion, ns. Contains one value per completed operation.
     pub service: Histogram,
-    /// Time from the *intended* start to completion, ns; only in open loop (in closed loop the intended start is the
-    /// submission).
+    /// Time from the intended start to completion, ns; None in closed loop, where it equals the service time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Histogram>,
     /// Failed operations, by kind of error.
@@ -27,7 +26,7 @@ impl ClassStats {
         self.service.count()
     }
 
-    /// Latency seen by a user of the storage: response time in open loop, service time otherwise.
+    /// Latency that a user of the storage sees: response time in open loop, service time in closed loop.
     pub fn response_time(&self) -> &Histogram {
         self.response.as_ref().unwrap_or(&self.service)
     }
@@ -44,7 +43,7 @@ impl ClassStats {
         self.errors.merge(&other.errors);
     }
 
-    /// Clears all counts, but keeps the memory.
+    /// Clears all counts, but keeps the histograms allocated.
     pub fn clear(&mut self) {
         self.bytes = 0;
         self.service.clear();
@@ -54,7 +53,7 @@ impl ClassStats {
         self.errors = ErrorCounts::default();
     }
 
-    /// Moves all counts into a trimmed copy, and keeps this one's memory for reuse.
+    /// Moves all counts into a trimmed copy. The original becomes empty but keeps its memory for reuse.
     #[must_use]
     pub fn take_trimmed(&mut self) -> Self {
         Self {
@@ -79,29 +78,29 @@ impl ClassStats {
     }
 }
 
-/// Kinds of operation counted in IOPS: reads and writes. Flushes, trims and write-zeroes have separate rates, unless
-/// the workload neither reads nor writes: then all operations count.
+/// Kinds of operation that IOPS include: reads and writes only, since flushes, trims and write-zeroes have
+/// rates of their own. If the workload neither reads nor writes, all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoKinds {
     all: bool,
 }
 
 impl IoKinds {
-    /// Reads and writes.
+    /// Reads and writes only.
     pub const DATA: Self = Self { all: false };
 
-    /// Kinds counted for a workload that issued these kinds.
+    /// Kinds that IOPS include for a workload that issued `kinds`.
     pub fn of(mut kinds: impl Iterator<Item = OpKind>) -> Self {
         Self { all: !kinds.any(|kind| Self::DATA.count(kind)) }
     }
 
-    /// Whether IOPS count this kind.
+    /// Whether IOPS include this kind of operation.
     pub const fn count(self, kind: OpKind) -> bool {
         self.all || matches!(kind, OpKind::Read | OpKind::Write)
     }
 }
 
-/// Completions of one interval of the measured window. Kinds without completions are absent.
+/// Results of one interval of the measured window, by kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Results per kind of operation, at [`OpKind::index`]; None for kinds that did not occur.
@@ -109,12 +108,12 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Results of one kind; None if there are none.
+    /// Results of one kind of operation; None if it did not occur.
     pub fn class(&self, kind: OpKind) -> Option<&ClassStats> {
         self.classes[kind.index()].as_deref()
     }
 
-    /// Results of one kind, created empty if there are none.
+    /// Mutable results of one kind of operation, created empty if it did not occur.
     pub fn class_mut(&mut self, kind: OpKind) -> &mut ClassStats {
         self.classes[kind.index()].get_or_insert_default()
     }
@@ -124,7 +123,7 @@ impl Interval {
         OpKind::ALL.into_iter().filter_map(|k| self.class(k).map(|c| (k, c)))
     }
 
-    /// Adds another interval's counts. A kind that is new here takes no more memory than in `other`.
+    /// Adds the counts of another interval. A kind that is new to `self` takes no more memory than in `other`.
     pub fn merge(&mut self, other: &Self) {
         for (kind, stats) in other.iter() {
             match &mut self.classes[kind.index()] {
@@ -139,7 +138,8 @@ impl Interval {
         self.classes.iter_mut().flatten().for_each(|c| c.trim());
     }
 
-    /// Latency over all kinds of operation together, as a user of the storage sees it. Say so wherever it is shown.
+    /// Latency that a user of the storage sees, over all kinds of operation. Output must say that the kinds are
+    /// mixed.
     pub fn response_time(&self) -> Histogram {
         let mut all = Histogram::trimmed();
         self.iter().for_each(|(_, stats)| all.merge(stats.response_time()));
@@ -156,7 +156,7 @@ impl Interval {
         self.iter().filter(|(_, stats)| !stats.is_empty()).map(|(kind, _)| kind)
     }
 
-    /// Number of completed operations of the kinds in `of`.
+    /// Number of completed operations of the kinds that `of` includes.
     pub fn ios(&self, of: IoKinds) -> u64 {
         self.iter().filter(|(kind, _)| of.count(*kind)).map(|(_, stats)| stats.ops()).sum()
     }
@@ -169,7 +169,7 @@ impl Interval {
             .sum()
     }
 
-    /// Failed operations of all kinds.
+    /// Counts of failed operations, summed over all kinds of operation.
     pub fn errors(&self) -> ErrorCounts {
         let mut sum = ErrorCounts::default();
         self.iter().for_each(|(_, c)| sum.merge(&c.errors));

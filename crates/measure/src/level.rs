@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Level {
     /// The figures can be used as they are.
     Valid,
-    /// Worth knowing; the figures can be used.
+    /// A remark that does not limit the use of the figures.
     Note,
     /// The figures may be misleading.
     Warning,
@@ -33,7 +33,7 @@ impl Level {
 pub struct Verdict {
     /// Stable name, upper case with underscores.
     pub code: String,
-    /// Tone, which shows the severity.
+    /// Severity of the verdict.
     pub level: Level,
     /// Explanation for people: the reason, with its numbers, and the remedy.
     pub text: String,

@@ -4,19 +4,20 @@ use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Messages of a cell in its measured window.
+/// Results of a message log within a cell's measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MessageLog {
-    /// Condition under which messages counted as persisted: `none`, `batch` or `each`, as in a workload file.
+    /// Durability setting of the workload file, which decides when a message counts as persisted: `none`, `batch`
+    /// or `each`.
     pub durability: String,
-    /// Offered messages per second; None: as fast as the log accepts them.
+    /// Offered messages per second; None if publishers send as fast as the log accepts.
     pub rate_per_s: Option<f64>,
-    /// Number of persisted messages.
+    /// Number of messages persisted in the window.
     pub messages: u64,
-    /// Bytes of the persisted messages' bodies.
+    /// Total size of the persisted messages without headers, bytes.
     pub body_bytes: u64,
-    /// Time from a message's due time to the completion that made it durable, ns.
+    /// Time from a message's due time until it is durable, ns.
     pub persist: Histogram,
     /// Number of chunks that became durable.
     pub chunks: u64,
@@ -26,41 +27,42 @@ pub struct MessageLog {
     pub backlog_max: u64,
     /// Number of messages that were due but not persisted at the end of the window.
     pub backlog_end: u64,
-    /// Time that publishers had to wait at their limit of unpersisted messages, ns.
+    /// Time that publishers were blocked because they had reached their limit of unpersisted messages, ns.
     pub blocked_ns: u64,
-    /// Messages that publishers dropped instead of waiting.
+    /// Number of messages dropped by publishers that had reached their limit instead of blocking.
     pub dropped: u64,
     /// Number of messages read by replays.
     pub replayed: u64,
-    /// Number of chunks read by replays that had a wrong checksum, position or messages.
+    /// Number of chunks with a wrong checksum, position or message, found by replays.
     pub replay_errors: u64,
-    /// Results per interval of the cell's series.
+    /// Results for each interval of the cell's series.
     pub intervals: Vec<LogInterval>,
 }
 
-/// Messages that were persisted in one interval of the cell's series.
+/// Results of a message log in one interval of the cell's series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogInterval {
-    /// Number of persisted messages.
+    /// Number of messages persisted in the interval.
     pub messages: u64,
-    /// Median time from due to persisted, ns.
+    /// Median time from a message's due time until it is persisted, ns.
     pub p50_ns: u64,
-    /// 99th percentile of the time from due to persisted, ns.
+    /// 99th percentile of the time from a message's due time until it is persisted, ns.
     pub p99_ns: u64,
-    /// Maximum time from due to persisted, ns.
+    /// Maximum time from a message's due time until it is persisted, ns.
     pub max_ns: u64,
-    /// Maximum number of messages that were due but not yet persisted.
+    /// Maximum number of messages in the interval that were due but not yet persisted.
     pub backlog_max: u64,
-    /// Cause of a latency spike in this interval, on emulated storage: the phase of the slow writes (a name that
-    /// `explain` uses) or `flush`, and the device's activity at that time. In real time this machine may be the cause.
-    /// Empty if unknown.
+    /// Cause of a latency spike in this interval; empty if unknown. On emulated storage it is the phase of the
+    /// slow writes as named by `explain`, or `flush`, with the device's activity at that time. In real time it
+    /// may be this machine.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
 }
 
 impl MessageLog {
-    /// Adds the counts of another worker of the same cell. Only the writer has intervals.
+    /// Adds the counts of another worker of the same cell. Only the worker that writes the log has per-interval
+    /// results.
     pub fn merge(&mut self, other: &Self) {
         if self.durability.is_empty() {
             self.durability.clone_from(&other.durability);
@@ -97,25 +99,26 @@ impl MessageLog {
     }
 }
 
-/// Multiple of the median latency from which a message is a spike.
+/// Latency, as a multiple of the median, above which a message is a spike.
 pub const SPIKE_FACTOR: u64 = 5;
 
 /// Latency spikes in a cell's series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spikes {
-    /// Number of intervals with a spike.
+    /// Number of intervals that contain a spike.
     pub intervals: usize,
     /// Number of intervals with persisted messages.
     pub of: usize,
-    /// Median distance between spikes, ns, if they are regular: at least four, with half of the distances within a
-    /// quarter of the median.
+    /// Median time between spikes, ns; None if they are not regular. Regular means at least four spikes, with
+    /// half of the times between them within a quarter of the median.
     pub every_ns: Option<u64>,
-    /// Most frequent cause of the spikes on emulated storage, and the number of spikes that it explains.
+    /// Most frequent cause of the spikes, and the number of spikes with this cause; None on real storage.
     pub cause: Option<(String, usize)>,
 }
 
 impl MessageLog {
-    /// Finds intervals in which a message took more than [`SPIKE_FACTOR`] times the median. None if there are none.
+    /// Finds latency spikes: intervals in which a message took more than [`SPIKE_FACTOR`] times the median. None
+    /// if there are none.
     pub fn spikes(&self, interval_ns: u64) -> Option<Spikes> {
         let median_ns = self.persist.quantile_ns(0.5)?;
         let is_spike = |it: &LogInterval| it.max_ns > median_ns.saturating_mul(SPIKE_FACTOR);

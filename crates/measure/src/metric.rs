@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a metric measures: a rate, or a statistic of latency.
+/// Quantity that a metric measures: a rate or a latency statistic.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Quantity {
-    /// Completed operations per second; over all kinds, only of those counted in IOPS ([`IoKinds`]).
+    /// Completed operations per second. Without a kind of operation, only those of the kinds in [`IoKinds`].
     Iops,
     /// Bytes moved per second.
     Bandwidth,
@@ -25,23 +25,23 @@ pub enum Quantity {
     Mean,
     /// Latency at the given quantile (between 0 and 1, exclusive), ns.
     Quantile(f64),
-    /// Longest latency, ns. It grows with the number of operations: it can be bounded, but comparing it makes no
-    /// sense.
+    /// Longest latency, ns. It may have a threshold, but comparing it makes no sense because it grows with the
+    /// number of operations.
     Max,
 }
 
 impl Quantity {
-    /// Whether the quantity is a latency, which is defined per kind of operation.
+    /// Whether the quantity is a latency. Latencies are given for each kind of operation separately.
     pub const fn is_latency(self) -> bool {
         matches!(self, Self::Mean | Self::Quantile(_) | Self::Max)
     }
 
-    /// Direction of improvement.
+    /// Whether a higher or a lower value is better.
     pub const fn better(self) -> Better {
         if self.is_latency() { Better::Lower } else { Better::Higher }
     }
 
-    /// Unit of its values: `ns`, `1/s` or `bytes/s`.
+    /// Unit of the quantity's values: `ns`, `1/s` or `bytes/s`.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Iops => "1/s",
@@ -50,7 +50,7 @@ impl Quantity {
         }
     }
 
-    /// Value for a histogram of latencies, ns; None for a rate, and if there are too few samples.
+    /// Computes the quantity from a histogram of latencies, ns; None for a rate, or with too few samples.
     pub fn of(self, latencies: &Histogram) -> Option<f64> {
         match self {
             Self::Mean => latencies.mean_ns(),
@@ -60,7 +60,7 @@ impl Quantity {
         }
     }
 
-    /// Formats a value for people.
+    /// Formats a value of this quantity with its unit for people.
     pub fn human(self, value: f64) -> String {
         match self {
             Self::Iops => human::count(value),
@@ -150,14 +150,14 @@ impl TryFrom<String> for Quantity {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Metric {
-    /// Kind of operation. None: for rates the sum over all kinds, for latencies each kind separately.
+    /// Kind of operation. None means all kinds: summed for rates, each separately for latencies.
     pub kind: Option<OpKind>,
     /// The measured quantity.
     pub quantity: Quantity,
 }
 
 impl Metric {
-    /// The metric of a quantity over all kinds of operation.
+    /// Creates the metric of `quantity` over all kinds of operation.
     pub const fn of_all(quantity: Quantity) -> Self {
         Self { kind: None, quantity }
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// Parses the name of a kind of operation, such as `read`.
+/// Parses the name of a kind of operation, such as `read`; None if there is no such kind.
 pub(crate) fn kind_named(text: &str) -> Option<OpKind> {
     OpKind::ALL.into_iter().find(|k| k.name() == text)
 }
@@ -209,8 +209,8 @@ impl TryFrom<String> for Metric {
     }
 }
 
-/// Counts of a cell, or of its repeats together. Histograms are merged, and rates are over the sum of the windows: a
-/// percentile of repeats covers all their operations and is never a mean of percentiles.
+/// Merged counts of a cell and its repeats. Percentiles come from the merged histograms and are never means
+/// of percentiles; rates are over the summed length of the windows.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     total: Interval,
@@ -228,8 +228,8 @@ impl Counted {
         sum
     }
 
-    /// Metrics with a single value for which `metric` stands: for a latency without a kind, one per kind that
-    /// occurred. Empty if the kind of `metric` did not occur.
+    /// Expands `metric` into metrics with one value each. A latency without a kind becomes one metric per kind
+    /// that occurred. Empty if the kind of `metric` did not occur.
     pub fn figures(&self, metric: Metric) -> Vec<Metric> {
         let mut kinds = self.total.kinds();
         match metric.kind {
@@ -241,8 +241,8 @@ impl Counted {
         }
     }
 
-    /// Like [`Self::figures`], but IOPS over all kinds also give the IOPS of each kind that they leave out, such as
-    /// flushes.
+    /// Like [`Self::figures`], but IOPS over all kinds are followed by the IOPS of each kind that they exclude,
+    /// such as flushes.
     pub fn figures_apart(&self, metric: Metric) -> Vec<Metric> {
         let mut figures = self.figures(metric);
         if metric == Metric::of_all(Quantity::Iops) {
@@ -253,8 +253,8 @@ impl Counted {
         figures
     }
 
-    /// Value of a single figure, in the unit of its quantity. A latency must name its kind. The error is the reason
-    /// why there is no value.
+    /// Value of a metric, in the unit of its quantity. A latency metric must name its kind of operation. The
+    /// error text explains why there is no value.
     pub fn value(&self, metric: Metric) -> Result<f64, String> {
         let per_second = |n: f64| if self.seconds > 0.0 { n / self.seconds } else { 0.0 };
         let stats = metric.kind.and_then(|kind| self.total.class(kind));
@@ -284,7 +284,7 @@ impl Counted {
     }
 }
 
-/// Minimum number of operations for which a quantity has a value.
+/// Minimum number of completed operations for a quantity to have a value.
 fn samples_needed(quantity: Quantity) -> u64 {
     match quantity {
         Quantity::Quantile(q) => (EXCEEDANCES_MIN / q.min(1.0 - q)).round() as u64,
@@ -338,8 +338,8 @@ mod tests {
         }
     }
 
-    /// IOPS count reads and writes; flushes have a separate rate, and the rates together cover all operations.
-    /// Without reads and writes, every operation counts.
+    /// IOPS include only reads and writes, and flushes have a rate of their own. Without reads and writes, IOPS
+    /// include all operations.
     #[test]
     fn iops_are_reads_and_writes() {
         let cell = |kinds: &[(OpKind, u64)]| {
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Over repeats, rates are over all their time and percentiles over all their operations.
+    /// Over repeats, rates use the total time and percentiles use all operations.
     #[test]
     fn repeats_are_counted_together() {
         let cell = |reads_ns: u64, n: u64, seconds: u64| {

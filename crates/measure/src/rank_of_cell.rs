@@ -5,7 +5,7 @@ use crate::ranks::RankFigures;
 use crate::verdict::late_share;
 
 impl RankFigures {
-    /// Figures from a rank's cell; None for a cell without a rank.
+    /// Extracts a rank's results from its cell; None for a cell without a rank.
     pub fn of(cell: &Cell) -> Option<Self> {
         let of = cell.evidence.rank.as_ref()?;
         let mut figures = Self {
@@ -19,7 +19,7 @@ impl RankFigures {
         Some(figures)
     }
 
-    /// Adds the cell of another target of the same rank.
+    /// Adds the results of the same rank's cell for another target.
     pub fn add(&mut self, cell: &Cell) {
         let total = cell.total();
         self.ops += total.ops();

@@ -3,48 +3,50 @@
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Results of one rank in a cell.
+/// Results of one rank (one process of a distributed run) in a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RankFigures {
     /// Number of the rank, from 0.
     pub rank: u32,
-    /// Name of its host.
+    /// Host name of the rank's machine.
     pub host: String,
-    /// Operations in the measured window.
+    /// Number of operations completed in the measured window.
     pub ops: u64,
     /// Bytes moved in the measured window.
     pub bytes: u64,
-    /// Length of the window, ns.
+    /// Length of the measured window, ns.
     pub window_ns: u64,
-    /// Median of the service time of reads and writes, ns; None without enough samples.
+    /// Median service time of reads and writes, ns; None with too few samples.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the service time of reads and writes, ns; None without enough samples.
+    /// 99th percentile of the service time of reads and writes, ns; None with too few samples.
     pub p99_ns: Option<u64>,
-    /// CPU time of its workers, as a share (0 to 1) of the processor time available to them: one processor per worker,
-    /// or all its processors if there are fewer.
+    /// CPU utilisation (0 to 1) of the rank's workers, relative to one processor per worker, or to all processors
+    /// of the host if it has fewer.
     pub cpu_share: f64,
-    /// Operations per second that its generator reaches on the null engine; None if unknown.
+    /// Maximum rate of the rank's load generator, operations per second, measured on the null engine; None if
+    /// unknown.
     pub ceiling_iops: Option<f64>,
-    /// I/O of other programs on its device, as a share of the rank's own.
+    /// I/O of other programs on the rank's device, as a fraction of the rank's own I/O.
     pub foreign_share: Option<f64>,
-    /// Processor time stolen by its hypervisor, as a share (0 to 1) of all processors' time.
+    /// Processor time stolen by the hypervisor, as a share (0 to 1) of the time of all processors of the host.
     pub steal_share: Option<f64>,
     /// Share (0 to 1) of operations submitted over 1 ms after their intended start; None in closed loop.
     pub late_share: Option<f64>,
-    /// Times that its processors were throttled for heat.
+    /// Number of thermal throttling events of the host's processors.
     pub processor_throttles: Option<u64>,
-    /// Temperature of its device's hottest sensor, °C; with several devices, of the one nearest to its warning.
+    /// Temperature of the hottest sensor of the rank's device, °C. With several devices, of the device closest to
+    /// its warning threshold.
     pub temperature_c: Option<f64>,
-    /// Warning temperature of that sensor, °C.
+    /// Warning threshold of the sensor in `temperature_c`, °C.
     pub temperature_warning_c: Option<f64>,
-    /// Uncertainty of the offset of its clock from rank 0's, ns.
+    /// Uncertainty of the rank's clock offset from rank 0, ns.
     pub clock_bound_ns: u64,
-    /// Longest time between the agreed start and the start of one of its workers, ns.
+    /// Longest delay of a worker of the rank after the agreed start time, ns.
     pub start_late_ns: u64,
-    /// Number of targets that it measured.
+    /// Number of targets that the rank measured.
     pub targets: u32,
-    /// Service times, to compute percentiles over several targets.
+    /// Histogram of service times, kept so that percentiles can be computed over several targets.
     #[serde(skip)]
     pub(crate) service: Histogram,
     #[serde(skip)]
@@ -58,7 +60,7 @@ pub struct RankFigures {
 }
 
 impl RankFigures {
-    /// Operations per second.
+    /// Completed operations per second of the measured window.
     pub fn iops(&self) -> f64 {
         if self.window_ns == 0 { 0.0 } else { self.ops as f64 * 1e9 / self.window_ns as f64 }
     }

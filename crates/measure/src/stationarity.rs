@@ -9,78 +9,84 @@ use std::ops::Range;
 
 /// Confidence level of the interval of a mean rate.
 const LEVEL: f64 = 0.95;
-/// Minimum number of operations in the median interval for an empty interval to be significant.
+/// Minimum median number of operations per interval; below it an empty interval may be chance and not a
+/// stall.
 const OPS_MIN: f64 = 10.0;
-/// Minimum number of intervals for comparing each with the median.
+/// Minimum number of intervals in a cell for the search for stalls.
 const INTERVALS_MIN: usize = 5;
-/// Fewest intervals for a trend.
+/// Minimum number of intervals for the search for a change of the rate.
 const TREND_INTERVALS_MIN: usize = 10;
-/// Maximum number of points in the search for breaks; longer series are averaged.
+/// Maximum number of points in the search for level changes; longer series are first averaged down.
 const POINTS_BREAKS: usize = 600;
-/// Maximum number of points in the search for a swing; longer series are averaged.
+/// Maximum number of points in the search for a periodic swing; longer series are first averaged down.
 const POINTS_SWING: usize = 2_000;
-/// Duration of an operation, as a share of an interval, from which it may be a stall within that interval.
+/// Minimum latency of an operation, as a fraction of the interval's length, to suspect a stall within the
+/// interval.
 const WITHIN_INTERVAL_SHARE: f64 = 0.2;
-/// Duration of an operation, as a multiple of the median, from which it may be a stall within an interval.
+/// Minimum latency of an operation, as a multiple of the median latency, to suspect a stall within an
+/// interval.
 const MEDIANS_MIN: f64 = 10.0;
-/// Number of standard deviations within which a slower interval counts as chance.
+/// Number of standard deviations below the surrounding rate up to which a slow interval counts as chance.
 const CHANCE_DEVIATIONS: f64 = 4.0;
-/// Number of intervals on either side of a point that determine the level there.
+/// Number of intervals before and after a stall whose median is the surrounding rate.
 const NEIGHBOURS: usize = 6;
-/// Number of standard errors by which the means of a window's two ends must differ.
+/// Minimum difference between the mean rates of the window's first and last fifth for a trend, in standard
+/// errors.
 const ENDS_ERRORS_MIN: f64 = 4.0;
-/// Maximum factor by which correlated noise is taken to increase the variance of a mean; a larger one means a trend.
+/// Maximum factor by which correlation may raise the variance of a mean rate. A larger estimate is attributed
+/// to a trend and capped.
 const MEMORY_MAX: f64 = 8.0;
-/// Gradual change over the window, as a share of the level, below which it is ignored.
+/// Minimum change of the rate over the window that counts as a trend, as a fraction of the mean.
 const TREND_SHARE_MIN: f64 = 0.1;
-/// Difference of a level from the mean, as a share of the mean, below which it is ignored.
+/// Minimum deviation of a segment's rate from the mean rate to be reported, as a fraction of the mean.
 const STEP_SHARE_MIN: f64 = 0.05;
-/// Number of standard errors by which the levels before and after a step must differ. It is high because the search
-/// picks the best of all positions.
+/// Minimum difference between the rates before and after a step, in standard errors. It is high because the
+/// search picks the best of all positions.
 const STEP_ERRORS_MIN: f64 = 8.0;
-/// Fewest intervals on either side of a step.
+/// Minimum number of intervals before and after a step.
 const STEP_INTERVALS_MIN: usize = 4;
-/// Amplitude of a swing, as a share of the level, below which it is noise.
+/// Minimum amplitude of a periodic swing, as a fraction of the mean rate; smaller swings are noise.
 const SWING_SHARE_MIN: f64 = 0.1;
 
-/// Maximum deviation of the distances between regular stalls from their mean, as a share of the mean.
+/// Maximum standard deviation of the times between stalls for them to count as regular, as a fraction of the
+/// mean time.
 const REGULAR_SHARE_MAX: f64 = 0.15;
 
-/// A period of next to no completions while operations were in flight.
+/// A period with almost no completions although operations were in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stall {
-    /// Start, ns from the start of the window.
+    /// Start of the stall, ns after the start of the window.
     pub from_ns: u64,
-    /// End, ns from the start of the window.
+    /// End of the stall, ns after the start of the window.
     pub to_ns: u64,
 }
 
 impl Stall {
-    /// Duration, ns.
+    /// Duration of the stall, ns.
     pub const fn length_ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
 }
 
-/// A sudden or gradual change of throughput within the window.
+/// A step or trend of the throughput within the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// Operations per second before the change; for a gradual one, at the start of the window.
+    /// Mean IOPS before a step, or at the start of the window for a trend.
     pub before_iops: f64,
-    /// Operations per second after the change; for a gradual one, at the end of the window.
+    /// Mean IOPS after a step, or at the end of the window for a trend.
     pub after_iops: f64,
-    /// Time of the change, ns from the start of the window; None for a gradual one.
+    /// Time of the step, ns after the start of the window; None for a trend.
     pub at_ns: Option<u64>,
 }
 
-/// A periodic swing.
+/// A periodic variation of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swing {
-    /// Period, ns.
+    /// Period of the swing, ns.
     pub period_ns: u64,
     /// Number of periods in the window.
     pub periods: f64,
-    /// Amplitude as a share of the mean rate (0.1 = 10 %).
+    /// Amplitude of the swing as a fraction of the mean rate (0.1 = 10 %).
     pub amplitude_share: f64,
 }
 
@@ -89,18 +95,18 @@ pub struct Swing {
 pub struct Stationarity {
     /// Stalls, in order.
     pub stalls: Vec<Stall>,
-    /// Largest change of the throughput's level; None if there is none.
+    /// Largest step of the throughput, or its trend; None if there is neither.
     pub shift: Option<Shift>,
-    /// Periodic swing; None if there is none.
+    /// Periodic variation of the throughput; None if there is none.
     pub swing: Option<Swing>,
-    /// Half width of the 95 % confidence interval of the mean rate of intervals without a stall, as a share of that
-    /// mean. None if there are too few.
+    /// Half width of the 95 % confidence interval of the mean rate, as a fraction of the mean. Intervals with a
+    /// stall are excluded. None with too few intervals.
     pub reach_share: Option<f64>,
 }
 
 impl Stationarity {
-    /// Analyses `cell`. Changes of the level and swings are not searched for if the workload itself determines the
-    /// rate, as a trace does.
+    /// Analyses the throughput of `cell`. Replayed traces are searched only for stalls, because a trace itself
+    /// determines the rate.
     pub fn of(cell: &Cell) -> Self {
         let (interval_ns, rates) = cell.rates_iops();
         if rates.len() < INTERVALS_MIN || interval_ns == 0 {
@@ -127,7 +133,8 @@ impl Stationarity {
         Self { stalls, shift, swing: swing(&filled, interval_ns), reach_share }
     }
 
-    /// Time between the starts of successive stalls, ns, if four or more are regular.
+    /// Mean time between the starts of successive stalls, ns; None unless there are at least four at regular
+    /// intervals.
     pub fn stall_period_ns(&self) -> Option<u64> {
         let apart = |pair: &[Stall]| (pair[1].from_ns - pair[0].from_ns) as f64;
         let apart_ns: Vec<f64> = self.stalls.windows(2).map(apart).collect();
@@ -142,8 +149,8 @@ impl Stationarity {
     }
 }
 
-/// Mean of a cell's rate, with a confidence interval that uses the cell's intervals as batches; `amount` returns the
-/// count of an interval. None for fewer than 20 whole intervals.
+/// Mean rate of a cell with its confidence interval, computed from the cell's complete intervals. `amount`
+/// returns the count of one interval, such as its bytes. None for fewer than 20 complete intervals.
 pub fn mean_rate(cell: &Cell, amount: impl Fn(&Interval) -> u64) -> Option<BatchMean> {
     let whole = cell.window_ns.checked_div(cell.interval_ns)? as usize;
     let per_second = |i: &Interval| amount(i) as f64 * 1e9 / cell.interval_ns as f64;
@@ -151,13 +158,13 @@ pub fn mean_rate(cell: &Cell, amount: impl Fn(&Interval) -> u64) -> Option<Batch
     batch::mean(&rates, LEVEL).ok()
 }
 
-/// Rates of a cell, and the time in flight by interval.
+/// Throughput of a cell by interval, with service times for detecting stalls.
 struct Series<'a> {
     cell: &'a Cell,
     interval_ns: u64,
     rates: Vec<f64>,
     median: f64,
-    /// Per interval, the longest service time and the sum of all, ns. Empty if intervals were merged.
+    /// Longest service time of each interval, ns. Empty if intervals of the cell were merged.
     longest_ns: Vec<u64>,
     in_flight_ns: Vec<u128>,
 }
@@ -177,7 +184,7 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Ranges of neighbouring intervals that contain a stall.
+    /// Ranges of consecutive interval indices that contain a stall.
     fn stalled(&self) -> Vec<Range<usize>> {
         if self.median * self.interval_ns as f64 / 1e9 < OPS_MIN {
             return Vec::new();
@@ -213,13 +220,14 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// Standard deviation of the rates, from the median absolute deviation, so that outliers hardly matter.
+    /// Standard deviation of the rates, estimated from the median absolute deviation to limit the effect of
+    /// outliers.
     fn deviation(&self) -> f64 {
         let mut distances: Vec<f64> = self.rates.iter().map(|r| (r - self.median).abs()).collect();
         describe::median_in_place(&mut distances) / 0.674_489_75
     }
 
-    /// Median rate of the intervals around `place`; the level may differ elsewhere.
+    /// Median rate of the intervals just before and after the range `place`.
     fn level_around(&self, place: &Range<usize>) -> f64 {
         let before = place.start.saturating_sub(NEIGHBOURS)..place.start;
         let after = place.end..(place.end + NEIGHBOURS).min(self.rates.len());
@@ -229,8 +237,8 @@ impl<'a> Series<'a> {
         if around.is_empty() { self.median } else { describe::median(&around) }
     }
 
-    /// Whether operations were in flight for half of the time of the intervals in `place`; otherwise the workload had
-    /// none to issue.
+    /// Whether, for at least half of the time of the intervals `place`, operations were in flight. If not, the
+    /// workload had none to issue, and the pause is not a stall.
     fn was_in_flight(&self, place: &Range<usize>) -> bool {
         if self.in_flight_ns.is_empty() {
             return true;
@@ -244,8 +252,8 @@ impl<'a> Series<'a> {
         2 * in_flight_ns >= place.len() as u128 * u128::from(self.interval_ns)
     }
 
-    /// Stalls that leave no interval empty: an operation took long, and the interval completed less by that time's
-    /// share.
+    /// Finds stalls too short to leave an interval empty: one operation took long, and the intervals that it
+    /// spans lack operations accordingly.
     fn within_intervals(&self) -> Vec<Range<usize>> {
         let total = self.cell.total();
         let medians = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5));
@@ -272,8 +280,8 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// The stall in the intervals of `place`. Its duration is the time that the missing operations take at the
-    /// surrounding rate. It ends with the last interval that it affected completely.
+    /// Computes the stall in the intervals `place`. Its duration is the time that the missing operations would
+    /// take at the surrounding rate. It ends in the last of the intervals.
     fn stall(&self, place: &Range<usize>) -> Stall {
         let level = self.level_around(place);
         let lacks = |i: usize| {
@@ -289,7 +297,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Largest change of the level of `rates`, and its index if it is sudden.
+/// Finds the largest step of `rates` with its index, or else a trend, which has no index.
 fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     let mean = describe::mean(rates);
     if rates.len() < TREND_INTERVALS_MIN || mean <= 0.0 {
@@ -312,7 +320,7 @@ fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     ends(&points, mean).map(|shift| (shift, None))
 }
 
-/// Finds a gradual change: the means of the first and the last fifth differ by more than noise explains.
+/// Finds a trend: the mean rates of the first and the last fifth differ by more than noise explains.
 fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     let fifth = rates.len() / 5;
     let (first, last) = (&rates[..fifth], &rates[rates.len() - fifth..]);
@@ -330,8 +338,8 @@ fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     })
 }
 
-/// Finds one step between two levels that differ beyond doubt. In a short series, the search for any number of breaks
-/// can't estimate the noise's correlation, takes the noise for correlated, and misses the step.
+/// Finds a clear step between two levels and its index. The general search for breaks misses a step in a
+/// short series, because it cannot estimate the noise's correlation and assumes too much.
 fn step(rates: &[f64], mean: f64) -> Option<(Shift, usize)> {
     let n = rates.len();
     let residual = |split: usize| {
@@ -368,7 +376,7 @@ fn swing(rates: &[f64], interval_ns: u64) -> Option<Swing> {
     (mean > 0.0 && amplitude_share >= SWING_SHARE_MIN).then_some(swing)
 }
 
-/// Means of groups of `each` neighbouring values; an incomplete last group is left out.
+/// Averages groups of `each` consecutive values; an incomplete last group is omitted.
 fn averaged(values: &[f64], each: usize) -> Vec<f64> {
     values.chunks_exact(each.max(1)).map(describe::mean).collect()
 }

@@ -4,82 +4,84 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Layers and devices below a target, and the number of the cell's bytes that reached them.
+/// Stack of layers and devices below a target, and the cell's bytes that reached the devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    /// Layers, from the target's name down.
+    /// Layers of the storage stack, from the target down.
     pub layers: Vec<StorageLayer>,
     /// Kind of storage at the bottom of the stack.
     pub end: StorageEnd,
-    /// Kernel names of the devices at the bottom.
+    /// Kernel names of the devices at the bottom of the stack.
     pub lowest: Vec<String>,
-    /// Layers that use the page cache whatever the run requested, as text, with the remedy.
+    /// Layers that always use the page cache, even for direct I/O. Each text includes the remedy.
     pub page_cache: Vec<String>,
     /// Effects of layers that change the measured figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<LayerEffect>,
-    /// Bytes that reached the bottom during the cell; None if they can't be counted.
+    /// Bytes that reached the bottom of the stack during the cell; None if they cannot be counted.
     pub reached: Option<Reached>,
-    /// Capacity of the devices at the bottom, bytes.
+    /// Total capacity of the devices at the bottom of the stack, bytes.
     pub device_bytes: Option<u64>,
-    /// Bytes written to the devices at the bottom from the machine's boot to the beginning of the cell.
+    /// Bytes written to the devices at the bottom of the stack between boot and the start of the cell.
     pub device_written_bytes: Option<u64>,
-    /// Whether one of the devices rotates; None if unknown.
+    /// Whether at least one of the devices is rotational; None if unknown.
     pub rotational: Option<bool>,
 }
 
-/// One layer of storage.
+/// One layer of a storage stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StorageLayer {
-    /// Kind, such as `loop`.
+    /// Kind of layer, such as `loop`.
     pub kind: String,
-    /// Name, such as `loop0`.
+    /// Name of the layer, such as `loop0`.
     pub name: String,
 }
 
-/// An effect of a layer on the I/O that passes it.
+/// Effect of a storage layer on the I/O that passes through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Delays operations on purpose.
+    /// The layer delays operations on purpose.
     Delays,
-    /// Fails or drops operations on purpose.
+    /// The layer fails or drops operations on purpose.
     Fails,
-    /// Answers from a second, faster device if that holds the block.
+    /// The layer serves cached blocks from a second, faster device.
     Caches,
-    /// Acknowledges writes from a second, faster device.
+    /// The layer acknowledges writes once they are on a second, faster device.
     CachesWrites,
-    /// Copies old data on the first write of a block, or reads blocks from another device until then.
+    /// The layer copies old data on the first write to a block (snapshot), or reads unwritten blocks from another
+    /// device.
     CopiesOnWrite,
-    /// Records each write on a second device.
+    /// The layer logs each write on a second device.
     RecordsWrites,
-    /// Lacks members of a RAID set.
+    /// A RAID array of the layer lacks members.
     Degraded,
-    /// Rebuilds or checks members of a RAID set.
+    /// A RAID array of the layer is being rebuilt or checked.
     Resyncs,
-    /// Allocates a block on its first write; reads of unallocated blocks touch no medium.
+    /// The layer is thin-provisioned: it allocates blocks on first write, and answers reads of unallocated blocks
+    /// itself.
     Allocates,
-    /// Compresses or deduplicates data.
+    /// The layer compresses or deduplicates data.
     Reduces,
-    /// Encrypts data.
+    /// The layer encrypts data.
     Encrypts,
-    /// Stores checksums of blocks and verifies them.
+    /// The layer stores checksums of blocks and verifies them on reads.
     Verifies,
     /// Passes direct writes through the page cache, because it stores checksums.
     BuffersWrites,
-    /// Unknown: recorded by a later version.
+    /// An effect unknown to this version, from a notebook of a later one.
     #[serde(other)]
     Unknown,
 }
 
-/// An effect with the layer that causes it.
+/// An effect on I/O, and the layer that causes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
     /// Name of the layer.
     pub layer: String,
-    /// Driver of the layer, such as `writecache`.
+    /// Driver of the layer, such as `writecache` of the device mapper.
     pub driver: String,
     /// Kind of effect.
     pub effect: Effect,
@@ -88,66 +90,65 @@ pub struct LayerEffect {
     pub amount: Option<String>,
 }
 
-/// Kind of the bottom of a stack.
+/// Kind of storage at the bottom of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageEnd {
-    /// The pattern is not known.
+    /// The kind is not known.
     #[default]
     Unknown,
-    /// Devices, as far as the machine can tell.
+    /// Block devices, as far as this machine can tell.
     Device,
-    /// A process of this machine, or an unknown layer: the bytes may come from any disk or over the network.
+    /// A local server process or an unknown layer, behind which there may be any disk or a network.
     Served,
-    /// Another machine, or the host of this virtual one: nothing can be counted here.
+    /// Another machine, or the host of this virtual machine; its bytes cannot be counted here.
     Remote,
     /// A server that reports that it emulates a device.
     Emulated,
-    /// Memory of this machine.
+    /// This machine's memory.
     Memory,
 }
 
-/// Bytes that a cell issued, and bytes that the storage at the bottom moved in the same time: from the first operation
-/// to the last, including the ramp and operations in flight at the end.
+/// Bytes issued by a cell, and bytes moved by the devices at the bottom of the stack in the same period: from
+/// the first operation to the last, including the ramp and operations that completed after the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reached {
     /// Bytes returned by the cell's reads.
     pub issued_read_bytes: u64,
-    /// Bytes read from the storage at the bottom.
+    /// Bytes read from the devices at the bottom of the stack.
     pub device_read_bytes: u64,
     /// Bytes of the cell's writes.
     pub issued_written_bytes: u64,
-    /// Bytes written to the storage at the bottom.
+    /// Bytes written to the devices at the bottom of the stack.
     pub device_written_bytes: u64,
 }
 
-/// Content of the page cache for a cell's active range, if the cell's I/O should leave nothing there
-/// (`RWF_DONTCACHE`).
+/// Page cache content of a cell's active range before and after uncached buffered I/O (`RWF_DONTCACHE`),
+/// which should leave nothing there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Uncached {
-    /// Size of the range, or bytes moved by the cell if that is less: the most that buffered I/O can leave in the
-    /// cache.
+    /// Maximum that buffered I/O could leave in the page cache, bytes: the size of the active range, or the bytes
+    /// moved by the cell if fewer.
     pub bytes: u64,
-    /// Bytes in the page cache before the cell, after clean pages were dropped; None if the kernel does not count
-    /// them.
+    /// Bytes of the range in the page cache before the cell, after clean pages were dropped; None if the kernel
+    /// does not count them.
     pub before_bytes: Option<u64>,
-    /// Bytes in the page cache after the cell, including pages still to be written.
+    /// Bytes of the range in the page cache after the cell, including dirty pages and those under write-back.
     pub after_bytes: Option<u64>,
-    /// Bytes in the page cache after the cell that are dirty or under write-back.
+    /// Bytes of the range in the page cache after the cell that are dirty or under write-back.
     pub unwritten_bytes: Option<u64>,
 }
 
 impl Uncached {
-    /// Bytes that I/O left clean in the page cache, as a share of the most that buffered I/O can leave; None if
-    /// unknown.
+    /// Clean bytes that the cell left in the page cache, as a fraction of the maximum `bytes`; None if unknown.
     pub fn kept_share(&self) -> Option<f64> {
         let kept = self.after_bytes?.saturating_sub(self.unwritten_bytes?);
         Some(kept.saturating_sub(self.before_bytes?) as f64 / self.bytes.max(1) as f64)
     }
 
-    /// Adds the figures of another target that was measured at the same time.
+    /// Adds the byte counts of another target that was measured at the same time.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
@@ -160,39 +161,39 @@ impl Uncached {
     }
 }
 
-/// Activity of a block device during a cell, including the ramp, by the kernel's counters: of all programs, not only
-/// of the cell.
+/// Activity of a block device during a cell including its ramp, from the kernel's counters. It includes the
+/// I/O of all programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskUse {
-    /// Kernel name.
+    /// Kernel name of the device, such as `sda`.
     pub name: String,
     /// Time between the two readings of the counters, ns.
     pub elapsed_ns: u64,
-    /// Reads completed.
+    /// Number of completed reads.
     pub reads: u64,
-    /// Writes completed.
+    /// Number of completed writes.
     pub writes: u64,
-    /// Bytes read from the target, in all.
+    /// Bytes read from the device.
     pub read_bytes: u64,
-    /// Bytes written or discarded.
+    /// Bytes written to the device or discarded.
     pub written_bytes: u64,
-    /// Reads that were merged with others.
+    /// Number of reads that the kernel merged into others.
     pub read_merges: u64,
-    /// Writes that were merged with others.
+    /// Number of writes that the kernel merged into others.
     pub write_merges: u64,
-    /// Time of all reads, summed over reads, ms.
+    /// Summed duration of all reads, ms.
     pub read_ms: u64,
-    /// Time of all writes, summed over writes, ms.
+    /// Summed duration of all writes, ms.
     pub write_ms: u64,
-    /// Time of all I/Os in flight, summed over I/Os, ms.
+    /// Summed time of all I/Os in flight, ms (weighted I/O time).
     pub queue_ms: u64,
-    /// Time with at least one I/O in flight, ms.
+    /// Time during which at least one I/O was in flight, ms.
     pub busy_ms: u64,
 }
 
 impl DiskUse {
-    /// Adds the activity of the device in another period.
+    /// Adds the activity of the same device in another period.
     pub fn add(&mut self, other: &Self) {
         for (mine, theirs) in [
             (&mut self.elapsed_ns, other.elapsed_ns),
@@ -219,8 +220,8 @@ impl Storage {
         self.end == StorageEnd::Memory
     }
 
-    /// Adds the storage of another target that was measured at the same time. The layers are those of the target that
-    /// proves least about a device.
+    /// Adds the storage of another target that was measured at the same time. Of the two stacks, keeps the layers
+    /// of the one that tells less about a device.
     pub fn add(&mut self, other: &Self) {
         if other.end > self.end {
             (self.end, self.layers) = (other.end, other.layers.clone());
@@ -251,7 +252,7 @@ impl Storage {
 }
 
 impl Reached {
-    /// Adds the issued and moved bytes of another target's cell.
+    /// Adds the byte counts of another target's cell.
     pub fn add(&mut self, other: &Self) {
         self.issued_read_bytes += other.issued_read_bytes;
         self.device_read_bytes += other.device_read_bytes;

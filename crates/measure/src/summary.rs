@@ -7,18 +7,18 @@ use crate::{Cell, ClassStats, ErrorCounts, Histogram, Interval, IoKinds, Quantit
 use iodyno_units::OpKind;
 use serde::{Deserialize, Serialize};
 
-/// A percentile that is shown.
+/// A percentile that tables and exports show.
 #[derive(Clone, Copy, Debug)]
 pub struct Percentile {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// Key in JSON and CSV.
+    /// Key of the percentile in JSON and CSV.
     pub key: &'static str,
-    /// Name in a table.
+    /// Label of the percentile in tables.
     pub label: &'static str,
 }
 
-/// Percentiles that are shown, in ascending order.
+/// Percentiles that tables and exports show, in ascending order.
 pub const PERCENTILES: [Percentile; 6] = [
     Percentile { quantile: 0.5, key: "p50", label: "p50" },
     Percentile { quantile: 0.9, key: "p90", label: "p90" },
@@ -28,35 +28,34 @@ pub const PERCENTILES: [Percentile; 6] = [
     Percentile { quantile: 0.99999, key: "p99_999", label: "p99.999" },
 ];
 
-/// Confidence of the percentiles' intervals.
+/// Confidence level of the percentiles' confidence intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Block size from which bandwidth matters more than IOPS, bytes.
 const BANDWIDTH_BLOCK_BYTES: u32 = 64 << 10;
 
-/// Whether bandwidth matters more than operations per second at this block size.
+/// Whether at this block size bandwidth is more relevant than IOPS.
 pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
     block_bytes >= BANDWIDTH_BLOCK_BYTES
 }
 
-/// Latency statistics of one histogram. Those with too few samples are None.
+/// Latency statistics of one histogram. A statistic with too few samples is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Minimum, ns.
+    /// Minimum latency, ns.
     pub min_ns: Option<u64>,
-    /// Mean, ns.
+    /// Mean latency, ns.
     pub mean_ns: Option<f64>,
-    /// The longest response time allowed at the quantile, ns.
+    /// Maximum latency, ns.
     pub max_ns: Option<u64>,
     /// Percentiles in the order of [`PERCENTILES`], ns.
     pub percentiles_ns: [Option<u64>; PERCENTILES.len()],
-    /// Confidence interval of each percentile within its window; None if there are too few samples, or if it was not
-    /// requested.
+    /// Confidence interval of each percentile; None with too few samples, or if not requested.
     pub within: [Option<Within>; PERCENTILES.len()],
 }
 
 impl Latency {
-    /// Latencies of a histogram, without confidence intervals.
+    /// Computes the latency statistics of a histogram, without confidence intervals.
     pub fn of(histogram: &Histogram) -> Self {
         Self {
             min_ns: histogram.min_ns(),
@@ -67,8 +66,8 @@ impl Latency {
         }
     }
 
-    /// Value of a latency, ns; None for a rate, for a quantile that is not in [`PERCENTILES`], and if there are too
-    /// few samples.
+    /// Value of a latency statistic, ns; None for a rate, a quantile that is not in [`PERCENTILES`], or too few
+    /// samples.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
             Quantity::Mean => self.mean_ns,
@@ -82,29 +81,29 @@ impl Latency {
     }
 }
 
-/// Summary of one kind of operation.
+/// Rates, latencies and errors of one kind of operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSummary {
-    /// Read, write, flush, trim or write zeroes.
+    /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Number of completed operations.
     pub ops: u64,
     /// Operations per second.
     pub iops: f64,
-    /// Bytes moved.
+    /// Bytes moved by completed operations.
     pub bytes: u64,
-    /// Bytes per second.
+    /// Bytes moved per second.
     pub bytes_per_s: f64,
     /// Failed operations, by kind of error.
     pub errors: ErrorCounts,
-    /// Latency from the intended start: response time in open loop, service time otherwise.
+    /// Latency as a user sees it: response time in open loop, service time in closed loop.
     pub response_time: Latency,
-    /// Service time, in open loop only.
+    /// Service time in open loop; None in closed loop.
     pub service: Option<Latency>,
 }
 
 impl KindSummary {
-    /// Summary of a kind without operations.
+    /// Creates the summary of a kind of operation that did not occur.
     pub fn nothing(kind: OpKind) -> Self {
         Self::of(&Cell::default(), kind, &ClassStats::default())
     }
@@ -122,8 +121,8 @@ impl KindSummary {
         }
     }
 
-    /// Summarises each kind over several cells of one workload: the mean of their rates, and the latencies of all
-    /// their operations together.
+    /// Summarises each kind of operation over several cells of one workload: mean rates, and latencies over all
+    /// operations.
     pub fn of_several(cells: &[&Cell]) -> Vec<Self> {
         let totals: Vec<Interval> = cells.iter().map(|cell| cell.total()).collect();
         let mut all = Interval::default();
@@ -146,7 +145,7 @@ impl KindSummary {
         each.collect()
     }
 
-    /// Adds confidence intervals of percentiles to summaries of several cells, from the cells' series.
+    /// Adds the percentiles' confidence intervals to the summaries `kinds` of `cells`.
     pub fn add_intervals(kinds: &mut [Self], cells: &[&Cell]) {
         for of in kinds {
             let of_interval = |i| response_time(i, of.kind).into_iter().collect();
@@ -159,7 +158,7 @@ impl KindSummary {
         }
     }
 
-    /// Latency from submission to completion, in closed and open loop.
+    /// Latency from submission to completion.
     pub fn service_time(&self) -> &Latency {
         self.service.as_ref().unwrap_or(&self.response_time)
     }
@@ -169,27 +168,27 @@ fn response_time(interval: &Interval, kind: OpKind) -> Option<&Histogram> {
     interval.class(kind).map(ClassStats::response_time)
 }
 
-/// Summary of a cell.
+/// Rates and latencies of a cell, in total and by kind of operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Kinds with operations, in the order of [`OpKind::ALL`].
+    /// Summaries of the kinds that occurred, in the order of [`OpKind::ALL`].
     pub kinds: Vec<KindSummary>,
     /// Number of completed operations of all kinds.
     pub ops: u64,
-    /// Operations per second of the kinds that IOPS count ([`IoKinds`]).
+    /// Operations per second of the kinds that IOPS include ([`IoKinds`]).
     pub iops: f64,
-    /// Operations per second of all kinds, flushes included, as an offered rate counts them.
+    /// Operations per second of all kinds, flushes included; comparable with an offered rate.
     pub ops_per_s: f64,
     /// Bytes read and written.
     pub bytes: u64,
     /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// Response times of all kinds together.
+    /// Response times of all kinds of operation together.
     pub response_time: Histogram,
 }
 
 impl Summary {
-    /// Summary of a cell, without confidence intervals.
+    /// Summarises a cell, without confidence intervals.
     pub fn of(cell: &Cell) -> Self {
         let total = cell.total();
         let kinds = total.iter().filter(|(_, stats)| !stats.is_empty());
@@ -204,7 +203,7 @@ impl Summary {
         }
     }
 
-    /// Summary of a cell, with confidence intervals of each kind's percentiles.
+    /// Summarises a cell, with confidence intervals of each kind's percentiles.
     pub fn with_intervals(cell: &Cell) -> Self {
         let mut summary = Self::of(cell);
         KindSummary::add_intervals(&mut summary.kinds, &[cell]);
@@ -225,8 +224,8 @@ impl Summary {
 mod tests {
     use super::*;
 
-    /// Rates of kinds add up to the mean rate of the cells, whatever the cells' lengths; latencies are over all
-    /// operations, each counted once.
+    /// Rates of the kinds add up to the mean rate of the cells, even if their lengths differ. Latencies count
+    /// every operation once.
     #[test]
     fn kinds_of_several_cells_add_up() {
         let cell = |seconds: u64, reads: u64, writes: u64| {

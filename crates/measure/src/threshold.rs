@@ -21,16 +21,16 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Comparison operator of a threshold: on which side of the value the figure must be.
+/// Comparison operator of a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// `<`
+    /// `<`: the figure must be below the value.
     Below,
-    /// `<=`
+    /// `<=`: the figure must not exceed the value.
     AtMost,
-    /// `>`
+    /// `>`: the figure must exceed the value.
     Above,
-    /// `>=`
+    /// `>=`: the figure must be at least the value.
     AtLeast,
 }
 
@@ -55,19 +55,19 @@ impl Bound {
     }
 }
 
-/// A threshold. JSON and files hold it as text.
+/// Limit that a measured figure must meet, such as `p99<1ms`. Serialised as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Threshold {
-    /// Text as the user wrote it.
+    /// The threshold's text as the user wrote it.
     text: String,
     /// Pattern of cell names, with `*` and `?`; None for all cells.
     pub cells: Option<String>,
-    /// Figure to judge.
+    /// Metric that is compared with the value.
     pub metric: Metric,
     /// Comparison operator.
     pub bound: Bound,
-    /// Value in the unit of the metric's quantity (ns, operations per second, bytes per second); above 0.
+    /// Limit in the unit of the metric (ns, operations per second or bytes per second); above 0.
     pub value: f64,
 }
 
@@ -75,14 +75,14 @@ pub struct Threshold {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThresholdError {
     text: String,
-    /// Range of the invalid part, in bytes of the text.
+    /// Byte range of the invalid part within the threshold's text.
     pub span: Range<usize>,
-    /// Reason, with the correct form of a threshold.
+    /// Reason for the error, with the correct form of a threshold.
     pub why: String,
 }
 
 impl fmt::Display for ThresholdError {
-    /// Formats the reason, and the text with the invalid part marked.
+    /// Formats the reason and the threshold's text with the invalid part marked.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = |bytes: &str| bytes.chars().count();
         let before = columns(&self.text[..self.span.start]);
@@ -182,7 +182,7 @@ impl FromStr for Threshold {
     }
 }
 
-/// Parses a value in the metric's unit.
+/// Parses the value of a threshold, in the unit of `metric`.
 fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     use crate::Quantity;
     match metric.quantity {
@@ -196,26 +196,26 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     }
 }
 
-/// Outcome of a threshold for one figure.
+/// Result of comparing one figure with a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome<'a> {
-    /// The judged threshold.
+    /// Threshold with which the figure was compared.
     pub threshold: &'a Threshold,
-    /// Key of the cell, or of the first of its repeats; None if the threshold covers no cell.
+    /// Key of the judged cell, or of its first repeat; None if the threshold matches no cell.
     pub cell: Option<&'a CellKey>,
-    /// Number of repeats judged together.
+    /// Number of repeats of the cell that were judged together.
     pub repeats: usize,
-    /// Judged figure, with its kind of operation.
+    /// Judged metric, including the kind of operation.
     pub metric: Metric,
-    /// Value of the figure; None if it could not be determined.
+    /// Measured value of the metric; None if there is none.
     pub value: Option<f64>,
-    /// Whether the threshold was shown to hold.
+    /// Whether the measured value meets the threshold; false without a value.
     pub held: bool,
-    /// Reason why there is no value; None if there is one.
+    /// Reason why there is no measured value; None if there is one.
     pub why: Option<String>,
 }
 
-/// Judges thresholds on the cells of a run. Returns at least one outcome per threshold, in their order.
+/// Judges the cells of a run by `thresholds`. Returns at least one outcome per threshold, in their order.
 pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<'a>> {
     let groups = with_repeats(cells);
     let speaks = representative(cells);
@@ -296,7 +296,7 @@ pub fn unusable(cell: &Cell) -> Option<String> {
     }
 }
 
-/// Groups the cells of a run with their repeats, in the order in which each group began.
+/// Groups each cell of a run with its repeats, in the order of the first cell of each group.
 pub fn with_repeats(cells: &[Cell]) -> Vec<Vec<&Cell>> {
     let mut groups: Vec<(CellKey, Vec<&Cell>)> = Vec::new();
     for cell in cells {
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Threshold>(&json).unwrap(), t);
     }
 
-    /// Each error marks the invalid part.
+    /// The error of each invalid threshold marks the invalid part.
     #[test]
     fn errors_mark_their_position() {
         for (text, part, says) in [

@@ -31,7 +31,7 @@ pub use ranks::of_each_rank;
 
 pub use crate::level::{Level, Verdict};
 
-/// Judges a cell. The list is never empty: if there is no warning or worse, it starts with `VALID`.
+/// Judges a cell. The list begins with `VALID` unless it contains a warning or worse, so it is never empty.
 pub fn judge(cell: &Cell) -> Vec<Verdict> {
     let total = cell.total();
     let mut found = Vec::new();

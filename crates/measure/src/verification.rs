@@ -6,28 +6,27 @@ use std::collections::BTreeMap;
 
 /// Maximum number of offsets kept per finding; the lowest are kept.
 const PLACES_MAX: usize = 4;
-/// Maximum number of writers counted separately; reads of other writers' content are in
-/// [`Verification::other_writers`].
+/// Maximum number of writers counted separately; further ones are counted in [`Verification::other_writers`].
 const WRITERS_MAX: usize = 8;
 
-/// What is, or may be, wrong with a unit of verifiable content.
+/// Actual or possible corruption of a unit of verifiable content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// Intact, but from an earlier write than the latest acknowledged one.
+    /// The unit is intact, but older than the latest acknowledged write.
     Stale,
-    /// All zeroes, although content had been written.
+    /// The unit is all zeroes, although content had been written to it.
     Zeroed,
-    /// Something other than verifiable content, although such content had been written.
+    /// The unit contains other data, although verifiable content had been written to it.
     Foreign,
-    /// The sectors belong to several writes of this unit, or some are zeroes.
+    /// The sectors come from different writes of this unit, or some are zeroes.
     Torn,
-    /// Content that was written for another address.
+    /// The unit contains data that was written for another address.
     Misdirected,
-    /// Bytes differ from what was written.
+    /// Some bytes of the unit differ from those written.
     Damaged,
-    /// From a write before the latest acknowledged one, but the later write had not been flushed: a power cut may
-    /// lose it.
+    /// The unit is older than the latest acknowledged write, but that write had not been flushed, so a power cut
+    /// may have lost it.
     Unflushed,
 }
 
@@ -43,7 +42,7 @@ impl Finding {
         Self::Unflushed,
     ];
 
-    /// Name in tables and JSON, such as `no_space`.
+    /// Name of the finding in tables and JSON, such as `stale`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stale => "stale",
@@ -56,7 +55,8 @@ impl Finding {
         }
     }
 
-    /// Whether only faulty storage can leave a unit in this state. Not so for an unflushed write, which may be lost.
+    /// Whether the finding proves a storage fault. False only for `Unflushed`, since an unflushed write may be
+    /// lost.
     pub const fn is_wrong(self) -> bool {
         !matches!(self, Self::Unflushed)
     }
@@ -66,70 +66,71 @@ impl Finding {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
-    /// Units with this finding, counted at each read.
+    /// Number of reads of units with this finding; a unit read twice counts twice.
     pub reads: u64,
-    /// Number of different units.
+    /// Number of distinct units with this finding.
     pub units: u64,
-    /// Lowest offsets, bytes, ascending; at most four.
+    /// Lowest offsets of units with this finding, bytes, ascending; at most four.
     pub first_bytes: Vec<u64>,
 }
 
-/// A run that wrote some of the units read, with the number of its intact units.
+/// Run that wrote some of the verified content, and the number of its intact units that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {
-    /// Stamp of the writer: the start of its run, ns since 1970; for content of layout version 1, its seed. On a
-    /// target that is created for each cell it is not a time.
+    /// Identifies the writer: the start time of its run, ns since 1970. Not a time for layout version 1, where it
+    /// is the seed, and for targets created anew for each cell.
     pub stamp: u64,
-    /// Intact units of this writer, counted at each read.
+    /// Number of intact units of this writer; a unit read twice counts twice.
     pub reads: u64,
-    /// Version of the content's layout, 1 or 2; 0 in runs that did not store it.
+    /// Layout version of the verifiable content, 1 or 2; 0 in old runs that did not record it.
     pub layout: u8,
 }
 
-/// How much is known about the content that units should have.
+/// Completeness of the map of expected content left by an earlier run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptMap {
     /// No earlier run of this notebook left a map of the target.
     #[default]
     None,
-    /// The map comes from a run that did not reach its end, and lacks its later writes.
+    /// The map was left by a run that ended early, and lacks its latest writes.
     Unfinished,
-    /// The map comes from the latest run that wrote verifiable content.
+    /// The map was left by the latest run that wrote verifiable content, and is complete.
     Whole,
 }
 
-/// Result of verifying a cell's reads, counted in units: a read of several units counts several times.
+/// Result of verifying a cell's reads. Counts are of units read; a read of several units counts several
+/// times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verification {
-    /// Length of a unit, bytes.
+    /// Length of a unit of verifiable content, bytes.
     pub unit_bytes: u32,
-    /// Checked units, counted at each read.
+    /// Number of checked units; a unit read twice counts twice.
     pub checked: u64,
-    /// Checked units that are intact and hold the latest known write.
+    /// Number of checked units that are intact and contain the latest known write.
     pub current: u64,
-    /// Checked units that are intact, but may hold an earlier write.
+    /// Number of checked units that are intact, but possibly not from the latest write.
     pub whole: u64,
-    /// Checked units without verifiable content, where none was known to have been written.
+    /// Number of checked units without verifiable content, and without a known write of any.
     pub unverified: u64,
-    /// Unverified units that are all zeroes.
+    /// Number of units among `unverified` that are all zeroes.
     pub unverified_zeroes: u64,
-    /// Units that are wrong or may be, by finding; only findings that occurred.
+    /// Actual and possible corruption by kind; contains only kinds that occurred.
     pub found: BTreeMap<Finding, Found>,
-    /// Writers of the intact units, by stamp; at most eight.
+    /// Runs that wrote the intact units, sorted by stamp; at most eight.
     pub writers: Vec<Writer>,
-    /// Intact units by writers that are not in `writers`.
+    /// Number of intact units written by runs that are not in `writers`.
     pub other_writers: u64,
-    /// How much is known about the expected content; for several targets, the least.
+    /// Completeness of the map of expected content; for several targets, that of the least complete map.
     pub kept_map: KeptMap,
-    /// Share (0 to 1) of the active range read by a pass over all of it; None for other cells.
+    /// Fraction (0 to 1) of the active range that a full verification pass read; None for other cells.
     pub read_share: Option<f64>,
 }
 
 impl Verification {
-    /// An empty result with preallocated counters, so that counting allocates nothing.
+    /// Creates an empty result with preallocated counters, so that counting does not allocate.
     pub fn of_units(unit_bytes: u32) -> Self {
         Self {
             unit_bytes,
@@ -144,8 +145,8 @@ impl Verification {
         }
     }
 
-    /// Counts an intact unit by its writer's stamp and layout; `current` means that no later write of the unit is
-    /// known.
+    /// Counts an intact unit by its writer's stamp and layout. `current` means that it contains the latest known
+    /// write.
     #[inline]
     pub fn add_whole(&mut self, stamp: u64, layout: u8, current: bool) {
         self.checked += 1;
@@ -168,14 +169,15 @@ impl Verification {
         }
     }
 
-    /// Counts a unit without verifiable content where none was expected.
+    /// Counts a unit without verifiable content where none was expected. `zeroes` means that it is all zeroes.
     pub fn add_unverified(&mut self, zeroes: bool) {
         self.checked += 1;
         self.unverified += 1;
         self.unverified_zeroes += u64::from(zeroes);
     }
 
-    /// Counts a unit with a finding; `is_new` if this unit has not been counted for the finding before.
+    /// Counts an actually or possibly corrupt unit. `is_new` means that the unit was not counted for this finding
+    /// before.
     pub fn add_found(&mut self, finding: Finding, offset_bytes: u64, is_new: bool) {
         self.checked += 1;
         let found = self.found.entry(finding).or_default();
@@ -184,7 +186,7 @@ impl Verification {
         found.add_place(offset_bytes);
     }
 
-    /// Removes findings that did not occur, and sorts writers.
+    /// Removes findings that did not occur, and sorts the writers by stamp.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         self.found.retain(|_, found| found.reads > 0);
@@ -192,12 +194,12 @@ impl Verification {
         self
     }
 
-    /// The count of one finding.
+    /// Count and offsets of one finding; None if it did not occur.
     pub fn of(&self, finding: Finding) -> Option<&Found> {
         self.found.get(&finding).filter(|found| found.reads > 0)
     }
 
-    /// Number of reads of units that only faulty storage can cause.
+    /// Number of units read with a finding that proves a storage fault.
     pub fn wrong_reads(&self) -> u64 {
         self.found.iter().filter(|(of, _)| of.is_wrong()).map(|(_, found)| found.reads).sum()
     }
@@ -212,8 +214,8 @@ impl Verification {
         if self.checked == 0 { 0.0 } else { self.unverified as f64 / self.checked as f64 }
     }
 
-    /// Adds the findings of another worker or target. The order does not matter, except for which writers are counted
-    /// separately if there are more than eight.
+    /// Adds the results of another worker or target. Merging in any order gives the same result, except that with
+    /// more than eight writers the order decides which are counted separately.
     pub fn merge(&mut self, other: &Self) {
         if self.checked == 0 {
             self.kept_map = other.kept_map;
@@ -258,7 +260,7 @@ impl Found {
 mod tests {
     use super::*;
 
-    /// The result does not depend on how findings are divided over workers, nor on the order of merging.
+    /// The result depends neither on the division of findings over workers nor on the order of merging.
     #[test]
     fn the_order_of_merging_does_not_matter() {
         let part = |from: u64| {

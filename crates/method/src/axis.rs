@@ -7,35 +7,36 @@ use iodyno_units::{human, nearest, parse_duration_ns, parse_percent, parse_rate_
 use iodyno_workload::{Block, Percent, Spec};
 use serde::{Deserialize, Serialize};
 
-/// Parameter that an axis varies.
+/// Parameter that an axis of a sweep varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisKind {
-    /// Workload of the stage.
+    /// Workload, one of those that the stage names.
     Workload,
     /// Share of reads among the operations; the rest are writes.
     Read,
-    /// Block size.
+    /// Block size in bytes.
     Block,
-    /// Worker threads.
+    /// Number of worker threads.
     Threads,
-    /// Outstanding operations per worker.
+    /// Queue depth: outstanding operations per worker.
     Depth,
-    /// Offered operations per second (open loop), or a share of the rate of an earlier stage.
+    /// Offered operations per second (open loop), absolute or as a fraction of the highest IOPS of an earlier
+    /// stage.
     Rate,
-    /// Think time: from a completion to the next submission.
+    /// Think time: delay between a completion and the next submission.
     Think,
-    /// Number of targets that work at once.
+    /// Number of targets used at the same time.
     Targets,
-    /// Share of the target written beforehand.
+    /// Fraction of the target that is written before the cell.
     Fill,
-    /// Engine, by its name on the command line.
+    /// I/O engine, by its name on the command line.
     Engine,
-    /// Writes of a worker between flushes; 0 for no flushes.
+    /// Number of writes by a worker between flushes; 0 for no flushes.
     Fsync,
 }
 
-/// Names that other tools use for an axis, and iodyno's name of it.
+/// Names of axes in other tools, each with the name in iodyno.
 const ELSEWHERE: [(&[&str], &str); 5] = [
     (&["bs", "blocksize", "block-size", "size"], "block"),
     (&["iodepth", "qd", "queue-depth", "queue_depth"], "depth"),
@@ -45,7 +46,7 @@ const ELSEWHERE: [(&[&str], &str); 5] = [
 ];
 
 impl AxisKind {
-    /// All axes, in the default order of nesting.
+    /// All axes, in the default nesting order, outermost first.
     pub const ALL: [Self; 11] = [
         Self::Workload,
         Self::Engine,
@@ -60,7 +61,7 @@ impl AxisKind {
         Self::Fsync,
     ];
 
-    /// Key in a method file.
+    /// Key of the axis in a method file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -80,7 +81,7 @@ impl AxisKind {
     /// Parses one value of this axis.
     ///
     /// # Errors
-    /// Why the text is not a value of this axis, as a sentence.
+    /// A sentence that explains why the text is not a valid value of this axis.
     pub fn value(self, text: &str) -> Result<Value, String> {
         let count = || -> Result<u32, String> {
             let n = text.parse().map_err(|_| {
@@ -127,11 +128,11 @@ impl AxisKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// Name of a workload of the stage, or of an engine.
+    /// Name of a workload or engine.
     Name(String),
-    /// Share of reads, or of the capacity.
+    /// Percentage of reads, or of the capacity.
     Share(Percent),
-    /// Block size.
+    /// Block size in bytes.
     Bytes(u32),
     /// Number of threads, outstanding operations, targets or writes.
     Count(u32),
@@ -139,12 +140,13 @@ pub enum Value {
     Rate(f64),
     /// Share of the highest IOPS of an earlier stage.
     RateShare(f64),
-    /// Think time, ns.
+    /// Delay between a completion and the next submission (think time), ns.
     Ns(u64),
 }
 
 impl Value {
-    /// Doubles this value up to `end`, and returns all values; `end` is the last.
+    /// Expands a range such as `1..64` by doubling. Returns all values from `self` to `end`; the last is always
+    /// `end`.
     fn doubled_to(&self, end: &Self) -> Result<Vec<Self>, String> {
         let amount = |value: &Self| match value {
             Self::Bytes(n) | Self::Count(n) => f64::from(*n),
@@ -186,17 +188,17 @@ impl fmt::Display for Value {
     }
 }
 
-/// One axis with its values, in order.
+/// One axis of a sweep with its values, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// Parameter that the axis varies.
     pub kind: AxisKind,
-    /// Values, at least one.
+    /// Values on the axis, in order; at least one.
     pub values: Vec<Value>,
 }
 
 impl Axis {
-    /// The first duplicate value, and its index.
+    /// First value that occurs twice, with the index of its second occurrence; None if all differ.
     pub(crate) fn twice(&self) -> Option<(usize, &Value)> {
         self.values.iter().enumerate().find(|(i, value)| self.values[..*i].contains(value))
     }
@@ -205,7 +207,7 @@ impl Axis {
 impl FromStr for Axis {
     type Err = String;
 
-    /// Parses an axis such as `depth=1,2,4,8` or `depth=1..64`, which doubles.
+    /// Parses an axis such as `depth=1,2,4,8`, or `depth=1..64`, whose values double.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, values)) = text.split_once('=') else {
             return Err("name an axis and its values, such as `depth=1,2,4,8`".to_owned());
@@ -238,8 +240,8 @@ impl FromStr for Axis {
     }
 }
 
-/// Applies one value of an axis to a workload. Rates as shares, targets, fills and workloads are not part of the
-/// specification and leave it unchanged.
+/// Sets an axis's parameter in a workload specification. Axes without a field there (relative rates, targets,
+/// fill, engine and workload) leave it unchanged.
 pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec, String> {
     match (kind, value) {
         (AxisKind::Read, Value::Share(share)) => spec.with_read_share(*share),
@@ -259,7 +261,7 @@ pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec,
 mod tests {
     use super::*;
 
-    /// Only the axis of flushes allows the value 0, for no flushes. All others start at 1.
+    /// Only the `fsync` axis allows the value 0, which means no flushes; the others start at 1.
     #[test]
     fn flushes_may_be_none() {
         let values = |text: &str| text.parse::<Axis>().map(|axis| axis.values);

@@ -5,23 +5,23 @@ use crate::rate_search::PROBES_MAX;
 use crate::stage::{Act, Cells, Points, Rounds, Series};
 use serde::Serialize;
 
-/// Time and writes of a method, as far as known in advance.
+/// Estimated duration and written bytes of a method, as far as they are known in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Budget {
     /// Minimum number of cells.
     pub cells_min: u64,
     /// Maximum number of cells.
     pub cells_max: u64,
-    /// Minimum total of the times known in advance, ns, without fills.
+    /// Minimum total duration, ns, without fills, whose duration is not known in advance.
     pub time_min_ns: u64,
-    /// Maximum total of the times known in advance, ns, without fills.
+    /// Maximum total duration, ns, without fills, whose duration is not known in advance.
     pub time_max_ns: u64,
-    /// Bytes written by fills on a target of the given capacity.
+    /// Bytes that fills write on a target of the given capacity.
     pub fill_bytes: u64,
 }
 
 impl Budget {
-    /// Computes the budget for a target of this capacity.
+    /// Computes the budget of a method for a target of `capacity_bytes`.
     pub fn new(method: &Method, capacity_bytes: u64) -> Self {
         let mut sum = Self::default();
         for stage in &method.stages {

@@ -6,29 +6,29 @@ use iodyno_workload::ActiveRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The operator's choices. The method file decides those left open.
+/// Options of a method that the operator chose; the rest follow the method file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {
-    /// Name of the file's settings to use; `None`: the first.
+    /// Name of the group of settings in the method file to use; `None` for the first.
     pub setting: Option<String>,
-    /// Worker threads for stages that leave them open.
+    /// Number of worker threads for stages that do not specify it.
     pub threads: Option<u32>,
-    /// Outstanding operations per worker for stages that leave them open.
+    /// Queue depth per worker for stages that do not specify it.
     pub depth: Option<u32>,
-    /// Active range, as written in a method file, such as `0%..75%`.
+    /// Active range in the notation of a method file, such as `0%..75%`; `None` for that of the file.
     pub active: Option<String>,
-    /// Factor on all times; above 0, at most 1. `None`: 1.
+    /// Factor by which all durations are multiplied, above 0 and at most 1; `None` for 1.
     pub scale: Option<f64>,
 }
 
 impl Choice {
-    /// Factor on all times.
+    /// Factor by which all durations are multiplied; 1 by default.
     pub fn factor(&self) -> f64 {
         self.scale.unwrap_or(1.0)
     }
 
-    /// Fails if the scale is out of range.
+    /// Returns an error if the factor of the durations is out of range.
     pub(crate) fn check_scale(&self) -> Result<(), FileError> {
         if self.scale.is_none_or(|scale| scale > 0.0 && scale <= 1.0) {
             return Ok(());
@@ -37,7 +37,7 @@ impl Choice {
         Err(FileError::new(0..0, "the scale must be above 0 and at most 1").with_help(help))
     }
 
-    /// The chosen active range, if any.
+    /// Parses the chosen active range; `None` if none was chosen.
     pub(crate) fn active(&self) -> Result<Option<ActiveRange>, String> {
         self.active.as_deref().map(str::parse::<ActiveRange>).transpose()
     }
@@ -48,15 +48,15 @@ impl Choice {
 pub struct MethodSource {
     /// Name of the method.
     pub name: String,
-    /// Text of the method file; empty with `sweep`.
+    /// Text of the method file; empty for a sweep.
     pub text: String,
-    /// The sweep, for a method without a file.
+    /// Sweep defined on the command line; `None` for a method file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
-    /// Text of each workload file that the method names, by name.
+    /// Text of each workload file that the method refers to, by the file's name.
     #[serde(default)]
     pub workloads: BTreeMap<String, String>,
-    /// The operator's choices.
+    /// Options that the operator chose.
     #[serde(default)]
     pub choice: Choice,
 }

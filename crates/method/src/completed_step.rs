@@ -4,17 +4,17 @@ use iodyno_measure::metric::Quantity;
 use iodyno_measure::{Cell, Histogram, Level, Place, Role, Summary};
 use iodyno_units::OpKind;
 
-/// A completed step.
+/// A completed step of a method, with its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// The step's position in the method.
+    /// Position of the step in the method.
     pub place: Place,
-    /// Figures of the cell; `None` if it was skipped, or if it counts as done without known results.
+    /// Results of the step's cell; `None` if the cell was skipped, or its results are not known.
     pub figures: Option<Figures>,
 }
 
 impl Done {
-    /// The step of a stored cell. `None` for a cell outside a method.
+    /// Converts a stored cell to a completed step; `None` for a cell outside a method.
     pub fn of(cell: &Cell) -> Option<Self> {
         let place = cell.key.place.clone()?;
         let measured = place.role == Role::Measure && !cell.is_skipped();
@@ -23,25 +23,25 @@ impl Done {
     }
 }
 
-/// Figures of one cell: its summary, and the inputs of a method's decisions.
+/// Results of one cell on which a method bases its decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Rates and latencies.
+    /// Rates and latencies of the cell.
     pub summary: Summary,
-    /// Bytes written, including those of the ramp if known.
+    /// Bytes written by the cell, including an estimate for the ramp.
     pub written_bytes: u64,
-    /// Bytes of the target's active range; 0 if unknown.
+    /// Length of the target's active range, bytes; 0 if unknown.
     pub active_bytes: u64,
     /// Length of the measured window, ns.
     pub window_ns: u64,
-    /// Outstanding operations over all workers of a target: the requested number in a closed loop,
-    /// the measured mean in an open one.
+    /// Outstanding operations of all workers of a target: threads × depth in closed loop, the measured mean in
+    /// open loop.
     pub oio: u32,
-    /// Offered operations per second, over all targets; `None` in a closed loop.
+    /// Offered operations per second of all targets together; `None` in closed loop.
     pub offered_iops: Option<f64>,
-    /// Number of targets that worked at once; 0 counts as one.
+    /// Number of targets used at the same time; 0 counts as 1.
     pub targets: u32,
-    /// Whether no verdict forbids the use of the figures.
+    /// Whether the figures may be used: the cell has no verdict of the level `Invalid`.
     pub sound: bool,
 }
 
@@ -71,12 +71,12 @@ impl Figures {
         }
     }
 
-    /// Converts a rate of all targets to the rate of one.
+    /// Divides a combined rate of all targets by their number.
     pub(crate) fn each_target(&self, rate_iops: f64) -> f64 {
         rate_iops / f64::from(self.targets.max(1))
     }
 
-    /// Value of a quantity over all kinds of operation; `None` if the samples do not support it.
+    /// Value of a quantity over all kinds of operation; `None` with too few samples.
     pub fn get(&self, quantity: Quantity) -> Option<f64> {
         self.summary.get(quantity)
     }

@@ -10,16 +10,16 @@ use std::fmt::Write as _;
 /// Maximum number of points of a grid.
 const POINTS_MAX: usize = 20_000;
 
-/// Order of a grid's points.
+/// Order in which the points of a grid are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// As written; the last axis varies fastest.
+    /// In the order of the axes' values; the last axis varies fastest.
     #[default]
     Given,
-    /// Shuffled anew for each repeat, by a named stream of the run's seed.
+    /// In random order, reshuffled for each repeat; the order depends only on the run's seed.
     Random,
-    /// As written, then in reverse, and so on: a linear drift then affects all points alike.
+    /// Forwards and backwards by turns, so that a linear drift affects all points equally.
     Abba,
 }
 
@@ -27,7 +27,7 @@ impl Order {
     /// All orders.
     pub const ALL: [Self; 3] = [Self::Given, Self::Random, Self::Abba];
 
-    /// Name in a method file.
+    /// Name of the order in a method file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Given => "given",
@@ -46,50 +46,52 @@ impl FromStr for Order {
     }
 }
 
-/// A workload over some axes.
+/// Points to measure: one or more workloads, varied along axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// Workloads of the stage by name, at least one. With several, the first axis is [`AxisKind::Workload`].
+    /// Workloads before the axes are applied, with their names; at least one. If there are several, the first
+    /// axis is [`AxisKind::Workload`].
     pub base: Vec<(String, Spec)>,
     /// Axes, outermost first; empty for a single point.
     pub axes: Vec<Axis>,
     /// Measured time of a cell, ns.
     pub time_ns: u64,
-    /// State in which a cell finds an emulated device.
+    /// State of an emulated device at the start of each cell.
     pub state: Precondition,
-    /// Whether cells may end early once their steady state is proven (virtual time only); not if a tail latency is
-    /// required.
+    /// Whether cells may end early once their mean is precise (virtual time only); false if tail latencies are
+    /// needed.
     pub settles: bool,
-    /// Stage whose highest IOPS is 100 % for rates given as shares.
+    /// Index of the stage whose highest IOPS is 100 % for relative rates; `None` without relative rates.
     pub rate_of: Option<usize>,
 }
 
-/// One point of a grid.
+/// One point of a grid, with its workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Index of the value on each axis.
+    /// Index of the point's value on each axis.
     pub at: Vec<usize>,
-    /// Name and value of each axis, as text.
+    /// Name and value of each axis at the point, as text.
     pub words: Vec<(String, String)>,
-    /// Name for people and in stored results.
+    /// Name of the point in output and stored results.
     pub name: String,
-    /// Workload at the point; a rate given as a share is not yet applied.
+    /// Workload at the point, without a relative rate, which is set later from a measured one.
     pub spec: Spec,
-    /// Offered rate as a share of another stage's highest IOPS.
+    /// Offered rate as a fraction of another stage's highest IOPS; `None` if the rate is absolute or the loop
+    /// closed.
     pub rate_share: Option<f64>,
-    /// Number of targets at work; `None`: all.
+    /// Number of targets used at the same time; `None` for all.
     pub targets: Option<u32>,
-    /// Share of the target written beforehand; `None`: all of it.
+    /// Fraction of the target that is written before the cell; `None` for all of it.
     pub fill: Option<f64>,
-    /// Name of the engine; `None`: the run's.
+    /// Name of the I/O engine; `None` for that of the run.
     pub engine: Option<String>,
 }
 
 impl Grid {
-    /// Checks that the grid is not too large and that each point is a valid workload.
+    /// Returns the grid if it is not too large and the workload at each point is valid.
     ///
     /// # Errors
-    /// The violated rule, with the point's name.
+    /// The violated rule, with the name of the point.
     pub(crate) fn checked(self) -> Result<Self, String> {
         let n = self.len();
         if n > POINTS_MAX {
@@ -98,7 +100,7 @@ impl Grid {
         (0..n).try_for_each(|index| self.point(index).map(drop)).map(|()| self)
     }
 
-    /// Number of points.
+    /// Number of points in the grid.
     pub fn len(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }
@@ -108,7 +110,7 @@ impl Grid {
         self.len() == 0
     }
 
-    /// Point number `index` in the order as written; the last axis varies fastest.
+    /// Returns the point with the given index; the last axis varies fastest.
     ///
     /// # Errors
     /// The rule that the workload violates at this point, with the point's name.
@@ -147,7 +149,7 @@ impl Grid {
         Ok(Point { at, words, name, spec, rate_share, targets, fill, engine })
     }
 
-    /// Index of the point at `position` in repeat `repeat`.
+    /// Index of the point to measure at `position` in the given repeat.
     pub fn ordered(&self, order: Order, seed: u64, repeat: u32, position: usize) -> usize {
         let n = self.len();
         match order {
@@ -167,7 +169,7 @@ impl Grid {
     }
 }
 
-/// Name of a point: `random read=65% block=4KiB`.
+/// Builds the name of a point, such as `random read=65% block=4KiB`.
 fn name(base: &str, words: &[(String, String)]) -> String {
     let mut name = base.to_owned();
     for (axis, value) in words {

@@ -14,10 +14,10 @@ use iodyno_measure::{Place, Role, Threshold};
 use iodyno_units::{Precondition, human};
 use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
 
-/// Minimum number of operations in a cell that may end early: enough for a 99.9th percentile.
+/// Minimum number of operations in a cell before it may end early; enough for a 99.9th percentile.
 const SETTLE_OPS: u64 = 12_000;
-/// Minimum number of operations at an operating point, which is measured for its tail: a hundred beyond the 99.999th
-/// percentile.
+/// Minimum number of operations in the measurement of an operating point, to have a hundred beyond the
+/// 99.999th percentile.
 const TAIL_OPS: u64 = 10_000_000;
 
 /// A validated method, with the operator's choices.
@@ -25,23 +25,23 @@ const TAIL_OPS: u64 = 10_000_000;
 pub struct Method {
     /// All inputs of the method, stored with the run.
     pub source: MethodSource,
-    /// Description, one line; may be empty.
+    /// One-line description of the method; may be empty.
     pub about: String,
-    /// Published specification that the file follows, if any.
+    /// Published specification that the method file follows; `None` if there is none.
     pub standard: Option<String>,
-    /// Whether the preconditioning of an earlier run may be reused if it is proven intact.
+    /// Whether an earlier run's preconditioning may be reused if it is demonstrably intact.
     pub reuse: bool,
-    /// Settings in effect, if the file has any.
+    /// Name of the group of settings in effect; `None` if the file has none.
     pub setting: Option<String>,
-    /// Limits for the figures of the cells.
+    /// Thresholds by which the figures of the cells are judged.
     pub thresholds: Vec<Threshold>,
-    /// Stages in order.
+    /// Stages of the method, in order.
     pub stages: Vec<Stage>,
 }
 
 impl Method {
-    /// All cells that may be issued, without their place: to check beforehand whether they fit the targets and what
-    /// they may destroy.
+    /// Returns every cell that the method may run, to check in advance whether it fits the targets and what it
+    /// may overwrite.
     pub fn all_cells(&self) -> Vec<CellSpec> {
         let mut all = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
@@ -74,8 +74,8 @@ impl Method {
         all
     }
 
-    /// Adapts the method to a number of targets: larger values on the axis of targets are dropped, and the number
-    /// itself is added if missing.
+    /// Adapts the axes of target numbers to the number of available targets: drops larger values, and adds this
+    /// number if it is missing.
     #[must_use]
     pub fn with_targets(mut self, targets: u32) -> Self {
         for stage in &mut self.stages {
@@ -94,12 +94,13 @@ impl Method {
         self
     }
 
-    /// Whether a stage leaves a device in the state left by the previous cell.
+    /// Whether a stage starts its cells in the state left by the previous cell.
     pub fn carries_state(&self) -> bool {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
-    /// Whether the method measures only grids whose cells do not depend on each other's results or state.
+    /// Whether all stages are grids whose cells depend neither on each other's results nor on the state left
+    /// behind.
     pub fn has_independent_cells(&self) -> bool {
         self.stages.iter().all(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. }) => {
@@ -114,7 +115,7 @@ impl Method {
         self.stages.iter().any(|stage| stage.act == Act::Purge)
     }
 
-    /// Names of the engines on the grids' axes.
+    /// Names of the I/O engines that grids use as an axis.
     pub fn engines(&self) -> impl Iterator<Item = &str> {
         let axes = self.grids().flat_map(|grid| &grid.axes);
         let engines = axes.filter(|axis| axis.kind == AxisKind::Engine);
@@ -134,11 +135,11 @@ impl Method {
         })
     }
 
-    /// Returns the next step on `subject`, given its completed steps `done` in order.
+    /// Returns the next step for target `subject`, given all completed steps `done` in order.
     ///
     /// # Errors
-    /// The reason why the method can't continue: an earlier stage offers no point to choose, or a workload breaks a
-    /// rule at a measured rate.
+    /// The reason why the method cannot continue: an earlier stage offers no point to choose, or a workload is
+    /// invalid at a measured rate.
     pub fn next(&self, subject: u32, seed: u64, done: &[Done]) -> Result<Step, String> {
         for (number, stage) in self.stages.iter().enumerate() {
             let mine: Vec<&Done> = of_stage(done, subject, number).collect();
@@ -246,10 +247,11 @@ impl Method {
         Ok(Some(Step::Cell(Box::new(step))))
     }
 
-    /// Returns the point of an earlier stage that `which` selects.
+    /// Returns the operating point of type `which` among the points of an earlier stage: the stage's grid, and
+    /// the index of the point in it.
     ///
     /// # Errors
-    /// If there is no such point.
+    /// If the earlier stage has no such point.
     pub fn chosen(
         &self,
         points: &Points,
@@ -288,7 +290,7 @@ impl Method {
     }
 }
 
-/// All points of a grid, by name and workload. The file's reader has refused invalid ones.
+/// Name and workload of every point of a grid. Invalid points cannot occur, because parsing rejects them.
 fn points(grid: &Grid) -> Vec<(String, Spec)> {
     (0..grid.len()).filter_map(|i| grid.point(i).ok()).map(|p| (p.name, p.spec)).collect()
 }
@@ -305,7 +307,8 @@ pub(crate) fn of_stage(
     done.iter().filter(move |d| d.place.subject == subject && d.place.stage as usize == stage)
 }
 
-/// Load points of a grid, by index in the grid: for rounds from the last complete one, for repeats their mean.
+/// Converts the results of a grid to points of a load curve, each with its index in the grid. Repeats are
+/// averaged; of rounds (`last_round`) only the last complete one is used.
 pub(crate) fn load_points(
     grid: &Grid,
     done: &[&Done],
@@ -340,7 +343,7 @@ pub(crate) fn load_points(
     all
 }
 
-/// Makes a step from a point of a grid.
+/// Creates the step that measures a point of a grid.
 fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
     let point = grid.point(index)?;
     place.at = point.words;
@@ -355,8 +358,8 @@ fn before_step(spec: &Spec, place: Place) -> Step {
     Step::Cell(Box::new(CellStep { cell, place, targets: None, engine: None, then_wait_ns: 0 }))
 }
 
-/// Emulation options of a cell. A cell in its workload's steady state may end early, once that state is proven and it
-/// has completed `settle_ops` operations.
+/// Emulation options of a cell. If the cell starts in its workload's steady state, it may end early once its
+/// mean is precise and `settle_ops` operations have completed.
 fn emulation(
     precondition: Precondition,
     fill: Option<f64>,
@@ -366,7 +369,7 @@ fn emulation(
     EmulationOptions { precondition, fill, settle: settle_ops.map(Settle::to_1_percent) }
 }
 
-/// Tracking variables of each complete round.
+/// Feeds the tracking variables of all complete rounds to the steady-state test.
 pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, String> {
     let names = rounds.track.iter().map(|t| t.name.clone()).collect();
     let mut steady = SteadyState::new(rounds.limits, names).map_err(|e| e.to_string())?;
@@ -391,7 +394,7 @@ pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, St
     Ok(steady)
 }
 
-/// Number of steps in a round.
+/// Number of steps in a round, including the preparatory writes.
 pub(crate) fn per_round(rounds: &Rounds) -> usize {
     rounds.grid.len() + usize::from(rounds.before.is_some())
 }
@@ -441,7 +444,8 @@ fn rate_search_next(
     Ok(Some(Step::Cell(Box::new(step))))
 }
 
-/// Samples of a series that determine its steady state; `None` if it has no such condition.
+/// Feeds every n-th sample of a series to the steady-state test; `None` if the series does not require a
+/// steady state.
 pub(crate) fn series_steady(
     series: &Series,
     done: &[&Done],

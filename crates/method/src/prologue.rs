@@ -3,20 +3,20 @@
 use crate::next_step::Method;
 use crate::stage::{Act, Fill};
 
-/// Stages before the first measurement.
+/// Summary of the stages before the first measurement, which prepare the targets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prologue<'a> {
-    /// Number of stages.
+    /// Number of stages before the first measurement.
     pub stages: u32,
-    /// Whether one of the stages is a purge.
+    /// Whether one of these preparatory stages is a purge.
     pub purges: bool,
-    /// The only fill, which determines the targets' state. `None` if there is none or several: no other run is known to
-    /// have left their combined state.
+    /// Fill that determines the state of the targets. `None` unless there is exactly one that no purge follows;
+    /// another combination cannot be recognised as the work of an earlier run.
     pub fill: Option<&'a Fill>,
 }
 
 impl Method {
-    /// Stages before the first measurement.
+    /// Summarises the stages before the first measurement.
     pub fn prologue(&self) -> Prologue<'_> {
         let is_preparation =
             |act: &Act| matches!(act, Act::Purge | Act::Fill(_) | Act::Wait { .. });

@@ -21,28 +21,28 @@ use iodyno_measure::summary::PERCENTILES;
 use iodyno_units::{human, parse_duration_ns};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of cells after the first: enough to get from the capacity to a thousandth of it, and to the precision
-/// there, with repeats.
+/// Maximum number of cells after the closed loop. Suffices to descend from the capacity to a thousandth of it
+/// and to reach the precision there, including repeats.
 pub(crate) const PROBES_MAX: u32 = 40;
-/// Completed share of the offered rate below which repeats can't change the outcome.
+/// Completed fraction of the offered rate below which the rate counts as missed without repeats.
 const OVERLOAD_SHARE: f64 = 0.9;
-/// Completed share of the offered rate from which the rate counts as met.
+/// Completed fraction of the offered rate from which the target counts as sustaining it.
 const MET_SHARE: f64 = 0.98;
 
-/// A limit on a latency.
+/// An upper bound of a latency statistic, such as `p99<1ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LatencyLimit {
-    /// Latency, over all kinds of operation or of one.
+    /// Limited latency metric, of one kind of operation or of all.
     pub metric: Metric,
-    /// Upper bound, exclusive, ns.
+    /// Value that the latency must stay below, ns.
     pub below_ns: u64,
 }
 
 impl FromStr for LatencyLimit {
     type Err = String;
 
-    /// Parses `p99<1ms`, `read.p99.9 < 2ms` or `mean<200us`.
+    /// Parses a latency limit such as `p99<1ms`, `read.p99.9 < 2ms` or `mean<200us`.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, time)) = text.split_once('<') else {
             return Err(format!("`{text}` is not a limit: write one such as p99<1ms"));
@@ -87,7 +87,7 @@ impl TryFrom<String> for LatencyLimit {
 }
 
 impl LatencyLimit {
-    /// The limited latency of a cell, ns; `None` if the samples do not support it.
+    /// Value of the limited latency metric in a cell, ns; `None` with too few samples.
     pub(crate) fn of(&self, figures: &Figures) -> Option<f64> {
         let summary = &figures.summary;
         match self.metric.kind {
@@ -99,7 +99,7 @@ impl LatencyLimit {
         }
     }
 
-    /// Operations that a cell needs to support the latency.
+    /// Minimum number of operations in a cell to determine the limited latency.
     fn ops_min(&self) -> f64 {
         match self.metric.quantity {
             Quantity::Quantile(q) => EXCEEDANCES_MIN / q.min(1.0 - q),
@@ -111,14 +111,15 @@ impl LatencyLimit {
 /// Arguments of [`Act::RateSearch`](crate::Act::RateSearch).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateSearch {
-    /// Workload; a grid of one point.
+    /// Workload whose rate is searched, as a grid of one point.
     pub grid: Grid,
-    /// Latency limit.
+    /// Latency limit that the rate must meet.
     pub limit: LatencyLimit,
 }
 
 impl RateSearch {
-    /// Outcome of a cell at a rate: was the rate met, with the latency under the limit?
+    /// Outcome of a cell that offered `rate_iops`: whether the target sustained the rate with the latency under
+    /// the limit.
     pub(crate) fn outcome(&self, rate_iops: f64, figures: &Figures) -> Outcome {
         let done = figures.summary.ops_per_s;
         match self.limit.of(figures) {
@@ -131,7 +132,8 @@ impl RateSearch {
         }
     }
 
-    /// Course of the search by its cells in order, the closed loop first; `None` before the first cell.
+    /// Reconstructs the state of the search from the results of its cells, the closed loop first; `None` without
+    /// cells.
     pub(crate) fn course(&self, figures: &[&Figures]) -> Option<Course> {
         let (first, probes) = figures.split_first()?;
         let mut course = Course::below(first.summary.ops_per_s);
@@ -147,7 +149,7 @@ impl RateSearch {
         Some(course)
     }
 
-    /// Time in which enough operations would have completed to know the latency, ns.
+    /// Measuring time in which enough operations would complete to determine the latency, ns.
     fn time_needed_ns(&self, rate_iops: f64, figures: &Figures) -> u64 {
         // A single kind has fewer operations, in proportion.
         let ops = figures.summary.ops.max(1) as f64;
@@ -159,7 +161,7 @@ impl RateSearch {
         (needed_s * 1.1e9) as u64
     }
 
-    /// Next rate to try after these cells, over all targets; `None` at the end.
+    /// Next rate to try after the given cells, for all targets together; `None` if the search is complete.
     pub(crate) fn next_iops(&self, figures: &[&Figures]) -> Option<f64> {
         if figures.len() > PROBES_MAX as usize {
             return None;
@@ -173,7 +175,7 @@ mod tests {
     use super::*;
     use iodyno_measure::{Histogram, Summary};
 
-    /// A cell whose `ops` operations all took the same time.
+    /// Simulates a cell whose `ops` operations all have the same latency.
     fn figures(iops: f64, latency_ns: u64, ops: u64) -> Figures {
         let mut response_time = Histogram::default();
         response_time.record_n(latency_ns, ops);
@@ -193,8 +195,8 @@ mod tests {
         RateSearch { grid, limit: limit.parse().unwrap() }
     }
 
-    /// The rate at which a known latency crosses the limit lies between the two rates found. These are as near as
-    /// promised, after at most the announced number of cells.
+    /// The rate at which the latency crosses the limit lies between the two rates found. They are as close as
+    /// promised, after at most the stated number of cells.
     #[test]
     fn the_search_encloses_the_rate_at_which_the_latency_crosses_the_limit() {
         let search = search("p99<1ms");

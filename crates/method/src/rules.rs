@@ -15,15 +15,15 @@ use iodyno_measure::Threshold;
 use iodyno_workload::{ActiveRange, Spec, Workload};
 use std::collections::BTreeMap;
 
-/// Maximum number of stages; methods are written by hand.
+/// Maximum number of stages in a method; methods are written by hand.
 const STAGES_MAX: usize = 100;
 
-/// An error at a position in the text.
+/// Creates an error at a position in the method file.
 pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> FileError {
     FileError::new(span, message)
 }
 
-/// An error with a remedy, at a position in the text.
+/// Creates an error at a position in the method file, with a remedy.
 pub(crate) fn wrong_because(
     span: Range<usize>,
     message: impl Into<String>,
@@ -32,23 +32,23 @@ pub(crate) fn wrong_because(
     FileError::new(span, message).with_help(help)
 }
 
-/// Values that stages use for the keys that they leave out.
+/// Default values for keys that a stage omits.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub(crate) threads: u32,
     pub(crate) depth: u32,
     pub(crate) active: Option<ActiveRange>,
-    /// Factor on all times.
+    /// Factor by which all durations are multiplied.
     pub(crate) scale: f64,
-    /// The parsed workload files that the method names.
+    /// Parsed workload files that the method refers to, by name. A file may contain several workloads.
     pub(crate) workloads: BTreeMap<String, Vec<(String, Spec)>>,
 }
 
 impl Method {
-    /// Parses a method with the operator's choices.
+    /// Parses and validates a method with the operator's options.
     ///
     /// # Errors
-    /// All errors; an empty position stands for an error in the choices.
+    /// All errors found. An error in the operator's options has an empty position.
     pub fn new(source: MethodSource) -> Result<Self, Vec<FileError>> {
         if let Some(sweep) = source.sweep.clone() {
             return sweep::method(&sweep, source).map_err(|e| vec![e]);
@@ -106,18 +106,19 @@ impl Method {
         })
     }
 
-    /// Names of the workload files in a method's text.
+    /// Names of the workload files to which a method's text refers.
     pub fn workloads_named(text: &str) -> Vec<String> {
         workloads_named(text)
     }
 
-    /// Deviations of this run from the file, as text.
+    /// Deviations from the method file caused by the operator's options, as text.
     pub fn deviations(&self) -> Vec<String> {
         deviations(&self.source.choice, self.standard.as_deref())
     }
 }
 
-/// The chosen settings, and the defaults for all stages from the settings and the operator.
+/// Determines the group of settings in effect, and the default values for all stages from it and from the
+/// operator's options.
 fn defaults(
     record: &Record,
     source: &MethodSource,
@@ -169,13 +170,13 @@ fn defaults(
     Ok((chosen.map(name), defaults))
 }
 
-/// Active range of a stage or a setting, if given.
+/// Parses the active range of a stage or a group of settings; `None` if it is not given.
 pub(crate) fn active_range(of: &Record) -> Result<Option<ActiveRange>, FileError> {
     let read = of.text("active").map(str::parse::<ActiveRange>);
     read.transpose().map_err(|e| wrong(of.place("active"), e))
 }
 
-/// Workloads of a file: a single one, or the members of a group, whose texts are in `all`.
+/// Parses a workload file that contains one workload, or a group of workloads whose texts are in `all`.
 fn workload(
     name: &str,
     text: &str,
@@ -200,15 +201,15 @@ fn workload(
     }
 }
 
-/// Names of the workload files in a method's text, so that they can be found before the method is parsed. Empty if the
-/// text is invalid.
+/// Names of the workload files to which a method's text refers, so that they can be loaded before the method
+/// is parsed. Empty if the text is invalid.
 pub(crate) fn workloads_named(text: &str) -> Vec<String> {
     let Some(record) = Reader::default().file(text, None, METHOD) else { return Vec::new() };
     let named = record.records("stages").flat_map(|stage| stage.items("workload"));
     named.filter_map(|name| name.text().map(str::to_owned)).collect()
 }
 
-/// Choices that change the file's values, as text, to be stored as deviations.
+/// Lists the operator's options that deviate from the method file, as text.
 pub(crate) fn deviations(choice: &Choice, standard: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(scale) = choice.scale.filter(|s| *s < 1.0) {

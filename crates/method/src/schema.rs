@@ -25,7 +25,7 @@ const SETTING: &[Key] = &[
 const ACTS: &[&str] = &["purge", "fill", "wait", "cells", "rounds", "series", "points"];
 const GRIDS: &[&str] = &["cells", "rounds", "series"];
 const GRIDS_AND_FILL: &[&str] = &["cells", "rounds", "series", "fill"];
-/// Duration of a measurement or a wait.
+/// Duration of a measurement or a wait, at least 1 ns.
 const SOME_TIME: ValueType = ValueType::Time(1, u64::MAX);
 
 const fn axis(path: &'static str, of: &'static [&'static str]) -> Key {
@@ -84,7 +84,7 @@ const STAGE: &[Key] = &[
 
 const WHICH: [&str; 4] = ["max", "optimal", "mid", "min"];
 
-/// Values of a point on the axes, and its tracked figure.
+/// Keys of a tracking variable: axis values that select a point, and the quantity to track.
 const TRACK: &[Key] = &[
     Key::optional("workload", ValueType::Scalar),
     Key::optional("targets", ValueType::Scalar),
@@ -100,7 +100,7 @@ const TRACK: &[Key] = &[
     Key::optional("measure", ValueType::Text),
 ];
 
-/// Random writes before a round or a point.
+/// Keys that describe the random writes before each round or operating point.
 const BEFORE: &[Key] = &[
     Key::required("before.time", SOME_TIME).such_as("\"60s\""),
     Key::optional("before.read", ValueType::Scalar),

@@ -12,42 +12,42 @@ use serde::{Deserialize, Serialize};
 /// One stage of a method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// Name, unique within the method.
+    /// Name of the stage, unique within the method.
     pub name: String,
-    /// Action.
+    /// Action of the stage, with its parameters.
     pub act: Act,
 }
 
-/// Action of a stage.
+/// Action of a stage, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    /// Returns the targets to a state as if never written, where possible.
+    /// Purges the targets where possible, so that they are as if never written.
     Purge,
-    /// Preconditioning that is independent of the workload.
+    /// Writes the active range sequentially: workload-independent preconditioning.
     Fill(Fill),
-    /// Idle time.
+    /// Leaves the targets idle.
     Wait {
-        /// Duration, ns.
+        /// Duration of the wait, ns.
         ns: u64,
     },
-    /// A grid, measured once or several times.
+    /// Measures a grid of points once or several times.
     Cells(Cells),
-    /// A grid, repeated until the steady state.
+    /// Measures a grid of points in rounds, until the steady state.
     Rounds(Rounds),
-    /// One workload, sampled for long.
+    /// Measures one workload over a long time, in samples.
     Series(Series),
-    /// A few points, chosen from an earlier stage's results.
+    /// Measures a few operating points, chosen from the results of an earlier stage.
     Points(Points),
-    /// Search for the highest rate at which a latency stays under a limit.
+    /// Searches for the highest rate at which a latency stays under a limit.
     RateSearch(RateSearch),
 }
 
-/// Sequential writes over the active range, in several passes.
+/// Sequential writes of the active range in one or more passes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fill {
-    /// The writes; only threads, depth, block and active range are used.
+    /// Workload that provides threads, depth, block size and active range; the rest is ignored.
     pub spec: Spec,
-    /// Passes over the active range, 1 to 3.
+    /// Number of passes over the active range, 1 to 3.
     pub passes: u8,
 }
 
@@ -56,25 +56,25 @@ pub struct Fill {
 pub struct Cells {
     /// Points to measure.
     pub grid: Grid,
-    /// Order of the points.
+    /// Order in which the points are measured.
     pub order: Order,
-    /// Number of repeats, at least 1.
+    /// Number of times that the grid is measured, at least 1.
     pub repeats: u32,
-    /// Latency ceilings under which a point is chosen.
+    /// Latency ceilings that the best point must meet.
     pub ceilings: Vec<Ceiling>,
 }
 
-/// Maximum of a latency that a point may have.
+/// Maximum of a latency statistic for a point to be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// Latency that has the maximum.
+    /// Latency statistic to which the ceiling applies.
     pub of: Quantity,
-    /// The longest response time allowed at the quantile, ns.
+    /// Maximum of the latency statistic, ns.
     pub ns: u64,
 }
 
 impl Ceiling {
-    /// A limit on the latency with this name.
+    /// Creates a ceiling for the latency statistic `name`, such as `p99`.
     pub(crate) fn new(name: &str, ns: u64) -> Result<Self, String> {
         let of: Quantity = name.parse().map_err(|e: NoMetric| e.to_string())?;
         if !of.is_latency() {
@@ -102,76 +102,77 @@ impl FromStr for Ceiling {
 /// Arguments of [`Act::Rounds`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
-    /// Points to measure in a round.
+    /// Points to measure in each round.
     pub grid: Grid,
-    /// Writes before each round, with their duration, ns.
+    /// Workload of the writes before each round, and their duration, ns; `None` for no such writes.
     pub before: Option<(Spec, u64)>,
-    /// Figures that must be steady, all over the same window.
+    /// Tracking variables, which must all be steady over the same window of rounds.
     pub track: Vec<Track>,
-    /// Limits of the steady state.
+    /// Limits of the steady-state test.
     pub limits: SteadyLimits,
-    /// Ceilings for a point that a later stage chooses from these results.
+    /// Latency ceilings that the best point must meet.
     pub ceilings: Vec<Ceiling>,
 }
 
-/// A tracking variable.
+/// A tracking variable of the steady-state test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// Index of the point in the grid.
+    /// Index of the tracked point in the grid.
     pub point: usize,
-    /// Figure of the point.
+    /// Tracked quantity of the point.
     pub quantity: Quantity,
-    /// Name for people, such as `iops of read=0% block=4KiB`.
+    /// Display name of the variable, such as `iops of read=0% block=4KiB`.
     pub name: String,
 }
 
 /// Arguments of [`Act::Series`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Workload of one sample; a grid of one point.
+    /// Workload of each sample, as a grid of one point.
     pub grid: Grid,
     /// Maximum number of samples.
     pub samples_max: u32,
     /// Idle time between samples, ns.
     pub wait_ns: u64,
-    /// The series also ends after this many writes of the whole active range (drive fills); `None` for no such end.
+    /// Number of drive fills (bytes written divided by the active range) after which the series ends; `None` for
+    /// no such end.
     pub fills_max: Option<f64>,
-    /// The series also ends in the steady state, judged on every n-th sample; `None` for no such end.
+    /// Ends the series in the steady state, tested on every n-th sample; `None` to continue regardless.
     pub steady_every: Option<u32>,
-    /// Limits of the steady state.
+    /// Limits of the steady-state test.
     pub limits: SteadyLimits,
 }
 
 /// Arguments of [`Act::Points`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
-    /// Index of an earlier stage to choose from: cells or rounds.
+    /// Index of the earlier stage, of the type cells or rounds, from whose results the points are chosen.
     pub of: usize,
-    /// Points to choose.
+    /// Types of operating point to choose.
     pub choose: Vec<Which>,
-    /// Latency ceilings under which a point is chosen.
+    /// Latency ceilings that the chosen points must meet.
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,
-    /// Writes before each point, with their duration, ns.
+    /// Workload of the writes before each point, and their duration, ns; `None` for no such writes.
     pub before: Option<(Spec, u64)>,
 }
 
-/// Choice of a point from an earlier stage.
+/// Type of operating point, by which it is chosen from the results of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Highest IOPS under the ceilings.
+    /// The point with the highest IOPS under the ceilings.
     Max,
-    /// Fewest outstanding I/Os that give 98 % of the highest IOPS.
+    /// The point with the fewest outstanding I/Os that reaches 98 % of the highest IOPS under the ceilings.
     Optimal,
-    /// Under the ceilings, nearest to the middle between lowest and highest IOPS.
+    /// The point under the ceilings whose IOPS are closest to the middle between the lowest and the highest.
     Mid,
-    /// Fewest outstanding I/Os.
+    /// The point with the fewest outstanding I/Os.
     Min,
 }
 
 impl Which {
-    /// Name in a file and in results.
+    /// Name of the type in method files and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Max => "max",

@@ -3,10 +3,10 @@
 use iodyno_measure::Place;
 use iodyno_workload::{CellSpec, Spec};
 
-/// Next step of a method.
+/// Next step of a method, to be carried out by the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Purge the targets if possible.
+    /// Purge the targets where possible.
     Purge {
         /// The step's position in the method: stage, round and point.
         place: Place,
@@ -15,19 +15,19 @@ pub enum Step {
     Fill {
         /// The step's position in the method: stage, round and point.
         place: Place,
-        /// The writes, over the active range.
+        /// Workload of the writes, including the active range.
         spec: Box<Spec>,
-        /// Number of passes.
+        /// Number of passes over the active range.
         passes: u8,
     },
-    /// Stay idle.
+    /// Leave the targets idle.
     Wait {
         /// The step's position in the method: stage, round and point.
         place: Place,
-        /// Duration, ns.
+        /// Duration of the wait, ns.
         ns: u64,
     },
-    /// Issue a workload.
+    /// Run a cell.
     Cell(Box<CellStep>),
     /// The method is complete.
     Finished,
@@ -46,16 +46,16 @@ impl Step {
     }
 }
 
-/// A cell to issue, with its position in the method and its targets.
+/// A cell to run, with its position in the method and the number of targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellStep {
-    /// The cell, whose seed is not yet set.
+    /// Cell to run. The caller must set its seed.
     pub cell: CellSpec,
-    /// The step's position in the method.
+    /// Position of the step in the method.
     pub place: Place,
-    /// Number of targets at work, from the first on; `None`: all.
+    /// Number of targets to use, counted from the first; `None` for all.
     pub targets: Option<u32>,
-    /// Name of the engine; `None`: the run's.
+    /// Name of the I/O engine; `None` for that of the run.
     pub engine: Option<String>,
     /// Idle time after the cell, ns.
     pub then_wait_ns: u64,

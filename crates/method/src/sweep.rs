@@ -6,22 +6,23 @@ use crate::rate_search::LatencyLimit;
 use crate::stage::Ceiling;
 use serde::{Deserialize, Serialize};
 
-/// A grid over the workloads of a [`MethodSource`](crate::MethodSource). All cells run as long as the longest of the
-/// workloads.
+/// A grid over the workloads of a [`MethodSource`](crate::MethodSource), defined on the command line. All
+/// cells run for the longest time limit of the workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Axes, outermost first.
     pub axes: Vec<Axis>,
-    /// Order of the cells.
+    /// Order in which the points are measured.
     pub order: Order,
-    /// Repeats of each cell, at least 1.
+    /// Number of times that each cell is measured, at least 1.
     pub repeats: u32,
-    /// Passes of sequential writes over the active range before the cells, 0 to 3.
+    /// Number of sequential passes that fill the active range before the cells, 0 to 3.
     #[serde(default)]
     pub fill_passes: u8,
-    /// Search for the highest rate that meets this limit, instead of the cells; allows no axes and only one workload.
+    /// Latency limit for a search for the highest rate that meets it, instead of a grid. Allows no axes and only
+    /// one workload. `None` for a grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_rate: Option<LatencyLimit>,
-    /// Latency ceilings under which the best point is chosen.
+    /// Latency ceilings that the best point must meet.
     pub ceilings: Vec<Ceiling>,
 }

@@ -33,18 +33,18 @@ Takes all flags of `iodyno run`, `resume` and `study`. Three flags of `run` are 
 Each rank has --threads workers per target. See docs/many-hosts.md.
 ";
 
-/// What a command line requests.
+/// Action that a command line requests.
 #[derive(Debug)]
 pub(crate) enum Launch {
-    /// Start the ranks.
+    /// Start the ranks by running this launcher command.
     Start(Command),
-    /// Run as a rank and execute this command.
+    /// Run as one of the ranks, and execute the iodyno command in `words`.
     Rank { words: Vec<OsString>, timing: Timing, terminals: Option<Terminals> },
-    /// Print a text.
+    /// Print this text, such as help.
     Print(String),
 }
 
-/// Flags of this program, removed from the command line.
+/// Flags of the MPI program itself, which are removed from iodyno's command line.
 #[derive(Debug, Default)]
 struct Flags {
     hosts: Option<String>,
@@ -98,7 +98,7 @@ impl Launch {
 }
 
 impl Flags {
-    /// Separates the flags from all other words.
+    /// Separates this program's own flags from the other arguments.
     fn taken_from(arguments: Vec<OsString>) -> Result<(Self, Vec<OsString>), String> {
         let (mut flags, mut words) = (Self::default(), Vec::new());
         let mut arguments = arguments.into_iter();
@@ -166,8 +166,8 @@ impl Flags {
         self.ranks == Some(1) && self.hosts.is_none() && self.hostfile.is_none()
     }
 
-    /// Builds the command that starts the ranks: the launcher with its flags, then this program
-    /// with the other words.
+    /// Builds the command that starts the ranks: the MPI launcher with its flags, then this program with the
+    /// remaining arguments.
     fn command(&self, words: &[OsString]) -> Result<Command, String> {
         if self.hosts.is_some() && self.hostfile.is_some() {
             return Err("--hosts and --hostfile both name hosts: give one of them".to_owned());
@@ -209,7 +209,7 @@ impl Flags {
     }
 }
 
-/// First word that is neither a flag nor the value of a flag before the command.
+/// Returns the iodyno command: the first argument that is neither a flag nor a flag's value.
 fn command_of(words: &[OsString]) -> Option<String> {
     let mut words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = words.next() {
@@ -222,7 +222,7 @@ fn command_of(words: &[OsString]) -> Option<String> {
     None
 }
 
-/// Replaces this process by the program that starts the ranks.
+/// Replaces this process by the MPI launcher, which starts the ranks.
 pub(crate) fn start(mut command: Command) -> ExitCode {
     let e = command.exec();
     let program = command.get_program().to_string_lossy().into_owned();

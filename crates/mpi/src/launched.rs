@@ -1,12 +1,13 @@
 //! Number of processes started by the launcher, from its environment variables.
 
-/// Environment variables with the number of processes, in order of precedence: Slurm may itself have started Open MPI's
-/// `mpirun`, as one process per host. MPICH, Intel MPI and `srun --mpi=pmi2` set `PMI_SIZE`.
+/// Environment variables in which launchers give the number of processes, in order of precedence: Slurm may
+/// have started Open MPI's `mpirun`, with one process per host. MPICH, Intel MPI and `srun --mpi=pmi2` set
+/// `PMI_SIZE`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
-/// Variables set by launchers that tell the number of processes to MPI only.
+/// Variables set by launchers that give the number of processes only to the MPI library.
 const OTHERS: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PMI_FD"];
 
-/// Number of processes; 1 without a launcher, `None` if only MPI knows.
+/// Number of processes according to the launcher; 1 without a launcher, `None` if only the MPI library knows.
 pub(crate) fn size() -> Option<u32> {
     size_by(|name| std::env::var(name).ok())
 }

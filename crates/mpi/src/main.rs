@@ -16,9 +16,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use transport::MpiTransport;
 
-/// Stack size of the thread that executes the command, bytes: that of a main thread.
+/// Stack size of the thread that executes the command, bytes. Equals that of a main thread.
 const STACK_BYTES: usize = 8 << 20;
-/// Exit code of a rank that fails because of a defect in iodyno.
+/// Exit code of a rank that fails because of a bug in iodyno.
 const FAULT: u8 = 1;
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Executes a command as a rank.
+/// Executes an iodyno command as one of the ranks.
 fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
     // Only this thread calls MPI; the command has its own thread.
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {

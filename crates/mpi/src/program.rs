@@ -7,13 +7,13 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Number of blocks of the executable to compare, spread over it.
+/// Number of blocks, spread over the executable, that are compared between ranks.
 const BLOCKS: u64 = 256;
-/// Length of a compared block.
+/// Length of a compared block of the executable, bytes.
 const BLOCK_BYTES: usize = 4096;
 
-/// Error message about the first rank with another build of the program than rank 0; `None` if there is none. All ranks
-/// must call this.
+/// Checks that all ranks run the same build. Returns an error message about the first rank that differs from
+/// rank 0; `None` if all agree. All ranks must call this.
 pub(crate) fn differs(ranks: &Ranks) -> Result<Option<String>, Lost> {
     let all = ranks.all(&fingerprint(env!("CARGO_PKG_VERSION")))?;
     let other = all.iter().position(|program| *program != all[0]);
@@ -26,7 +26,8 @@ pub(crate) fn differs(ranks: &Ranks) -> Result<Option<String>, Lost> {
     }))
 }
 
-/// Fingerprint, equal for the same build; the version if the program can't be read.
+/// Fingerprint of the executable, equal for the same build. If the executable can't be read, the program's
+/// version.
 fn fingerprint(version: &str) -> String {
     let of = File::open("/proc/self/exe").and_then(|file| of_file(&file));
     of.map_or_else(|_| version.to_owned(), |hash| format!("{version} {hash:x}"))

@@ -8,17 +8,17 @@ use std::mem::MaybeUninit;
 
 /// MPI tag of all messages.
 const TAG: c_int = 7;
-/// When a rank ends: time limit for its last messages to be sent.
+/// Time limit for sending a rank's last messages when it ends.
 const FLUSH_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Ends all processes of the job.
+/// Ends all processes of the MPI job with this exit code.
 pub(crate) fn abort(code: i32) -> ! {
     // SAFETY: MPI is initialized and not finalized; the call takes no memory.
     unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
     std::process::exit(code)
 }
 
-/// An operation in flight, and the memory that it uses.
+/// An MPI send or receive in progress, with its buffer.
 struct InFlight {
     request: ffi::MPI_Request,
     bytes: Vec<u8>,
@@ -35,12 +35,12 @@ impl InFlight {
     }
 }
 
-/// Transport of a rank that is a process of an MPI job.
+/// Transport between ranks that are processes of an MPI job.
 pub(crate) struct MpiTransport {
     rank: u32,
     size: u32,
     sends: Vec<InFlight>,
-    /// Messages that are being received, by sending rank, in the order of arrival.
+    /// For each sending rank, the messages being received, in order of arrival.
     receives: Vec<VecDeque<InFlight>>,
 }
 
@@ -50,7 +50,7 @@ impl MpiTransport {
         Self { rank, size, sends: Vec::new(), receives }
     }
 
-    /// Waits until MPI has sent all messages, at most [`FLUSH_MAX`].
+    /// Waits until MPI has sent all messages, for at most [`FLUSH_MAX`].
     pub(crate) fn flush(&mut self) {
         let until = std::time::Instant::now() + FLUSH_MAX;
         while !self.sends.is_empty() && std::time::Instant::now() < until {
@@ -63,7 +63,7 @@ impl MpiTransport {
         }
     }
 
-    /// Starts to receive all messages that have arrived.
+    /// Starts receiving all messages that have arrived.
     fn begin_receives(&mut self) {
         loop {
             let mut flag: c_int = 0;

@@ -27,44 +27,46 @@ use crate::message::Message;
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
-/// Exclusive upper bound of positions and message numbers; no log gets that far.
+/// Exclusive upper bound of positions and message numbers, beyond the reach of any log.
 pub(crate) const COUNT_END: u64 = 1 << 62;
-/// Exclusive upper bound of epochs; no log gets that far.
+/// Exclusive upper bound of epochs (number of times a log was opened for writing), beyond the reach of any
+/// log.
 pub(crate) const EPOCH_END: u32 = 1 << 31;
-/// Offset in the chunk of the first byte that the checksum covers.
+/// Offset of the first checksummed byte in a chunk; the checksum itself comes before it.
 const CHECKED_FROM: usize = 8;
 
-/// Header of a chunk: where the chunk belongs in the log, and what it holds.
+/// Header of a chunk: its position in the log, its length, and its number of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// CRC-32C of the rest of header and records.
+    /// CRC-32C of the chunk's records and of the header after this field.
     pub checksum: u32,
-    /// Identifier of the log.
+    /// Identifier of the log that the chunk belongs to.
     pub log_id: u64,
-    /// Position in the log, bytes since the log was created.
+    /// Position of the chunk in the log, bytes since the log was created.
     pub position: u64,
     /// Number of the chunk's first message.
     pub first_message: u64,
-    /// Position below which the log was durable when the chunk was closed.
+    /// Position below which the log was already durable when the chunk was closed.
     pub durable_position: u64,
-    /// Latest time of publication in the log up to and including this chunk, ns since 1970.
+    /// Latest publication time of any message up to and including this chunk, ns since 1970.
     pub time_ns: u64,
     /// Length of the chunk on the target with its padding, bytes.
     pub length_bytes: u32,
-    /// Length of header and records, bytes.
+    /// Length of header and records, without padding, bytes.
     pub used_bytes: u32,
-    /// Number of messages; other records are not counted.
+    /// Number of messages in the chunk; other records are not counted.
     pub messages: u32,
-    /// Epoch: number of times that the log had been opened for writing.
+    /// Epoch of the writer: the number of times that the log had been opened for writing.
     pub epoch: u32,
-    /// Checksum of the preceding chunk; 0 for the log's first.
+    /// Checksum of the preceding chunk; 0 in the first chunk of the log.
     pub previous_checksum: u32,
-    /// Whether the rest of the segment is unused.
+    /// Whether this is the last chunk of its segment, so that the rest of the segment is unused.
     pub is_last_of_segment: bool,
 }
 
 impl ChunkHeader {
-    /// Position after the chunk: that of the next chunk, unless this is the last of its segment.
+    /// Position of the chunk's end in the log. The next chunk starts there, unless this one is the last of its
+    /// segment.
     pub fn end(&self) -> u64 {
         self.position + u64::from(self.length_bytes)
     }
@@ -74,7 +76,8 @@ impl ChunkHeader {
         self.first_message + u64::from(self.messages)
     }
 
-    /// Writes the header, with its checksum, to the start of a chunk whose records are in place.
+    /// Computes the checksum and writes the header to the start of `chunk`, which must already contain the
+    /// records.
     ///
     /// # Panics
     /// If `chunk` is shorter than [`Self::used_bytes`].
@@ -98,7 +101,8 @@ impl ChunkHeader {
         chunk[used..self.length_bytes as usize].fill(0);
     }
 
-    /// Decodes the header at the start of `bytes` without verifying its checksum. None if it can't be a header.
+    /// Decodes the header at the start of `bytes` without verifying its checksum. `None` if the bytes are not a
+    /// header.
     pub fn peek(bytes: &[u8]) -> Option<Self> {
         let header = bytes.get(..CHUNK_HEADER_BYTES)?;
         if header[0..4] != MAGIC {
@@ -130,7 +134,7 @@ impl ChunkHeader {
     }
 }
 
-/// A valid chunk in a buffer.
+/// A verified chunk of a log in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
     /// The chunk's header.
@@ -138,22 +142,22 @@ pub struct Chunk<'a> {
     whole: &'a [u8],
 }
 
-/// Reason why bytes are not a valid chunk at a position of a log.
+/// Reason why bytes are not a valid chunk at the expected position of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invalid {
     /// The bytes do not begin with a chunk header.
     NoHeader,
-    /// The chunk's stated length exceeds the bytes present.
+    /// The chunk's length in its header exceeds the available bytes.
     Cut,
-    /// The checksum does not match the content.
+    /// The chunk's checksum does not match its content.
     Checksum,
-    /// The chunk belongs to the log with this identifier.
+    /// The chunk belongs to another log, with this identifier.
     OtherLog(u64),
-    /// The chunk belongs to this other position of the log.
+    /// The chunk belongs to another position of the log, which is given.
     OtherPosition(u64),
-    /// The checksum is right, but a record is malformed.
+    /// The chunk's checksum matches, but a record in it is malformed.
     Record,
-    /// The chunk is whole, but does not follow its predecessor: it was never acknowledged.
+    /// The chunk is intact but does not follow its predecessor: a leftover that was never acknowledged.
     Stale,
     /// The target failed to read the bytes.
     Unreadable(std::io::ErrorKind),
@@ -177,7 +181,7 @@ impl core::fmt::Display for Invalid {
 }
 
 impl<'a> Chunk<'a> {
-    /// Parses the chunk of log `log_id` at `position` from the start of `bytes`.
+    /// Parses and verifies the chunk at the start of `bytes`, which must belong to log `log_id` at `position`.
     ///
     /// # Errors
     /// The bytes are not that chunk; the error is the reason.
@@ -200,17 +204,17 @@ impl<'a> Chunk<'a> {
         is_whole.then_some(Self { header, whole }).ok_or(Invalid::Record)
     }
 
-    /// Creates a chunk, without checks, whose header this process has sealed or verified before.
+    /// Creates a chunk without verification, for a header that this process has already sealed or verified.
     pub(crate) fn trusted(header: ChunkHeader, bytes: &'a [u8]) -> Self {
         Self { header, whole: &bytes[..header.length_bytes as usize] }
     }
 
-    /// Records of the chunk, in order.
+    /// Iterates over the chunk's records, in order.
     pub fn records(&self) -> Records<'a> {
         Records { rest: &self.whole[CHUNK_HEADER_BYTES..self.header.used_bytes as usize] }
     }
 
-    /// Messages of the chunk with their numbers, in order.
+    /// Iterates over the chunk's messages with their numbers, in order.
     pub fn messages(&self) -> impl Iterator<Item = (u64, Message<'a>)> + use<'a> {
         let (mut records, mut next) = (self.records(), self.header.first_message);
         core::iter::from_fn(move || {
@@ -225,7 +229,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Counts the messages among the records in `rest`. None if `rest` does not consist of whole records.
+/// Counts the messages among the records in `rest`. `None` if a record is malformed or incomplete.
 fn count_messages(mut rest: &[u8]) -> Option<u32> {
     let mut messages = 0;
     while !rest.is_empty() {

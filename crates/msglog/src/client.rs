@@ -14,7 +14,7 @@ use thiserror::Error;
 
 /// Size of the receive buffer, bytes.
 const RECEIVE_BYTES: usize = 256 << 10;
-/// Number of bytes at which gathered requests are sent.
+/// Size of buffered requests at which they are sent to the server, bytes.
 const SEND_BYTES: usize = 64 << 10;
 
 /// Reason why a client's request or connection failed.
@@ -26,23 +26,23 @@ pub enum ClientError {
     /// The server refused the request or the connection.
     #[error("the server reports: {0}")]
     Server(#[from] ServerError),
-    /// The server answered with TLS, but the client does not use it.
+    /// The server expects TLS, which the client does not use.
     #[error("the server requires TLS")]
     IsTls,
-    /// The server sent something other than this protocol.
+    /// The server sent data that is not valid in the log's protocol.
     #[error("the server does not speak the log's protocol: {0}")]
     Malformed(#[from] Malformed),
-    /// The server sent a reply that is not expected here.
+    /// The server sent a reply that does not match the request.
     #[error("the server sent an unexpected answer: {0}")]
     Unexpected(String),
-    /// The log lacks messages that it had acknowledged as persisted.
+    /// The log lacks messages of this publisher that the server had acknowledged as persisted.
     #[error(
         "the log has {found} messages of this publisher, but {known} were already persisted: this is another log, or a log restored from an older copy"
     )]
     Lost {
-        /// Sequence of the last message that was acknowledged as persisted.
+        /// Sequence number of the last message that was acknowledged as persisted.
         known: u64,
-        /// Sequence of the publisher's last message in the log.
+        /// Sequence number of the publisher's last message in the log.
         found: u64,
     },
     /// The log has messages of this publisher that this client did not send.
@@ -50,15 +50,15 @@ pub enum ClientError {
         "the log has {found} messages of this publisher, but this client sent {sent}: another client uses the same publisher name"
     )]
     NotOurs {
-        /// Sequence of the last message that this client sent.
+        /// Sequence number of the last message that this client sent.
         sent: u64,
-        /// Sequence of the publisher's last message in the log.
+        /// Sequence number of the publisher's last message in the log.
         found: u64,
     },
 }
 
 impl ClientError {
-    /// Whether the error may be temporary, so that a client can try again later.
+    /// Whether the error may be temporary, so that a retry makes sense.
     pub fn may_pass(&self) -> bool {
         use io::ErrorKind::{InvalidData, InvalidInput, PermissionDenied, Unsupported};
         match self {
@@ -76,7 +76,7 @@ impl ClientError {
     }
 }
 
-/// A connection to a server that has answered the hello.
+/// A connection to a log server, after the handshake.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
@@ -88,7 +88,7 @@ pub struct Connection<S> {
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Sends the hello on a connected stream, and waits for the answer.
+    /// Performs the handshake on a connected stream: sends the access token, and waits for the server's answer.
     ///
     /// # Errors
     /// The server refuses, or does not speak this protocol.
@@ -116,7 +116,7 @@ impl<S: Read + Write> Connection<S> {
         self.input[..self.end].starts_with(&[0x15, 3]).then_some(ClientError::IsTls)
     }
 
-    /// The server's answer to the hello; None before it.
+    /// The server's answer in the handshake; `None` before it.
     pub fn welcome(&self) -> Option<&Welcome> {
         self.welcome.as_ref()
     }
@@ -126,29 +126,28 @@ impl<S: Read + Write> Connection<S> {
         &self.stream
     }
 
-    /// Sends a request, together with any gathered ones before it.
+    /// Sends a request immediately, after any buffered requests.
     ///
     /// # Errors
-    /// The stream broke.
+    /// The connection broke.
     pub fn request(&mut self, request: &Request<'_>) -> Result<(), ClientError> {
         request.encode(&mut self.sending);
         self.send()
     }
 
-    /// Adds a request to those to be sent. They are sent once they fill 64 KiB, or by [`Connection::send`].
+    /// Buffers a request. Buffered requests are sent once they reach 64 KiB, or by [`Connection::send`].
     ///
     /// # Errors
-    /// The stream broke.
+    /// The connection broke.
     pub fn gather(&mut self, request: &Request<'_>) -> Result<(), ClientError> {
         request.encode(&mut self.sending);
         if self.sending.len() >= SEND_BYTES { self.send() } else { Ok(()) }
     }
 
-    /// Sends the gathered requests.
+    /// Sends the buffered requests.
     ///
     /// # Errors
-    /// The stream broke. If the server sent an error before it closed the connection, that error why before it closed,
-    /// that is the error.
+    /// The connection broke. If the server sent an error before it closed the connection, that error is returned.
     pub fn send(&mut self) -> Result<(), ClientError> {
         if self.sending.is_empty() {
             return Ok(());
@@ -166,16 +165,16 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Whether a whole reply has already been received.
+    /// Whether a complete reply is already in the receive buffer.
     pub fn has_reply(&self) -> bool {
         let filled = &self.input[self.start..self.end];
         matches!(protocol::frame(filled, FRAME_BYTES_MAX), Ok(Some(_)) | Err(_))
     }
 
-    /// Waits for the next reply. An error that the server sends is returned as `Err`.
+    /// Waits for the server's next reply. An error reply is returned as `Err`.
     ///
     /// # Errors
-    /// The server sent an error, or the stream broke.
+    /// The server sent an error, or the connection broke.
     pub fn reply(&mut self) -> Result<Reply<'_>, ClientError> {
         let taken = loop {
             let filled = &self.input[self.start..self.end];
@@ -192,8 +191,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Formats received messages and values as lines: at most `most`, until `lines` is full or another kind of reply
-    /// follows. Returns their number.
+    /// Formats already received messages and values as lines. It stops after `most` of them, when `lines` is
+    /// full, or at another kind of reply. Returns the number of formatted messages and values.
     ///
     /// # Errors
     /// The received bytes are not a valid reply.
@@ -224,11 +223,11 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Begins a stream of messages, which then arrive as replies. Returns the lowest number that a message of the
-    /// stream can have.
+    /// Starts a stream of messages, which then arrive as replies. Returns a lower bound of the first message's
+    /// number.
     ///
     /// # Errors
-    /// The server refuses, or the stream broke.
+    /// The server refuses, or the connection broke.
     pub fn read(
         &mut self,
         start: Start,
@@ -243,11 +242,11 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Begins a snapshot of the current values, which then arrive as replies. Returns the number of the first message
-    /// after the snapshot.
+    /// Requests a snapshot of a topic's current values, which then arrive as replies. Returns the number of the
+    /// first message after the snapshot.
     ///
     /// # Errors
-    /// The server refuses, or the stream broke.
+    /// The server refuses, or the connection broke.
     pub fn query(&mut self, topic: &str, filter: &str) -> Result<u64, ClientError> {
         self.request(&Request::Query { topic, filter })?;
         match self.reply()? {
@@ -256,10 +255,10 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Requests the server's state, as JSON.
+    /// Requests the server's status as JSON.
     ///
     /// # Errors
-    /// The server refuses, or the stream broke.
+    /// The server refuses, or the connection broke.
     pub fn status(&mut self) -> Result<String, ClientError> {
         self.request(&Request::Status)?;
         match self.reply()? {
@@ -269,8 +268,8 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// Formats the messages and values at the start of `input` as lines, at most `most`. Returns their number, and their
-/// length in `input`, bytes.
+/// Formats up to `most` messages and values at the start of `input` as lines. Returns their number, and the
+/// number of bytes consumed from `input`.
 fn put_all(input: &[u8], lines: &mut Lines, most: u64) -> Result<(u64, usize), Malformed> {
     let (mut count, mut taken) = (0, 0);
     while count < most && !lines.is_full() {

@@ -10,12 +10,12 @@
 
 pub use iodyno_workload::LogDurability as Durability;
 
-/// Rule of group commit: when chunks are written and flushed, and when they count as persisted.
+/// Rule of group commit: when chunks are written and flushed, and when their messages count as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitRule {
     /// Condition under which messages count as persisted.
     pub durability: Durability,
-    /// Whether a write is durable when it completes (FUA, `RWF_DSYNC`): then no flush is issued.
+    /// Whether each write is durable at its completion (FUA, `RWF_DSYNC`), so that no flushes are needed.
     pub fua: bool,
     /// Maximum number of chunks per flush; 1 or more.
     pub chunks_max: u32,
@@ -33,18 +33,18 @@ impl CommitRule {
     }
 }
 
-/// State of the chunks that wait to be written.
+/// State of the queue of chunks to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// No chunk waits.
+    /// The queue is empty.
     None,
-    /// One chunk waits and is not full: more messages may join it.
+    /// The queue has one chunk, which has space for more messages.
     Partial,
-    /// At least one chunk waits that takes no more messages.
+    /// The queue has at least one chunk that accepts no more messages.
     Full,
 }
 
-/// What the caller must do next.
+/// Next operation that the log's owner must issue for group commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Write the next chunk.
@@ -55,28 +55,28 @@ pub enum Step {
     Wait,
 }
 
-/// Progress of group commit in a log: which chunks are issued, written and durable.
+/// State of group commit in a log: which chunks have been issued, written and made durable.
 #[derive(Clone, Debug)]
 pub struct Commit {
     rule: CommitRule,
     /// Number of chunks whose write has been issued.
     issued: u64,
-    /// Number of the first chunk that is not written yet.
+    /// Number of the first chunk whose write has not completed.
     written: u64,
-    /// Bit mask: bit `i` is set if chunk `written + i` is written.
+    /// Bit mask of completed writes: bit `i` is set if the write of chunk `written + i` has completed.
     written_beyond: u64,
-    /// The flush in flight covers all chunks below this number; None if no flush is in flight.
+    /// Exclusive end of the chunks that the flush in flight covers; `None` if no flush is in flight.
     flushing: Option<u64>,
     /// Number of the first chunk that is not durable yet.
     durable: u64,
-    /// Whether a partial chunk was written since the last flush was issued. It ends its group: further chunks would
-    /// delay the flush.
+    /// Whether a partly filled chunk was written since the last flush was issued. No more chunks join its flush,
+    /// because they would delay it.
     has_partial: bool,
     is_broken: bool,
 }
 
 impl Commit {
-    /// Starts without chunks.
+    /// Starts group commit with no chunks.
     ///
     /// # Panics
     /// If the rule has a depth outside 1 to 64, or allows no chunks.
@@ -94,13 +94,13 @@ impl Commit {
         }
     }
 
-    /// Number of the first chunk that is not durable yet or, without durability, not written yet.
+    /// Number of the first chunk that is not yet persisted: not durable or, without durability, not written.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// Number of writes issued so far.
+    /// Number of chunks whose write has been issued.
     #[inline]
     pub fn issued(&self) -> u64 {
         self.issued
@@ -120,7 +120,7 @@ impl Commit {
         (self.issued - self.written) as u32 - self.written_beyond.count_ones()
     }
 
-    /// Returns the next operation to issue, given the state of the waiting chunks.
+    /// Returns the next operation to issue, given the state of the queue of chunks.
     #[inline]
     pub fn step(&self, waiting: Waiting) -> Step {
         let writes = self.writes_in_flight();
@@ -152,7 +152,7 @@ impl Commit {
         if flushes { Step::Flush } else { Step::Wait }
     }
 
-    /// Marks the next chunk's write as issued; returns the chunk's number.
+    /// Marks the write of the next chunk as issued. Returns the chunk's number.
     #[inline]
     pub fn write_begins(&mut self, waiting: Waiting) -> u64 {
         self.has_partial |= waiting == Waiting::Partial && self.rule.flushes();
@@ -160,7 +160,7 @@ impl Commit {
         self.issued - 1
     }
 
-    /// Marks a chunk's write as completed; `succeeded` is false if the write failed.
+    /// Marks a chunk's write as completed or, if `succeeded` is false, as failed.
     #[inline]
     pub fn written(&mut self, chunk: u64, succeeded: bool) {
         if !succeeded {
@@ -189,8 +189,8 @@ impl Commit {
         self.has_partial = false;
     }
 
-    /// Marks the flush as completed. A failed flush is not retried: the data that it covered may be lost, and a
-    /// second flush would succeed nevertheless.
+    /// Marks the flush in flight as completed. A failed flush is not retried, because a second flush could
+    /// succeed although data of the first is lost.
     #[inline]
     pub fn flushed(&mut self, succeeded: bool) {
         let covered = self.flushing.take();

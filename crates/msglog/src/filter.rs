@@ -16,41 +16,42 @@ use number::Number;
 use pattern::Pattern;
 use thiserror::Error;
 
-/// Longest filter text that is accepted, bytes.
+/// Maximum length of a filter's text, bytes.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
-/// Maximum nesting of parentheses and NOT in a filter.
+/// Maximum nesting depth of parentheses and NOT in a filter.
 pub const FILTER_NESTING_MAX: u32 = 64;
 
-/// A parsed filter: a condition that a message meets or not.
+/// A parsed filter: a condition on messages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
     condition: Condition,
 }
 
-/// Error of parsing a filter: the problem, the column with a caret, and the remedy.
+/// Syntax error of a filter. Its text shows the problem, marks the column with a caret, and suggests a
+/// remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct FilterError(Box<Problem>);
 
 impl FilterError {
-    /// Line and column of the error, in characters from 1. None if the error concerns the filter as a whole.
+    /// Line and column of the syntax error, in characters from 1. `None` if the error concerns the whole filter.
     pub fn line_column(&self) -> Option<(usize, usize)> {
         self.0.line_column()
     }
 
-    /// The fault of the filter, in one sentence.
+    /// Description of the syntax error, in one sentence.
     pub fn message(&self) -> &str {
         self.0.message()
     }
 
-    /// What to write instead; None if the message says enough.
+    /// Suggested correction of the filter; `None` if the message suffices.
     pub fn help(&self) -> Option<&str> {
         self.0.help()
     }
 }
 
 impl Filter {
-    /// Parses a filter.
+    /// Parses the text of a filter.
     ///
     /// # Errors
     /// The filter is not valid; the error has the position.
@@ -61,12 +62,13 @@ impl Filter {
         }
     }
 
-    /// Whether a message with this number matches. The body is parsed at most once, and only if the filter uses a path.
+    /// Whether the message with this number meets the filter's condition. Its body is parsed only if the filter
+    /// refers to the body, and then once.
     pub fn matches(&self, number: u64, message: &Message<'_>) -> bool {
         evaluate::holds(&self.condition, number, message, &Effort::new(u64::MAX))
     }
 
-    /// Like [`Self::matches`], but takes its steps from `effort`, and stops when none are left.
+    /// Like [`Self::matches`], but with a budget: each evaluation step is taken from `effort`.
     ///
     /// # Errors
     /// The evaluation needs more steps than `effort` has left.
@@ -86,11 +88,11 @@ impl Filter {
     }
 }
 
-/// Upper bound of a filter's memory per byte of its text, also during parsing.
+/// Upper bound of memory per byte of filter text, both for the filter and during parsing.
 pub const FILTER_MEMORY_FACTOR: usize = 64;
 
-/// Budget of evaluation steps: about one per condition, per element of an array, and per few bytes compared. A
-/// million steps take some milliseconds.
+/// Budget of evaluation steps for filters. A step is about one condition, one array element, or a few
+/// compared bytes; a million steps take some milliseconds.
 #[derive(Debug)]
 pub struct Effort {
     left: Cell<u64>,
@@ -102,7 +104,7 @@ impl Effort {
         Self { left: Cell::new(steps) }
     }
 
-    /// Number of steps left; 0 if an evaluation needed more than there were.
+    /// Number of steps left; 0 once an evaluation has exceeded the budget.
     pub fn left(&self) -> u64 {
         self.left.get()
     }
@@ -114,7 +116,7 @@ impl Effort {
     }
 }
 
-/// Error: evaluating a filter for a message needs more steps than allowed.
+/// Error: evaluating a filter for a message would exceed the budget of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the filter takes too long for one message: use fewer conditions on large fields")]
 pub struct TooCostly;
@@ -127,8 +129,8 @@ impl FromStr for Filter {
     }
 }
 
-/// Syntax tree of a filter. No `All` is directly within an `All`, and no `Any` within an `Any`; each has two or more
-/// parts.
+/// Syntax tree of a filter. `All` and `Any` (AND and OR) have at least two operands, none of them of the same
+/// type as their parent.
 #[derive(Clone, Debug, PartialEq)]
 enum Condition {
     Any(Vec<Self>),
@@ -191,7 +193,7 @@ impl Condition {
             }
     }
 
-    /// Formats the condition as a part of AND, in parentheses if it is an OR.
+    /// Formats the condition as an operand of AND; an OR gets parentheses.
     fn within_all(&self) -> Grouped<'_> {
         Grouped(self, matches!(self, Self::Any(_)))
     }
@@ -212,8 +214,8 @@ enum Comparison {
 }
 
 impl Comparison {
-    /// Operators in the order in which they are tried: longer ones before their prefixes. The last operator of each
-    /// comparison is the one that is printed.
+    /// Spellings of comparison operators. The parser tries them in this order, so longer ones precede their
+    /// prefixes. Of several spellings, the last is printed.
     const NAMES: [(&'static str, Self); 8] = [
         ("<=", Self::AtMost),
         (">=", Self::AtLeast),
@@ -268,11 +270,11 @@ impl Header {
     ];
 }
 
-/// One name in a path to a field of the body.
+/// One component of a path to a field in a message's JSON body.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
     name: String,
-    /// Index of the array element that the name selects; None if the name is not a number.
+    /// Array index that the component selects; `None` if its name is not a number.
     index: Option<usize>,
 }
 
@@ -296,7 +298,7 @@ impl Literal {
     }
 }
 
-/// Whether a name in a path may contain the character without quotes.
+/// Whether a path component may contain the character without quotes.
 fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | ':' | '$' | '#')
 }

@@ -7,31 +7,33 @@
 use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, ChunkHeader, EPOCH_END};
 use thiserror::Error;
 
-/// Length of the range before the first slot, bytes: the log's description, and a copy in the second half.
+/// Length of the target's range before the first segment, bytes. It has the log's description, and a copy in
+/// its second half.
 pub const DESCRIPTION_BYTES: u64 = 64 << 10;
-/// Offsets on the target of the description and its copy, bytes.
+/// Offsets of the log's description and its copy on the target, bytes.
 pub const DESCRIPTION_OFFSETS: [u64; 2] = [0, DESCRIPTION_BYTES / 2];
-/// Length of one description, bytes.
+/// Length of an encoded log description, bytes.
 pub const DESCRIPTION_BLOCK_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"IODYLOG1";
-/// Minimum number of segments: one being written, one kept, and two free.
+/// Minimum number of segments in a log: one being written, one retained, and two free.
 pub const SEGMENTS_MIN: u64 = 4;
-/// Permitted chunk sizes, bytes.
+/// Range of valid chunk sizes, bytes.
 pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
 
-/// Record of the last opening of the log for writing: the epoch, and the log's end at that time. Chunks of earlier
-/// epochs at or after that end are cut off. Without this record, a torn chunk could become valid again if sectors of a
-/// later write complete it.
+/// Record of the last opening of the log for writing: the new epoch, and the end of the log at that time.
+/// Chunks of earlier epochs at or after that end are invalid. Otherwise a torn chunk could become valid when
+/// a later write happens to complete it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochStart {
-    /// Number of times that the log had been opened for writing; 0 for a new log.
+    /// Number of the epoch: how many times the log was opened for writing before; 0 for a new log.
     pub epoch: u32,
-    /// End of the log, bytes since it was created.
+    /// End of the log when the epoch began, bytes since the log was created.
     pub position: u64,
 }
 
 impl EpochStart {
-    /// Whether the chunk with this header was cut off when the epoch began.
+    /// Whether the chunk with this header became invalid when the epoch began, because it lay after the log's
+    /// end.
     pub fn cuts_off(&self, header: &ChunkHeader) -> bool {
         header.position >= self.position && header.epoch < self.epoch
     }
@@ -40,19 +42,19 @@ impl EpochStart {
 /// Sizes and identifier of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Identifier that distinguishes the log's chunks from those of other logs.
+    /// Identifier of the log, which distinguishes its chunks from those of other logs.
     pub log_id: u64,
-    /// Length of the range of the target that the log uses, bytes.
+    /// Size of the target's range that the log occupies, bytes.
     pub capacity_bytes: u64,
     /// Size of a segment, bytes.
     pub segment_bytes: u64,
-    /// Largest chunk, bytes.
+    /// Maximum size of a chunk, bytes.
     pub chunk_bytes: u32,
     /// Block size, bytes: chunks begin and end at multiples of it.
     pub align_bytes: u32,
 }
 
-/// Error: a log can't have these sizes.
+/// Error: invalid sizes for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// Invalid block size, bytes.
@@ -66,12 +68,12 @@ pub enum LayoutError {
         "a segment size of {segment_bytes} bytes is not valid: use a multiple of the chunk size of {chunk_bytes}"
     )]
     Segment {
-        /// Size of a segment, bytes.
+        /// Requested size of a segment, bytes.
         segment_bytes: u64,
-        /// Size of a chunk, bytes.
+        /// Requested size of a chunk, bytes.
         chunk_bytes: u32,
     },
-    /// The target is too small.
+    /// The target is too small for a log with these segments.
     #[error(
         "the target has {capacity_bytes} bytes, but a log needs {needed_bytes} (four segments and {DESCRIPTION_BYTES} bytes): use smaller segments"
     )]
@@ -84,7 +86,7 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Creates a layout, after checking the sizes.
+    /// Creates the layout of a log, after checking the sizes.
     ///
     /// # Errors
     /// The sizes are not valid.
@@ -99,7 +101,8 @@ impl Layout {
         layout.check().map(|()| layout)
     }
 
-    /// Segment size for a target: about 64 segments, each 1 MiB to 1 GiB and a whole number of chunks.
+    /// Chooses the segment size for a target: about 64 segments of 1 MiB to 1 GiB, each a multiple of the chunk
+    /// size.
     pub fn segment_bytes_for(capacity_bytes: u64, chunk_bytes: u32) -> u64 {
         let chunk = u64::from(chunk_bytes.max(1));
         let wanted = (capacity_bytes / 64).clamp(1 << 20, 1 << 30);
@@ -126,39 +129,39 @@ impl Layout {
         Ok(())
     }
 
-    /// Number of slots for segments on the target.
+    /// Number of segments that fit on the target; older segments are overwritten in turn.
     pub fn slots(&self) -> u64 {
         (self.capacity_bytes - DESCRIPTION_BYTES) / self.segment_bytes
     }
 
-    /// Number of the segment that a position is in.
+    /// Number of the segment that contains a position of the log.
     pub fn segment(&self, position: u64) -> u64 {
         position / self.segment_bytes
     }
 
-    /// Position of the start of a segment.
+    /// Position in the log at which a segment starts.
     pub fn segment_start(&self, segment: u64) -> u64 {
         segment * self.segment_bytes
     }
 
-    /// Bytes from a position to the end of its segment.
+    /// Number of bytes from a position to the end of its segment.
     pub fn left_in_segment(&self, position: u64) -> u64 {
         self.segment_bytes - position % self.segment_bytes
     }
 
-    /// Oldest segment that is kept once `segment` has been entered. Two slots are always free: one for records carried
-    /// over from the dropped segment, and one for overflow.
+    /// Oldest segment that is retained once `segment` is the current one. Space for two segments stays free: one
+    /// for records copied from the dropped segment, and one for overflow.
     pub fn oldest_kept(&self, segment: u64) -> u64 {
         (segment + 3).saturating_sub(self.slots())
     }
 
-    /// Offset of a position on the target, bytes.
+    /// Converts a position in the log to an offset on the target, bytes.
     pub fn offset_bytes(&self, position: u64) -> u64 {
         let slot = self.segment(position) % self.slots();
         DESCRIPTION_BYTES + slot * self.segment_bytes + position % self.segment_bytes
     }
 
-    /// Position of the chunk that follows one with this header.
+    /// Position of the chunk that follows the chunk with this header.
     pub fn after(&self, header: &ChunkHeader) -> u64 {
         if header.is_last_of_segment {
             self.segment_start(self.segment(header.position) + 1)
@@ -167,17 +170,17 @@ impl Layout {
         }
     }
 
-    /// Space for records in the largest chunk, bytes.
+    /// Space for records in a chunk of maximum size, bytes.
     pub fn space_bytes(&self) -> usize {
         self.chunk_bytes as usize - CHUNK_HEADER_BYTES
     }
 
-    /// Length on the target of a chunk whose header and records have `used_bytes`, bytes.
+    /// Padded length on the target of a chunk whose header and records take `used_bytes`, bytes.
     pub fn aligned(&self, used_bytes: usize) -> usize {
         used_bytes.next_multiple_of(self.align_bytes as usize)
     }
 
-    /// Encodes the description, to be written at both [`DESCRIPTION_OFFSETS`].
+    /// Encodes the log's description, to be written at both [`DESCRIPTION_OFFSETS`].
     pub fn describe(&self, start: EpochStart) -> Vec<u8> {
         let mut block = vec![0; DESCRIPTION_BLOCK_BYTES];
         block[0..8].copy_from_slice(&MAGIC);
@@ -193,7 +196,8 @@ impl Layout {
         block
     }
 
-    /// Decodes a description: the layout and the latest epoch. None if the block is not a description.
+    /// Decodes a log's description into the layout and the latest epoch. `None` if the block is not a valid
+    /// description.
     pub fn read(block: &[u8]) -> Option<(Self, EpochStart)> {
         let block = block.get(..DESCRIPTION_BLOCK_BYTES)?;
         let word = |at: usize| block[at..at + 8].try_into().map(u64::from_le_bytes).ok();

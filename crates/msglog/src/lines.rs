@@ -7,52 +7,53 @@ use crate::message::{Message, MessageKind};
 use iodyno_units::text::clean;
 use std::io::Write as _;
 
-/// Length of gathered text from which it should be printed, bytes.
+/// Size of buffered text at which it should be printed, bytes.
 const FULL_BYTES: usize = 64 << 10;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How a message is printed.
+/// Output format of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineForm {
-    /// Number, time, topic, key and body, with tabs between them.
+    /// One line per message: number, time, topic, key and body, separated by tabs.
     Text,
-    /// A JSON object with all fields of the message.
+    /// One JSON object per message, with all its fields.
     Json,
-    /// Only the body, byte for byte.
+    /// Only the message's body, unchanged.
     Body,
 }
 
-/// Formatted lines that are not printed yet.
+/// Buffer of formatted lines to be printed.
 #[derive(Debug)]
 pub struct Lines {
     form: LineForm,
     text: Vec<u8>,
-    /// The second of the latest message's time, and its text; most messages have the same second as their predecessor.
+    /// Cached text of the last message's time, with the second that it stands for; most messages fall in the same
+    /// second.
     second: (u64, String),
 }
 
 impl Lines {
-    /// Creates an empty list of lines in a format.
+    /// Creates an empty buffer of lines in this format.
     pub fn new(form: LineForm) -> Self {
         Self { form, text: Vec::new(), second: (u64::MAX, String::new()) }
     }
 
-    /// The lines that are not printed yet.
+    /// Text of the buffered lines.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Discards all lines, once they are printed.
+    /// Empties the buffer, after its lines have been printed.
     pub fn clear(&mut self) {
         self.text.clear();
     }
 
-    /// Whether there is enough text to print.
+    /// Whether the buffer has so much text that it should be printed.
     pub fn is_full(&self) -> bool {
         self.text.len() >= FULL_BYTES
     }
 
-    /// Adds a line for a message.
+    /// Appends a line for a message.
     pub fn put(&mut self, number: u64, message: &Message<'_>) {
         match self.form {
             LineForm::Text => self.put_line(number, message),
@@ -88,7 +89,7 @@ impl Lines {
         self.text.extend_from_slice(clean(&text).as_bytes());
     }
 
-    /// Writes a message as a JSON object, with keys in alphabetical order.
+    /// Appends a message as a JSON object, with keys in alphabetical order.
     fn put_json(&mut self, number: u64, message: &Message<'_>) {
         let kind = if message.kind == MessageKind::Delete { "delete" } else { "publish" };
         let Message { publisher, sequence, time_ns, .. } = *message;
@@ -105,7 +106,7 @@ impl Lines {
         self.text.push(b'}');
     }
 
-    /// Writes bytes as a JSON string if they are UTF-8, otherwise as hexadecimal digits in an object.
+    /// Appends bytes as a JSON string if they are UTF-8, otherwise as an object with hexadecimal digits.
     fn put_json_bytes(&mut self, bytes: &[u8]) {
         if let Ok(text) = std::str::from_utf8(bytes) {
             // A string always has a JSON form, and writing to memory can't fail.
@@ -121,27 +122,27 @@ impl Lines {
     }
 }
 
-/// Conditions that select messages of a log, and the progress of the selection.
+/// Selection of messages from a log: its conditions and its progress.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Only messages of this topic; empty for all.
+    /// Topic of the selected messages; empty: all topics.
     pub topic: String,
-    /// Only messages that match this filter; None for all.
+    /// Filter that selected messages must match; `None`: no filter.
     pub filter: Option<Filter>,
-    /// Only messages with at least this number and at least this time, ns since 1970.
+    /// Lower bounds of a selected message's number, and of its time in ns since 1970.
     pub from: (u64, u64),
-    /// Only messages below this number.
+    /// Exclusive upper bound of a selected message's number.
     pub until: u64,
-    /// Number of messages that may still be selected.
+    /// Number of messages still to be selected.
     pub left: u64,
-    /// Number of the first message that was examined, selected or not; None before it.
+    /// Number of the first message examined, whether selected or not; `None` if none has been examined.
     pub first: Option<u64>,
     /// Number of the message at which the selection ended; None if it has not ended.
     pub next: Option<u64>,
 }
 
 impl Selection {
-    /// Formats the selected messages of a chunk. Returns false once the selection has ended.
+    /// Appends the selected messages of a chunk to `lines`. Returns false once the selection is complete.
     pub fn put(&mut self, chunk: &Chunk<'_>, lines: &mut Lines) -> bool {
         for (number, message) in chunk.messages() {
             self.first.get_or_insert(number);

@@ -21,52 +21,53 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use writer::Writer;
 
-/// Topic of all messages of a load.
+/// Topic of all messages in the benchmark load.
 const TOPIC: &str = "bench";
-/// Number of random bytes from which message bodies are taken, apart from the length of one body.
+/// Length of the pool of random bytes from which message bodies are taken, not counting the length of one
+/// extra body.
 const POOL_BYTES: usize = 1 << 20;
 
-/// Sizes and times of a log's load on a target.
+/// Sizes and durations of a benchmark load that writes and replays a log on a target.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadShape {
-    /// First byte of the target that the log uses.
+    /// Start of the target's range that the log uses, bytes.
     pub start_bytes: u64,
-    /// One past the last byte of the target that the log uses.
+    /// Exclusive end of the target's range that the log uses, bytes.
     pub end_bytes: u64,
-    /// Largest chunk, bytes.
+    /// Maximum size of a chunk, bytes.
     pub chunk_bytes: u32,
     /// Block size, bytes: chunks begin at multiples of it.
     pub align_bytes: u32,
     /// Maximum number of writes and flushes in flight.
     pub depth: u32,
-    /// Time from the start to the measured window, ns.
+    /// Warm-up: time from the start of the load to the measured window, ns.
     pub ramp_ns: u64,
-    /// Length of the measured window, ns; None if it is not limited by time.
+    /// Length of the measured window, ns; `None` if the window has no time limit.
     pub time_ns: Option<u64>,
     /// Length of an interval of the recorded time series, ns.
     pub interval_ns: u64,
-    /// Whether the target returns written data: then replays check it.
+    /// Whether reads of the target return the written data, so that replays can verify it.
     pub returns_bytes: bool,
-    /// Seed of the content, of the log's identifier, and of the starts of replays.
+    /// Random seed for message contents, the log's identifier, and the start positions of replays.
     pub seed: u64,
 }
 
-/// State of a log's load that all workers of a target share.
+/// Shared state of all workers that write or replay the log on a target.
 #[derive(Debug)]
 pub struct LoadOfTarget {
     load: LogLoad,
     shape: LoadShape,
     layout: Layout,
     pool: Box<[u8]>,
-    /// Position in the log below which all chunks are persisted.
+    /// Position in the log below which all messages are persisted.
     durable_position: AtomicU64,
-    /// Oldest position in the log that is kept.
+    /// Oldest position in the log that is still retained.
     oldest_position: AtomicU64,
     outcome: Mutex<MessageLog>,
 }
 
 impl LoadOfTarget {
-    /// Creates the load of a target.
+    /// Creates the shared state of a log load on one target.
     ///
     /// # Errors
     /// The range is too small for a log.
@@ -94,7 +95,7 @@ impl LoadOfTarget {
         }))
     }
 
-    /// Results so far; each worker adds its own when it ends.
+    /// Results collected so far. Each worker adds its own when it ends.
     pub fn outcome(&self) -> MessageLog {
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -107,7 +108,7 @@ impl LoadOfTarget {
         RECORD_HEADER_BYTES + TOPIC.len() + self.load.message_bytes as usize
     }
 
-    /// Builds message number `n`, counted from 0.
+    /// Builds the message with index `n`, counted from 0.
     fn message(&self, n: u64, time_ns: u64) -> Message<'_> {
         let publishers = u64::from(self.load.publishers);
         // Each body begins at a different point of the pool from its neighbours'.
@@ -142,17 +143,17 @@ impl LoadOfTarget {
     }
 }
 
-/// Source of operations for one worker of a log's load.
+/// Source of I/O operations for one worker of a log load: the writer or a reader.
 #[derive(Debug)]
 pub enum LogSource {
-    /// Writes the log; the first worker of a target.
+    /// Writes the log. There is one writer per target: worker 0.
     Writer(Box<Writer>),
-    /// Replays the log; any other worker.
+    /// Replays the log. All workers except worker 0 are readers.
     Reader(Box<Reader>),
 }
 
 impl LogSource {
-    /// Creates the source for worker `worker` of a target.
+    /// Creates the operation source of a worker. Worker 0 writes the log; all others replay it.
     pub fn new(of: &Arc<LoadOfTarget>, worker: u32) -> Self {
         if worker == 0 {
             Self::Writer(Box::new(Writer::new(Arc::clone(of))))
@@ -163,7 +164,7 @@ impl LogSource {
 }
 
 impl Source for LogSource {
-    /// Identifies a write; unused for other operations.
+    /// Identifies a write of the writer; unused for flushes and reads.
     type Token = u64;
 
     const HAS_CONTENT: bool = true;
@@ -213,7 +214,7 @@ impl Source for LogSource {
     }
 }
 
-/// Issues an operation that is due at once.
+/// Issues an operation immediately, without a due time.
 fn issue(op: Op, token: u64) -> Next<u64> {
     Next::Issue(Issue { op, due_ns: None, token })
 }

@@ -13,22 +13,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Approximate distance between two entries of the index, bytes.
+/// Approximate distance in the log between two entries of its index, bytes.
 const INDEX_STEP_BYTES: u64 = 256 << 10;
 
-/// Options for writing and keeping the log.
+/// Options for writing and retaining a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The rule by which chunks are committed.
+    /// Rule of group commit, which decides when chunks are written and flushed.
     pub commit: CommitRule,
-    /// Most messages per chunk; 1 or more. With [`Durability::Each`](crate::Durability::Each) it is always 1.
+    /// Maximum number of messages per chunk, 1 or more. With [`Durability::Each`](crate::Durability::Each) it is
+    /// always 1.
     pub chunk_messages_max: u32,
-    /// Maximum number of waiting chunks; beyond it, appends fail with [`AppendError::Busy`].
+    /// Maximum number of chunks in the write queue; beyond it, appends fail with [`AppendError::Busy`].
     pub queue_chunks_max: usize,
-    /// Minimum retention of messages, ns: if all segments are younger, appends fail. 0 drops the oldest segment when
-    /// space is needed; `u64::MAX` never drops one.
+    /// Minimum retention time of messages, ns: appends fail if a segment would have to be dropped earlier. 0
+    /// drops the oldest segment whenever space is needed; `u64::MAX` never drops one.
     pub retain_ns: u64,
-    /// Whether current values are kept by key.
+    /// Whether the log keeps the current value of each key.
     pub keeps_state: bool,
 }
 
@@ -44,40 +45,40 @@ impl Default for LogOptions {
     }
 }
 
-/// Reason why a message was not appended.
+/// Reason why a message could not be appended to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AppendError {
-    /// The message can't be stored.
+    /// The message can't be stored as a record, for instance because it is too long.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Too many chunks wait to be written: try again once an operation has completed.
+    /// Too many chunks are waiting to be written: retry after an operation has completed.
     #[error("too many messages are waiting to be written")]
     Busy,
-    /// All segments hold messages or values that must be kept.
+    /// The log is full: all segments contain messages or values that must be retained.
     #[error(
         "the log is full: all {kept_bytes} bytes hold messages within the retention time, or current values"
     )]
     Full {
-        /// Size of all segments, bytes.
+        /// Total size of all segments, bytes.
         kept_bytes: u64,
     },
-    /// A write or a flush has failed.
+    /// An earlier write or flush failed, so nothing more can be persisted.
     #[error(
         "the log has stopped: a write or a flush failed, and no more messages can be persisted"
     )]
     Broken,
 }
 
-/// An operation for the caller to perform.
+/// An I/O operation that the log's owner must perform.
 #[derive(Debug)]
 pub enum Action<B> {
-    /// Write the first `len_bytes` of the buffer at `offset_bytes` of the target, then call [`Log::written`].
+    /// Write the start of the buffer to the target, then call [`Log::written`].
     Write {
-        /// Number of the chunk, for [`Log::written`].
+        /// Number of the chunk, to be passed to [`Log::written`].
         chunk: u64,
         /// Offset on the target, bytes.
         offset_bytes: u64,
-        /// Bytes to write.
+        /// Number of bytes to write.
         len_bytes: usize,
         /// Content of the chunk.
         buffer: Arc<B>,
@@ -91,59 +92,59 @@ pub enum Action<B> {
 pub struct Persisted<B> {
     /// The chunk's header.
     pub header: ChunkHeader,
-    /// Buffer with the chunk at its start. Return it with [`Log::recycle`].
+    /// Buffer that starts with the chunk. Return it with [`Log::recycle`] for reuse.
     pub buffer: Arc<B>,
 }
 
-/// A closed chunk: waiting, being written, or written but not durable.
+/// A chunk that accepts no more messages: queued, being written, or written but not yet durable.
 #[derive(Debug)]
 struct Closed<B> {
     header: ChunkHeader,
-    /// Whether one of its records has a key or a publisher.
+    /// Whether a record in the chunk has a key or a publisher, so that the log's state changes.
     changes_state: bool,
     buffer: Arc<B>,
 }
 
-/// Progress of carrying records from a dropped segment.
+/// Progress of copying live records out of a dropped segment.
 #[derive(Clone, Copy, Debug)]
 struct Carried {
-    /// Segment that will overwrite the dropped segment.
+    /// Number of the segment that will overwrite the dropped segment.
     overwritten_by: u64,
-    /// All chunks below this number must be durable before the dropped segment is overwritten.
+    /// Exclusive end of the chunks that must be durable before the dropped segment is overwritten.
     chunks: u64,
 }
 
-/// An entry of the index, which finds chunks by message number or time.
+/// An entry of the log's index, which finds chunks by message number or time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Position of the chunk.
+    /// Position of a chunk in the log.
     pub position: u64,
     /// Number of the chunk's first message.
     pub first_message: u64,
-    /// Latest time of publication before the chunk, ns since 1970.
+    /// Latest publication time of any message before the chunk, ns since 1970.
     pub before_ns: u64,
 }
 
-/// End of a log as found by recovery.
+/// End of a log as determined by recovery, at which writing continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Position in the log of the next chunk.
+    /// Position in the log of the next chunk to be written.
     pub position: u64,
     /// Number of the next message, from 1.
     pub next_message: u64,
-    /// Checksum of the last chunk.
+    /// Checksum of the log's last chunk; 0 if there is none.
     pub checksum: u32,
-    /// Latest time of publication, ns since 1970.
+    /// Latest publication time of any message in the log, ns since 1970.
     pub time_ns: u64,
-    /// Oldest segment that is kept.
+    /// Number of the oldest segment that is retained.
     pub oldest_segment: u64,
-    /// Epoch for writing: the last one plus 1.
+    /// Epoch of the next writer: the highest epoch found plus 1.
     pub epoch: u32,
-    /// Index of some of the log's chunks, in ascending order.
+    /// Sparse index of the log's chunks, in ascending order of position.
     pub index: VecDeque<IndexEntry>,
-    /// Latest time of publication up to the end of each segment before the tail's, from the oldest on, ns since 1970.
+    /// Latest publication time up to the end of each complete segment, oldest segment first, ns since 1970.
     pub segment_times_ns: VecDeque<u64>,
-    /// Whether nothing has been appended since the last empty chunk: see [`Log::append_end`].
+    /// Whether the log ends with an end marker, so that none is needed: see [`Log::append_end`].
     pub is_ended: bool,
 }
 
@@ -164,34 +165,35 @@ impl Tail {
     }
 }
 
-/// A log open for writing; see the module's description. `B` is a buffer of [`Layout::chunk_bytes`] bytes.
+/// A message log that is open for writing. `B` is a buffer of [`Layout::chunk_bytes`] bytes.
 #[derive(Debug)]
 pub struct Log<B> {
     layout: Layout,
     options: LogOptions,
     commit: Commit,
     tail: Tail,
-    /// Next segment for the tail to enter.
+    /// Number of the segment that is entered when the current one is full.
     next_segment: u64,
     open: Option<Open<B>>,
     closed: VecDeque<Closed<B>>,
     /// Number of the first chunk in `closed`.
     first_closed: u64,
     free: Vec<B>,
-    /// Latest time of publication before the first chunk in `closed`.
+    /// Latest publication time of any message before the first chunk in `closed`, ns since 1970.
     closed_before_ns: u64,
     state: State,
-    /// Position below which the log is durable, and number of the next message at that position.
+    /// End of the durable part of the log: its position, and the number of the next message.
     durable: (u64, u64),
     carried: VecDeque<Carried>,
-    /// Records still to be carried, each with the segment that will overwrite its source.
+    /// Live records that must be copied out of dropped segments, each with the segment that will overwrite the
+    /// original.
     to_carry: VecDeque<(OwnedRecord, u64)>,
-    /// Segments entered by the tail since a message was last appended.
+    /// Number of segments entered since a message was last appended.
     segments_without_message: u64,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
-    /// A log that continues at `tail`, with the state at that point.
+    /// Creates a log that continues at `tail`, with the values and publishers at that point.
     pub fn new(layout: Layout, options: LogOptions, tail: Tail, state: State) -> Self {
         let durable = (tail.position, tail.next_message);
         let is_at_start = tail.position.is_multiple_of(layout.segment_bytes);
@@ -221,12 +223,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Layout of the log.
+    /// Sizes and identifier of the log.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Durable current values and publishers.
+    /// Current values and publishers, as of the last durable message.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -236,7 +238,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.tail.next_message
     }
 
-    /// Number below which all messages are persisted.
+    /// Exclusive upper bound of the persisted messages' numbers.
     pub fn persisted(&self) -> u64 {
         self.durable.1
     }
@@ -251,7 +253,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.layout.segment_start(self.tail.oldest_segment)
     }
 
-    /// Number of chunks that are not persisted yet.
+    /// Number of chunks that are not yet persisted, including the one being filled.
     pub fn chunks_waiting(&self) -> usize {
         self.closed.len() + usize::from(self.open.is_some())
     }
@@ -261,13 +263,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.commit.is_broken()
     }
 
-    /// Returns the position of a chunk before all messages with this number or higher.
+    /// Returns the position of a chunk from which a reader finds all messages with this number or higher.
     pub fn seek_message(&self, number: u64) -> u64 {
         let after = self.tail.index.partition_point(|entry| entry.first_message <= number);
         self.entry_before(after)
     }
 
-    /// Returns the position of a chunk before all messages of this time or later.
+    /// Returns the position of a chunk from which a reader finds all messages published at this time or later.
     pub fn seek_time(&self, time_ns: u64) -> u64 {
         let after = self.tail.index.partition_point(|entry| entry.before_ns < time_ns);
         self.entry_before(after)
@@ -278,7 +280,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         entry.map_or(0, |entry| entry.position).max(self.oldest_position())
     }
 
-    /// Returns the next operation; None until an append, [`Log::written`] or [`Log::flushed`].
+    /// Returns the next I/O operation to perform. `None`: there is none until the next append or completion.
     pub fn next_action(&mut self) -> Option<Action<B>> {
         let at = (self.commit.issued() - self.first_closed) as usize;
         let waiting = match (self.closed.get(at), &self.open) {
@@ -309,8 +311,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Whether a chunk at this position must wait, because it would overwrite data needed after a crash: a segment
-    /// that the last durable chunk does not yet show to be dropped, or records whose carried copies are not durable.
+    /// Whether a chunk at this position must not be written yet, because it would overwrite data needed after a
+    /// crash: a segment whose drop is not yet durable, or records whose copies are not yet durable.
     fn waits_for_durable(&self, position: u64) -> bool {
         let segment = self.layout.segment(position);
         let last_durable = self.layout.segment(self.durable.0.saturating_sub(1));
@@ -321,12 +323,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.carried.iter().any(|it| it.overwritten_by <= segment && it.chunks > durable)
     }
 
-    /// Handles the completion of a write.
+    /// Records that the write of a chunk has completed or, if `succeeded` is false, failed.
     pub fn written(&mut self, chunk: u64, succeeded: bool) {
         self.commit.written(chunk, succeeded);
     }
 
-    /// Handles the completion of a flush.
+    /// Records that the flush in flight has completed or, if `succeeded` is false, failed.
     pub fn flushed(&mut self, succeeded: bool) {
         self.commit.flushed(succeeded);
     }
@@ -351,7 +353,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         Some(Persisted { header, buffer })
     }
 
-    /// Takes a buffer back for reuse, if nothing else refers to it.
+    /// Takes back a buffer for reuse, unless it is still referenced elsewhere.
     pub fn recycle(&mut self, buffer: Arc<B>) {
         if self.free.len() < self.options.queue_chunks_max
             && let Ok(buffer) = Arc::try_unwrap(buffer)
@@ -361,8 +363,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     }
 }
 
-/// Adds a chunk to the index, if it is far enough after the last entry. `before_ns` is the latest time of publication
-/// before it.
+/// Adds a chunk to the sparse index if it is far enough from the last entry. `before_ns` is the latest
+/// publication time before the chunk.
 pub(crate) fn note_in_index(
     index: &mut VecDeque<IndexEntry>,
     header: &ChunkHeader,
@@ -375,7 +377,7 @@ pub(crate) fn note_in_index(
     }
 }
 
-/// Applies a chunk's records to the state.
+/// Applies a chunk's records to the current values and publishers.
 pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, chunk: &Chunk<'_>) {
     let segment = layout.segment(chunk.header.position);
     let mut number = chunk.header.first_message;

@@ -15,24 +15,25 @@
 
 use thiserror::Error;
 
-/// Length of the fixed part of a record, which precedes the topic, bytes.
+/// Length of a record's fixed part, before its topic, key and body, bytes.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// Longest topic that a message may have, bytes.
+/// Maximum length of a message's topic, bytes.
 pub const TOPIC_BYTES_MAX: usize = u8::MAX as usize;
-/// Longest key that a message may have, bytes.
+/// Maximum length of a message's key, bytes.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Kind of a record in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MessageKind {
-    /// A message. If it has a key, it becomes the current value of that key in its topic.
+    /// A published message. If it has a key, it becomes the current value of that key in its topic.
     Publish = 0,
-    /// Removes the current value of a key.
+    /// A message that removes the current value of a key.
     Delete = 1,
-    /// The current value of a key, copied from a segment that is about to be dropped. Not a message: replays omit it.
+    /// Copy of a key's current value, made because its segment is about to be dropped. Not a message: replays
+    /// omit it.
     CarriedValue = 2,
-    /// A publisher's name (as the key), number, and last sequence. Not a message.
+    /// A publisher's name (stored as the key), number, and last sequence number. Not a message.
     Publisher = 3,
 }
 
@@ -53,14 +54,14 @@ impl MessageKind {
     }
 }
 
-/// A record of the log: a published message, or another kind of record.
+/// A record of the log: a message, or a record of the log's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Kind of record.
     pub kind: MessageKind,
     /// Number of the publisher; 0 for none.
     pub publisher: u64,
-    /// Sequence number among the publisher's messages, from 1; 0 without a publisher.
+    /// Sequence number of the message at its publisher, from 1; 0 without a publisher.
     pub sequence: u64,
     /// Time of publication, ns since 1970.
     pub time_ns: u64,
@@ -72,23 +73,23 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// Reason why a record can't be stored.
+/// Reason why a record can't be stored in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// The topic is too long; its length, bytes.
+    /// The topic is too long; the value is its length, bytes.
     #[error("the topic has {0} bytes, but the limit is {TOPIC_BYTES_MAX}")]
     Topic(usize),
-    /// The key is too long; its length, bytes.
+    /// The key is too long; the value is its length, bytes.
     #[error("the key has {0} bytes, but the limit is {KEY_BYTES_MAX}")]
     Key(usize),
-    /// The record does not fit into a chunk.
+    /// The record is too long for a chunk.
     #[error(
         "the message needs {record_bytes} bytes with its header, but a chunk has only {space_bytes}: use larger chunks"
     )]
     Length {
         /// Length of the record, bytes.
         record_bytes: usize,
-        /// Space for records in the largest chunk, bytes.
+        /// Space for records in a chunk of maximum size, bytes.
         space_bytes: usize,
     },
 }
@@ -99,7 +100,7 @@ impl<'a> Message<'a> {
         RECORD_HEADER_BYTES + self.topic.len() + self.key.len() + self.body.len()
     }
 
-    /// Checks that the message can be stored in chunks with `space_bytes` for records.
+    /// Checks that the message fits into chunks that have space for `space_bytes` bytes of records.
     ///
     /// # Errors
     /// The topic, the key or the whole record is too long.
@@ -115,7 +116,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Writes the message's record to the start of `to`.
+    /// Encodes the message as a record at the start of `to`.
     ///
     /// # Panics
     /// If the record does not fit: see [`Message::check`].
@@ -135,8 +136,8 @@ impl<'a> Message<'a> {
         rest[..self.body.len()].copy_from_slice(self.body);
     }
 
-    /// Decodes the record at the start of `bytes`. Returns the record and its length in bytes; None if there is no
-    /// valid record.
+    /// Decodes the record at the start of `bytes`. Returns the record and its length in bytes; `None` if the
+    /// bytes are not a valid record.
     #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let header = bytes.get(..RECORD_HEADER_BYTES)?;

@@ -13,29 +13,29 @@ pub use request::{End, Published, Request, Start};
 
 /// Version of the protocol implemented here.
 pub const VERSION: u16 = 1;
-/// Magic number at the start of a client's first frame, after its kind.
+/// Magic number in a client's first frame, directly after the frame's type.
 pub const MAGIC: [u8; 4] = *b"IMLP";
-/// Longest frame, in bytes after its length field: large enough for a message that fills the largest chunk.
+/// Maximum length of a frame after its length field, bytes. It allows a message that fills the largest chunk.
 pub const FRAME_BYTES_MAX: usize = (16 << 20) + 4096;
-/// Longest first frame of a client, bytes. Nothing larger is buffered before the token is verified.
+/// Maximum length of a client's first frame, bytes. It limits buffering before the access token is verified.
 pub const HELLO_BYTES_MAX: usize = 4096;
-/// Longest name that a publisher may have, bytes.
+/// Maximum length of a publisher's name, bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Length of a frame before its fields, bytes.
+/// Length of a frame's header (length field and type), bytes.
 pub const FRAME_HEADER_BYTES: usize = 5;
 
-/// A received frame, split into kind and fields.
+/// A received protocol frame, split into its type and its encoded fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Code of the frame's kind.
+    /// Code of the frame's type.
     pub kind: u8,
-    /// Encoded fields.
+    /// Encoded fields of the frame.
     pub fields: &'a [u8],
-    /// Length of the whole frame, bytes.
+    /// Length of the whole frame including its header, bytes.
     pub taken: usize,
 }
 
-/// Returns the frame at the start of `bytes`. None if it is incomplete.
+/// Returns the frame at the start of `bytes`; `None` if it is incomplete.
 ///
 /// # Errors
 /// The frame is empty, or longer than `bytes_max`.
@@ -54,7 +54,7 @@ pub fn frame_bytes(bytes: &[u8]) -> Option<usize> {
     bytes.first_chunk::<4>().map(|length| 4 + u32::from_le_bytes(*length) as usize)
 }
 
-/// Appends a frame to `out`.
+/// Appends a frame to `out`: the header, then what `fields` writes.
 fn put_frame(out: &mut Vec<u8>, kind: u8, fields: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -20,30 +20,32 @@ use scan::{Scanned, proven, scan, scan_segments, settled};
 use std::io;
 use thiserror::Error;
 
-/// Length of the start of the newest segment that is searched for a proof that the segment belongs to the log, bytes.
+/// Length of the initial part of the newest segment that is searched for proof that the log extends into it,
+/// bytes.
 const PROOF_BYTES: u64 = 8 << 20;
 
-/// What recovery has found on a target: the end, state and damage of the log.
+/// Result of recovery: the end, the state and the damage of the log on a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
-    /// Layout of the log.
+    /// Sizes and identifier of the log.
     pub layout: Layout,
     /// End of the log, at which writing continues.
     pub tail: Tail,
     /// Current values and publishers at the end of the log.
     pub state: State,
-    /// Number of messages in valid chunks.
+    /// Number of messages in the log's valid chunks.
     pub messages: u64,
     /// Number of valid chunks.
     pub chunks: u64,
-    /// Why the bytes after the log's end are not a valid chunk; None if nothing was cut off, as after a clean shutdown.
+    /// Reason why the bytes after the log's end are not a valid chunk. `None` if no tail was discarded, as after
+    /// a clean shutdown.
     pub cut: Option<Invalid>,
-    /// Ranges of acknowledged data that are damaged.
+    /// Damaged ranges of data that had been acknowledged.
     pub damages: Vec<Damage>,
 }
 
 impl Recovered {
-    /// Creates the result for a log that was just created.
+    /// Creates the recovery result of a log that was just created.
     pub fn of_new(layout: Layout) -> Self {
         let tail = Tail::empty();
         let state = State::default();
@@ -51,18 +53,18 @@ impl Recovered {
     }
 }
 
-/// A part of a log that was durable and is no longer valid.
+/// A range of the log that was durable but is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Position of the first damaged byte in the log.
+    /// Position in the log at which the damage starts.
     pub position: u64,
-    /// Offset of the first damaged byte on the target.
+    /// Offset on the target at which the damage starts, bytes.
     pub offset_bytes: u64,
     /// Length of the damage up to the next valid chunk, bytes.
     pub length_bytes: u64,
     /// Numbers of the first missing message and of the first message after the damage. None if the former is not known.
     pub messages: Option<(u64, u64)>,
-    /// What was found at the damaged position, in words.
+    /// Description of the invalid content at the damaged position.
     pub what: String,
 }
 
@@ -89,7 +91,7 @@ impl fmt::Display for Damage {
 /// Reason why a log could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The target holds no log.
+    /// The target does not contain a log.
     #[error("there is no message log on the target: no description of a log was found at byte 0 or at byte {copy}", copy = DESCRIPTION_OFFSETS[1])]
     NoLog,
     /// The target is shorter than the log.
@@ -107,7 +109,7 @@ pub enum OpenError {
     Read {
         /// Offset of the failed read on the target, bytes.
         offset_bytes: u64,
-        /// The target failed.
+        /// Error that the target returned.
         source: io::Error,
     },
     /// Flushing the target failed.
@@ -115,15 +117,16 @@ pub enum OpenError {
     Flush(io::Error),
 }
 
-/// Reads the description of the log on a target.
+/// Reads the layout of the log on a target from its description.
 ///
 /// # Errors
-/// The target holds no log, is shorter than the log, or can't be read.
+/// The target does not contain a log, is shorter than the log, or can't be read.
 pub fn describe(storage: &dyn Storage) -> Result<Layout, OpenError> {
     description(storage).map(|(layout, _)| layout)
 }
 
-/// Like [`describe`], but also returns the latest epoch. Reads both descriptions and uses the newer one.
+/// Reads both copies of the log's description on a target. Returns the layout and the epoch of the newer
+/// copy.
 fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError> {
     let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
     let mut failed = None;
@@ -149,11 +152,12 @@ fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError>
     Ok((layout, start))
 }
 
-/// Records on the target that the log is opened for writing, and where it ends now. Must be called before any append.
-/// One description is made durable before the other is written, so that one of them is always intact.
+/// Starts a new epoch: records on the target that the log is open for writing and where it ends. Must be
+/// called before any append. One copy of the description is durable before the other is written, so one is
+/// always intact.
 ///
 /// # Errors
-/// The target failed.
+/// A write or a flush of the target failed.
 pub fn begin_epoch(storage: &dyn Storage, found: &Recovered) -> io::Result<()> {
     let start = EpochStart { epoch: found.tail.epoch, position: found.tail.position };
     write_descriptions(storage, &found.layout, start)
@@ -169,22 +173,22 @@ fn write_descriptions(storage: &dyn Storage, layout: &Layout, start: EpochStart)
     Ok(())
 }
 
-/// Writes both descriptions of a new log, and makes them durable. Chunks of an earlier log on the target have another
-/// identifier and are ignored.
+/// Creates a log: writes both copies of its description and flushes them. Chunks of an earlier log on the
+/// target have another identifier and are ignored.
 ///
 /// # Errors
-/// The target failed.
+/// A write or a flush of the target failed.
 pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
     write_descriptions(storage, layout, EpochStart::default())
 }
 
-/// Reads the whole log of a target. Calls `visit` with each valid chunk, in the log's order.
+/// Reads the whole log on a target, and calls `visit` with each valid chunk in order.
 ///
-/// Flushes the target first: writes of a killed process may still be in a cache, but everything that is found counts as
-/// persisted.
+/// Flushes the target first, because writes of a killed process may still be in a cache, but all chunks found
+/// count as persisted.
 ///
 /// # Errors
-/// The target holds no log, or fails. Damage is not an error: the result lists it.
+/// The target does not contain a log, or its I/O fails. Damage is not an error: the result lists it.
 pub fn recover(
     storage: &dyn Storage,
     visit: impl FnMut(&Chunk<'_>),
@@ -192,10 +196,10 @@ pub fn recover(
     recover_ahead(storage, None, visit)
 }
 
-/// Like [`recover`], with read-ahead.
+/// Recovers a log like [`recover`], with read-ahead.
 ///
 /// # Errors
-/// As for [`recover`].
+/// Those of [`recover`].
 pub fn recover_ahead(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -257,20 +261,20 @@ pub fn recover_ahead(
     Ok(found)
 }
 
-/// Result of replaying a part of a log.
+/// Result of a replay of a log from some start to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Number of the first message after the last visited chunk; 1 if none was visited.
     pub next_message: u64,
-    /// Ranges of acknowledged data that are damaged.
+    /// Damaged ranges of data that had been acknowledged.
     pub damages: Vec<Damage>,
 }
 
-/// Reads a log to its end, from the segment that contains the start of the replay. Calls `visit` with each valid chunk,
-/// in the log's order, until it breaks. Keeps no state.
+/// Reads a log from the segment that contains the start of the replay to the log's end. Calls `visit` with
+/// each valid chunk in order, until it returns `Break`. Does not rebuild current values.
 ///
 /// # Errors
-/// The target holds no log, or fails.
+/// The target does not contain a log, or its I/O fails.
 pub fn replay(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -295,38 +299,40 @@ pub fn replay(
     Ok(Replayed { next_message, damages: end.damages })
 }
 
-/// Where a replay starts.
+/// Start of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFrom {
-    /// The message with this number, or the first later one that exists.
+    /// Start with the message with this number, or the first later one that exists.
     Message(u64),
-    /// Start with the first message of this time or later, ns since 1970.
+    /// Start with the first message published at this time or later, ns since 1970.
     TimeNs(u64),
 }
 
-/// The segments that a log occupies.
+/// First and last segment of a log on its target, with the evidence for its end.
 struct Bounds {
     heads: Heads,
     /// Newest segment with a valid chunk. Its chunks may never have been acknowledged.
     newest: u64,
-    /// Oldest segment that is kept; `last` is the segment with the log's last chunk.
+    /// Oldest retained segment. The next field, `last`, is the segment with the log's last chunk.
     oldest: u64,
     last: u64,
-    /// Facts by which chunks after a gap are judged.
+    /// Evidence for deciding whether chunks after a gap belong to the log.
     evidence: Evidence,
 }
 
-/// Facts about a log's end that are known before the log is read. The rest is found when a scan meets the first gap, which in an
-/// undamaged log is its end.
+/// Evidence about the log's end that is known before the whole log is read. More is found when a scan meets
+/// the first gap.
 #[derive(Clone, Copy, Debug)]
 struct Evidence {
-    /// Durable position that a chunk states, and that chunk's epoch.
+    /// A durable position from a chunk's header, and that chunk's epoch. The log does not end before this
+    /// position.
     durable: (u64, u32),
     /// First segment in which the log can end.
     ends_from: u64,
 }
 
-/// Opens a target for reading, and finds the log's first and last segment. The bounds are None if the log has no chunk.
+/// Opens a target for reading, and finds the log's first and last segment; `None` in their place if the log
+/// has no chunks.
 fn open(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -357,8 +363,8 @@ fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
     Some(Bounds { heads, newest, oldest, last, evidence })
 }
 
-/// Returns the durable position that one of a segment's first chunks states, and its epoch, if another chunk of the
-/// segment was durable by then. This proves that the log does not end before the segment.
+/// Searches a segment's first chunks for a header whose durable position lies within the segment, which
+/// proves that the log does not end before it. Returns the highest durable position found, with its epoch.
 fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
     let start = reader.layout().segment_start(segment);
     let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);
@@ -370,8 +376,8 @@ fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64
     found.last.filter(|last| last.durable_position > start).map(|_| found.durable)
 }
 
-/// Finds the segment with the log's last chunk. Needed if the newest segment's chunks prove nothing, because they may
-/// never have been acknowledged.
+/// Finds the segment with the log's last chunk, if it is unclear whether the newest segment's chunks were
+/// ever acknowledged.
 fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence) -> u64 {
     let layout = *reader.layout();
     let end = layout.segment_start(newest + 1);

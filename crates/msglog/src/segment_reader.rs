@@ -8,21 +8,23 @@ use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-/// Size of a read, bytes, unless chunks are longer. Reads end at multiples of it on the target: for many disks and
-/// stripes, a read across such a boundary becomes two; on a virtual disk it took a sixth longer.
+/// Size of a read, bytes, unless chunks are larger. Reads end at multiples of this size on the target,
+/// because many disks and stripes split a read that crosses such a boundary. On a virtual disk, such reads
+/// took a sixth longer.
 const READ_BYTES: usize = 1 << 20;
 /// Maximum number of queued read-ahead reads: twice the number in flight, so that reads stay in flight while completed
 /// ones wait to be used.
 const READS_AHEAD: usize = 16;
 /// Maximum total size of queued read-ahead reads, bytes.
 const AHEAD_BYTES: usize = 16 << 20;
-/// Length of the start of each slot that is searched for a valid chunk, bytes.
+/// Length of the initial part of each segment that is searched for a valid chunk, bytes.
 const FIRST_BYTES: u64 = 1 << 20;
-/// Number of slots after the newest segment that are searched further if no chunk is found at their start.
+/// Number of segments after the newest one that are searched further if no chunk is found in their initial
+/// part.
 const SEARCH_SLOTS: u64 = 2;
-/// Length of the start of such a slot ([`SEARCH_SLOTS`]) that is searched, bytes.
+/// Length of the initial part that is searched in the segments after the newest one, bytes.
 const SEARCH_BYTES: u64 = 16 << 20;
-/// Maximum length searched in all slots together, bytes, but at least [`FIRST_BYTES`] of each.
+/// Upper bound of the length searched in all segments together, bytes, but at least [`FIRST_BYTES`] in each.
 const SEARCH_ALL_BYTES: u64 = 4 << 30;
 
 /// Reader of a log's chunks in order, with a buffer and optional read-ahead.
@@ -31,27 +33,28 @@ pub struct SegmentReader<'a> {
     layout: Layout,
     /// Size of a read, bytes: a power of two, at least a chunk.
     read_bytes: usize,
-    /// Space for the end of one read and for the whole next one, because a chunk may extend over both.
+    /// Buffer for a whole read and the end of the previous one, because a chunk may span both.
     buffer: Box<dyn Buffer>,
-    /// Start of the buffer's content in the buffer; `held` is the content's offset on the target and its length, bytes.
+    /// Index of the first valid byte in the buffer. The next field, `held`, has the valid bytes' offset on the
+    /// target and their length.
     from: usize,
     held: (u64, usize),
-    /// Error of the block after the buffered bytes; None if it is not known to be unreadable.
+    /// Read error of the block after the buffered bytes; `None` if no error is known.
     failed: Option<io::ErrorKind>,
-    /// Latest epoch. Chunks that it cuts off are ignored.
+    /// Latest epoch and the log's end at its start. Older chunks after that end are ignored.
     start: EpochStart,
     ahead: Option<Ahead>,
 }
 
-/// State of read-ahead.
+/// Read-ahead state of a reader.
 struct Ahead {
     reads: Box<dyn ReadAhead>,
     /// Position and length of each queued read, oldest first.
     begun: VecDeque<(u64, usize)>,
     free: Vec<Box<dyn Buffer>>,
-    /// Position of the next read to queue, unless the reader moves elsewhere.
+    /// Position of the next read to queue, if reading stays sequential.
     next: u64,
-    /// Positions that may be read ahead: after the last read error, and before the end set by
+    /// Range of positions that may be read ahead, from the last read error to the end set by
     /// [`SegmentReader::ends_at`].
     range: Range<u64>,
 }
@@ -70,18 +73,18 @@ impl fmt::Debug for SegmentReader<'_> {
     }
 }
 
-/// Size of a small read, bytes: large enough for any chunk.
+/// Minimum size of a read, bytes: enough for any chunk.
 fn small_read_bytes(layout: &Layout) -> usize {
     (layout.chunk_bytes as usize).next_power_of_two()
 }
 
-/// Size of a large read, bytes. The buffer has the same space again before the read, for the beginning of a chunk;
+/// Normal size of a read, bytes. The buffer has as much space again before it for the start of a chunk, and
 /// together they fill a huge page.
 fn large_read_bytes(layout: &Layout) -> usize {
     READ_BYTES.max(small_read_bytes(layout))
 }
 
-/// Maximum number of queued read-ahead reads of this size.
+/// Maximum number of queued read-ahead reads of size `read_bytes`.
 fn reads_ahead(read_bytes: usize) -> usize {
     (AHEAD_BYTES / read_bytes).clamp(1, READS_AHEAD)
 }
@@ -96,7 +99,7 @@ impl<'a> SegmentReader<'a> {
         Self::with_reads(storage, layout, large_read_bytes(&layout))
     }
 
-    /// Like [`Self::new`], but uses the least memory: that of two chunks.
+    /// Creates a reader like [`Self::new`], but with minimum memory: that of two chunks.
     pub fn with_small_reads(storage: &'a dyn Storage, layout: Layout) -> Self {
         Self::with_reads(storage, layout, small_read_bytes(&layout))
     }
@@ -121,7 +124,8 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Ignores chunks that were cut off when this epoch began.
+    /// Makes the reader ignore chunks that became invalid at the start of this epoch, because they lay after the
+    /// log's end.
     #[must_use]
     pub(crate) fn of_epoch(self, start: EpochStart) -> Self {
         Self { start, ..self }
@@ -140,7 +144,8 @@ impl<'a> SegmentReader<'a> {
         Self { ahead, ..self }
     }
 
-    /// Sets the end of read-ahead. Data below this position must not change, except by being dropped.
+    /// Sets the position at which read-ahead ends. Data below it must not change, except that old segments may be
+    /// dropped.
     pub fn ends_at(&mut self, position: u64) {
         if let Some(ahead) = &mut self.ahead {
             ahead.range.end = position;
@@ -151,12 +156,12 @@ impl<'a> SegmentReader<'a> {
         self.start
     }
 
-    /// Layout of the log.
+    /// Sizes and identifier of the log.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Returns the chunk at a position of the log.
+    /// Reads and verifies the chunk at a position of the log.
     ///
     /// # Errors
     /// The position has no valid chunk; the error is the reason.
@@ -178,7 +183,7 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Maximum length of a chunk, given the bytes left in its segment.
+    /// Maximum length of a chunk if its segment has `left_bytes` left, bytes.
     fn wanted(&self, left_bytes: u64) -> u64 {
         left_bytes.min(self.layout.chunk_bytes.into())
     }
@@ -193,7 +198,8 @@ impl<'a> SegmentReader<'a> {
         held_at <= offset_bytes && offset_bytes + wanted <= held_end
     }
 
-    /// Takes a chunk's bytes from completed read-ahead, and queues further reads. False if they were not read ahead.
+    /// Takes a chunk's data from completed read-ahead, and queues more reads. Returns false if the data was not
+    /// read ahead.
     fn takes_ahead(&mut self, position: u64) -> bool {
         // The first read ends at a boundary and may be shorter than a chunk: then the next one has the rest.
         self.takes_read_ahead(position)
@@ -257,8 +263,8 @@ impl<'a> SegmentReader<'a> {
         true
     }
 
-    /// Reads a chunk's bytes from the target as far as they are readable. Returns the error if they are too few for a
-    /// chunk.
+    /// Reads a chunk's data from the target, up to the first unreadable block. Returns that block's error if it
+    /// may be part of the chunk.
     fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
         let wanted = self.wanted(left_bytes);
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
@@ -289,7 +295,7 @@ impl<'a> SegmentReader<'a> {
         self.failed.filter(|_| (read_bytes as u64) < wanted)
     }
 
-    /// The buffered bytes of a chunk at an offset on the target.
+    /// Buffered data of the chunk at an offset on the target, up to the chunk's maximum length.
     fn bytes_at(&self, offset_bytes: u64, left_bytes: u64) -> &[u8] {
         let wanted = self.wanted(left_bytes) as usize;
         let (held_at, held_bytes) = self.held;
@@ -298,7 +304,7 @@ impl<'a> SegmentReader<'a> {
         &held[..wanted.min(held.len())]
     }
 
-    /// Discards all buffered and queued bytes, because the log may have been written since they were read.
+    /// Discards all buffered and queued reads, because the log may have changed since.
     pub fn forget(&mut self) {
         (self.held, self.failed) = ((0, 0), None);
         while let Some(ahead) = self.ahead.as_mut().filter(|ahead| !ahead.begun.is_empty()) {
@@ -306,10 +312,9 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Finds the segment in each slot from the valid chunks in the slot's first [`FIRST_BYTES`]. If a slot has none
-    /// there, it may still hold the newest segment: so [`SEARCH_SLOTS`] slots after the newest segment found are
-    /// searched further, or all slots if no segment was found. Reading all of a large, hardly used target would take
-    /// hours.
+    /// Finds the log's segments by searching each one's first [`FIRST_BYTES`] for valid chunks. The newest may
+    /// have none there, so the search goes further in [`SEARCH_SLOTS`] segments after the newest one found, or in
+    /// all if none was found. Reading all of a large, sparsely used target would take hours.
     pub(crate) fn heads(&mut self) -> Heads {
         let layout = self.layout;
         let chunk_bytes = u64::from(layout.chunk_bytes);
@@ -337,7 +342,8 @@ impl<'a> SegmentReader<'a> {
         heads
     }
 
-    /// Takes the first bytes of a slot from completed read-ahead, if there is any, and queues reads of the next slots.
+    /// Takes the start of a segment from completed read-ahead, if available, and queues reads of the next
+    /// segments' starts.
     fn take_head(&mut self, slot: u64, begun: &mut u64, bytes: u64) {
         let layout = self.layout;
         let Some(ahead) = &mut self.ahead else { return };
@@ -358,7 +364,7 @@ impl<'a> SegmentReader<'a> {
         (self.from, self.held, self.failed) = (0, (offset_bytes, held), None);
     }
 
-    /// Adds the valid chunks in a part of a slot to `heads`. False if there are none.
+    /// Adds the valid chunks in a part of a segment to `heads`. Returns false if there are none.
     fn note_chunks(&mut self, slot: u64, part: Range<u64>, heads: &mut Heads) -> bool {
         let layout = self.layout;
         let end = layout.segment_bytes.min(part.end);
@@ -390,9 +396,9 @@ impl<'a> SegmentReader<'a> {
 /// Valid chunks found near the start of a log's segments.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
-    /// A valid chunk of the newest segment; None if no chunk was found.
+    /// Header of a valid chunk in the newest segment; `None` if no chunk was found.
     pub(crate) newest: Option<ChunkHeader>,
-    /// First chunk of each segment, if it is valid.
+    /// Header of the first chunk of each segment, by segment number, where that chunk is valid.
     pub(crate) of_segments: BTreeMap<u64, ChunkHeader>,
 }
 

@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use values::Values;
 
-/// The current value of a key.
+/// The current value of a key in a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// Number of the message that set the value.
     pub number: u64,
-    /// Time of publication, ns since 1970.
+    /// Publication time of the value's message, ns since 1970.
     pub time_ns: u64,
-    /// Content of the value.
+    /// Content of the value: the body of its message.
     pub body: Arc<[u8]>,
-    /// Segment of the latest record that holds this value.
+    /// Segment of the log with the latest record of this value.
     segment: u64,
 }
 
@@ -29,14 +29,14 @@ pub struct Value {
 pub struct Publisher {
     /// Name of the publisher; empty if the record with the name is damaged.
     pub name: Box<str>,
-    /// Sequence of the publisher's last persisted message; 0 before the first.
+    /// Sequence number of the publisher's last persisted message; 0 if it has none.
     pub sequence: u64,
-    /// Segments of the latest record with the publisher's name, and of the latest with its sequence. (A message has
-    /// only the sequence.)
+    /// Segments with the latest record of the publisher's name, and with the latest record of its sequence
+    /// number, which every message has.
     segments: [u64; 2],
 }
 
-/// The current values by topic and key, and the publishers. Derived from the log's records alone.
+/// State that the log's records define: the current values by topic and key, and the publishers.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     topics: BTreeMap<Box<str>, Values>,
@@ -45,7 +45,7 @@ pub struct State {
     superseded_bytes: u64,
 }
 
-/// Compares the current contents; `superseded_bytes` is ignored.
+/// Compares values and publishers only; `superseded_bytes` is ignored.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         let Self { topics, publishers, value_bytes, superseded_bytes: _ } = self;
@@ -61,8 +61,8 @@ fn stored_bytes(topic: &str, key: &[u8], body: &[u8]) -> u64 {
 }
 
 impl State {
-    /// Applies a record; records must come in the log's order. `number` is the message's number, ignored for other
-    /// records.
+    /// Applies a record to the current values and publishers. Records must come in the log's order. `number` is
+    /// the message's number, ignored for records that are not messages.
     pub fn apply(&mut self, record: &Message<'_>, number: u64, segment: u64) {
         match record.kind {
             MessageKind::Publish | MessageKind::CarriedValue if !record.key.is_empty() => {
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// The current value of a key.
+    /// The current value of a key in a topic; `None` if there is none.
     pub fn get(&self, topic: &str, key: &[u8]) -> Option<&Value> {
         self.topics.get(topic)?.get(key)
     }
@@ -125,13 +125,13 @@ impl State {
         self.topics.keys().map(AsRef::as_ref)
     }
 
-    /// Values of a topic, in the order of their keys.
+    /// Keys and current values of a topic, in the order of the keys.
     pub fn values(&self, topic: &str) -> impl Iterator<Item = (&[u8], &Value)> {
         let values = self.topics.get(topic).into_iter().flat_map(Values::iter);
         values.map(|(key, value)| (key.as_ref(), value))
     }
 
-    /// Like [`Self::values`], but as leaves that a snapshot may keep: later changes are made to copies.
+    /// Current values of a topic, in shared blocks that a snapshot may keep (copy-on-write).
     pub fn leaves(&self, topic: &str) -> impl Iterator<Item = &Leaf> {
         self.topics.get(topic).into_iter().flat_map(Values::leaves)
     }
@@ -146,19 +146,19 @@ impl State {
         self.topics.is_empty()
     }
 
-    /// Bytes of the log occupied by current values, which are kept whatever their age. Records of publishers are not
-    /// included; the log's server limits them to a quarter of a segment.
+    /// Space in the log that current values occupy, bytes. They are retained regardless of age. Records of
+    /// publishers are not included; the log's server limits them to a quarter of a segment.
     pub fn value_bytes(&self) -> u64 {
         self.value_bytes
     }
 
-    /// Bytes of values that were superseded since this state was created, and of leaves copied for that. Never
-    /// decreases. The extra memory that a snapshot holds is at most what was added since the snapshot.
+    /// Total size of superseded values and of leaves copied on write since this state was created, bytes. The
+    /// increase since a snapshot is an upper bound of the extra memory that the snapshot occupies.
     pub fn superseded_bytes(&self) -> u64 {
         self.superseded_bytes
     }
 
-    /// The publisher with this number; None if the log does not know it.
+    /// The publisher with this number; `None` if the log has no such publisher.
     pub fn publisher(&self, number: u64) -> Option<&Publisher> {
         self.publishers.get(&number)
     }
@@ -168,9 +168,9 @@ impl State {
         self.publishers.iter().map(|(&number, publisher)| (number, publisher))
     }
 
-    /// Returns the values and publishers whose latest record is in `segment`, as records to be carried over to a later
-    /// segment. Keys for which `is_changing` returns true are omitted, because a newer record of them is not persisted
-    /// yet.
+    /// Returns the values and publishers whose latest record is in `segment`, as records to be copied to a later
+    /// segment. Keys for which `is_changing` returns true are omitted, because they have a newer record that is
+    /// not yet persisted.
     pub fn carried_from(
         &self,
         segment: u64,
@@ -211,7 +211,7 @@ impl State {
     }
 }
 
-/// A record of the log that owns its content.
+/// A record of the log with owned content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRecord {
     kind: MessageKind,
@@ -224,7 +224,7 @@ pub struct OwnedRecord {
 }
 
 impl OwnedRecord {
-    /// Borrows the record as a message to append.
+    /// Borrows the record as a message, to append it to the log.
     pub fn as_message(&self) -> Message<'_> {
         let Self { kind, publisher, sequence, time_ns, .. } = *self;
         Message {

@@ -2,12 +2,13 @@
 
 use std::io;
 
-/// An address space that can be read, written and flushed. Offsets and lengths must be multiples of the log's block.
+/// Storage for a log: an address range that can be read, written and flushed. Offsets and lengths must be
+/// multiples of the log's block size.
 pub trait Storage: Send + Sync {
-    /// Fills `to` from `offset_bytes` on.
+    /// Reads from `offset_bytes` until `to` is full.
     ///
     /// # Errors
-    /// The target failed, or the range extends beyond its end ([`io::ErrorKind::UnexpectedEof`]).
+    /// The target failed, or the range exceeds its end ([`io::ErrorKind::UnexpectedEof`]).
     fn read_at(&self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset_bytes`.
@@ -25,20 +26,21 @@ pub trait Storage: Send + Sync {
     /// Size of the target, bytes.
     fn capacity_bytes(&self) -> u64;
 
-    /// Allocates memory suitable for reads and writes.
+    /// Allocates a buffer suitable for reads and writes of the target.
     fn buffer(&self, bytes: usize) -> Box<dyn Buffer>;
 }
 
-/// Reads parts of a target ahead of need.
+/// Asynchronous reads of a target, for read-ahead.
 pub trait ReadAhead: Send {
-    /// Begins to read `bytes` bytes of the target, from `offset_bytes` on, into `buffer` from byte `into` on.
+    /// Starts to read `bytes` bytes at `offset_bytes` of the target into `buffer`, from index `into`.
     fn begin(&mut self, offset_bytes: u64, bytes: usize, buffer: Box<dyn Buffer>, into: usize);
 
-    /// Waits for the oldest read that was not taken yet; returns its buffer and result. None if all were taken.
+    /// Waits for the oldest outstanding read, and returns its buffer and result. `None` if no read is
+    /// outstanding.
     fn take(&mut self) -> Option<(Box<dyn Buffer>, io::Result<()>)>;
 }
 
-/// Memory suitable for reads and writes of the target.
+/// Memory buffer suitable for reads and writes of the target.
 pub trait Buffer: AsRef<[u8]> + AsMut<[u8]> + Send + Sync {}
 
 impl<T: AsRef<[u8]> + AsMut<[u8]> + Send + Sync> Buffer for T {}

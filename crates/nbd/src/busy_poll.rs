@@ -12,18 +12,18 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum polling time of a server thread; other threads of the server need the processor.
+/// Maximum polling time of a server thread. Kept short because the server's other threads need processors.
 pub(crate) const POLL_MAX_SERVER: Duration = Duration::from_micros(80);
-/// Maximum polling time of a client thread, which only waits for answers: about a flash read.
+/// Maximum polling time of a client thread, which only waits for replies: about the time of a flash read.
 pub(crate) const POLL_MAX_CLIENT: Duration = Duration::from_micros(250);
-/// Polling time after the first short wait.
+/// Polling time after the first wait that is short enough.
 const POLL_FIRST: Duration = Duration::from_micros(20);
 
 static POLLING: AtomicUsize = AtomicUsize::new(0);
 static POLLING_MAX: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) / 2);
 
-/// Permission for a thread to poll. At most half as many threads as processors have one at a time.
+/// Permit to poll. At most half as many threads as there are processors have one simultaneously.
 struct PollSlot;
 
 impl PollSlot {
@@ -41,7 +41,7 @@ impl Drop for PollSlot {
     }
 }
 
-/// Adaptive polling time of one thread; see the module.
+/// Adaptive polling time of one thread: grows after short waits, and is reset to zero after a long one.
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
     polling_time: Duration,
@@ -49,13 +49,13 @@ pub(crate) struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// A thread that has not waited yet. `max` limits its polling time.
+    /// Creates the state of a thread that has not waited yet. `max` is its maximum polling time.
     pub(crate) fn new(max: Duration) -> Self {
         Self { polling_time: Duration::ZERO, max }
     }
 
-    /// Returns the result of `get`, first by polling with `get(false)`, then by waiting with `get(true)`. Without
-    /// `block`, calls `get(false)` once.
+    /// Returns the result of `get`. First polls with `get(false)`, then blocks in `get(true)`. If `block` is
+    /// false, calls `get(false)` once.
     pub(crate) fn get(
         &mut self,
         block: bool,
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(busy_poll.polling_time, Duration::ZERO);
     }
 
-    /// A single test, since the number of polling threads is global to the process.
+    /// One test for several cases, because the number of polling threads is global to the process.
     #[test]
     fn input_that_arrives_while_polling_is_taken_without_waiting() {
         POLLING.store(*POLLING_MAX, Ordering::Relaxed);

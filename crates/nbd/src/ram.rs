@@ -19,12 +19,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Unit in which memory is allocated and freed.
+/// Unit in which memory is allocated and freed, bytes.
 const CHUNK_BYTES: u64 = 64 << 10;
-/// Maximum number of extents in one block status reply; the client must query the rest.
+/// Maximum number of extents in one block status reply. The client must query the rest of the range again.
 const EXTENTS_MAX: usize = 4096;
 
-/// A RAM disk. All clones serve the same bytes.
+/// A RAM disk as an export. All clones share the same content.
 #[derive(Clone)]
 pub struct Ram {
     disk: Arc<Disk>,
@@ -37,7 +37,7 @@ struct Disk {
     allocated: Box<[AtomicU64]>,
 }
 
-/// An anonymous mapping, zeroed, of whole pages.
+/// A zeroed anonymous memory mapping of whole pages.
 struct Memory {
     start: NonNull<AtomicU64>,
     len: usize,
@@ -75,7 +75,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len / 8) }
     }
 
-    /// Returns whole chunks to the system; they then read as zeroes.
+    /// Returns whole chunks of memory to the operating system. They then read as zeroes.
     fn discard(&self, offset: usize, len: usize) {
         assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
         // SAFETY: the range is within the mapping. To a concurrent reader the words change to zero, as if stored.
@@ -98,12 +98,12 @@ impl Drop for Memory {
 }
 
 impl Ram {
-    /// A disk of zeroes. Memory is allocated as it is written.
+    /// Creates a disk of zeroes. Memory is allocated when it is first written.
     pub fn new(size_bytes: u64) -> io::Result<Self> {
         Self::with_info(Info::new(size_bytes))
     }
 
-    /// A disk of zeroes with this description.
+    /// Creates a disk of zeroes with the size, limits and features in `info`.
     pub fn with_info(info: Info) -> io::Result<Self> {
         info.check().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         let len =
@@ -117,7 +117,7 @@ impl Ram {
         Ok(Self { disk: Arc::new(disk), info })
     }
 
-    /// The same disk, read-only.
+    /// Returns a read-only view of the same disk.
     #[must_use]
     pub fn read_only(&self) -> Self {
         let mut other = self.clone();
@@ -125,7 +125,7 @@ impl Ram {
         other
     }
 
-    /// Allocated bytes, in whole chunks of 64 KiB.
+    /// Allocated memory in bytes, a multiple of 64 KiB chunks.
     pub fn allocated_bytes(&self) -> u64 {
         let bits =
             self.disk.allocated.iter().map(|w| u64::from(w.load(Ordering::Acquire).count_ones()));
@@ -155,13 +155,13 @@ impl Disk {
         }
     }
 
-    /// True if the whole range is a hole.
+    /// Whether no chunk in the range is allocated.
     fn is_hole(&self, offset: u64, len: u64) -> bool {
         let mut chunks = offset / CHUNK_BYTES..=(offset + len - 1) / CHUNK_BYTES;
         chunks.all(|chunk| !self.is_allocated(chunk))
     }
 
-    /// Frees the memory of all whole chunks in a range. Returns the byte range of these chunks.
+    /// Frees all chunks that lie completely within a range. Returns the byte range of these chunks.
     fn punch(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
         let first = offset.next_multiple_of(CHUNK_BYTES);
         let end = (offset + len) / CHUNK_BYTES * CHUNK_BYTES;
@@ -178,7 +178,7 @@ impl Disk {
         first..end
     }
 
-    /// Zeroes a range. Allocates nothing unless `keep_allocated`.
+    /// Zeroes a range. Frees whole chunks unless `keep_allocated`.
     fn zero(&self, offset: u64, len: u64, keep_allocated: bool) {
         let end = offset + len;
         if keep_allocated {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A connected socket; see the module.
+/// A connected byte stream over a plain socket or TLS.
 pub struct Stream {
     socket: OwnedFd,
     tls: Option<Mutex<TlsStream>>,
@@ -28,7 +28,8 @@ fn held(lock: &Mutex<TlsStream>) -> MutexGuard<'_, TlsStream> {
 }
 
 impl Stream {
-    /// The server's end of an accepted socket. With TLS, the client must complete the handshake before the deadline.
+    /// Wraps an accepted socket as the server's end of a stream. With TLS, the client must complete the handshake
+    /// before the deadline.
     ///
     /// # Errors
     /// The client did not complete the handshake, or the socket failed.
@@ -37,7 +38,7 @@ impl Stream {
         Ok(Self { socket, tls: tls.map(Mutex::new) })
     }
 
-    /// Connects. With TLS, the server's certificate must match the name.
+    /// Connects to a server. With TLS, the server's certificate must be valid for the given name.
     ///
     /// # Errors
     /// No server answers in time, or its certificate is not accepted.
@@ -59,7 +60,8 @@ impl Stream {
         Ok(Self { tls: tls.transpose()?.map(Mutex::new), socket })
     }
 
-    /// Receives available bytes; if there are none, waits until the deadline. 0: the peer sends no more.
+    /// Receives available bytes. If there are none, waits until the deadline. Returns 0 if the peer has stopped
+    /// sending.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
@@ -79,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// Sends all bytes, waiting for the peer to take them, until the deadline.
+    /// Sends all bytes. If the socket is full, waits for the peer to read, until the deadline.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
@@ -87,8 +89,8 @@ impl Stream {
         self.send_until(bytes, || deadline, &mut |_| false)
     }
 
-    /// Sends all bytes, waiting for the peer to take them. After each period `every` without progress, `goes_on`
-    /// decides whether to continue; it gets the time without progress.
+    /// Sends all bytes. If the socket is full, calls `goes_on` after each period `every` without progress, with
+    /// the total time without progress; false ends the wait.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] when `goes_on` returns false; the socket or TLS failed.
@@ -101,8 +103,8 @@ impl Stream {
         self.send_until(bytes, || Instant::now().checked_add(every), goes_on)
     }
 
-    /// Sends all bytes. `deadline` gives the deadline of the next wait, after which `goes_on` decides whether to
-    /// continue.
+    /// Sends all bytes. If the socket is full, waits until the time that `deadline` returns; `goes_on` then
+    /// decides whether to continue.
     fn send_until(
         &self,
         mut bytes: &[u8],
@@ -143,8 +145,8 @@ impl Stream {
         }
     }
 
-    /// True if the peer has closed both directions, or the socket failed. Over TCP, a peer that closed and one that
-    /// only stopped sending look the same until something is sent.
+    /// Whether the peer has closed the connection, or the socket has failed. A TCP peer that only stopped sending
+    /// looks the same as one that closed, until something is sent.
     pub fn is_gone(&self) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::empty())];
         let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -153,7 +155,7 @@ impl Stream {
         polled.is_ok() && fds[0].revents().intersects(gone)
     }
 
-    /// Tells the peer that nothing more is sent; receiving still works.
+    /// Ends the sending direction, and tells the peer so. Receiving still works.
     pub fn end_sending(&self) {
         if let Some(tls) = &self.tls {
             let _ = held(tls).close(self.socket.as_fd());
@@ -161,8 +163,8 @@ impl Stream {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
-    /// Discards received bytes until the peer has closed, at most for `at_most`. Closing a socket with unread bytes
-    /// resets the connection, which loses the last sent bytes.
+    /// Reads and discards bytes until the peer has closed, but not longer than `at_most`. Closing a socket with
+    /// unread bytes would reset the connection and lose the last bytes sent.
     pub fn linger(&self, at_most: Duration) {
         let deadline = Instant::now() + at_most;
         let fd = self.socket.as_fd();
@@ -182,7 +184,7 @@ impl Stream {
         }
     }
 
-    /// Ends both directions at once: calls by other threads return.
+    /// Ends both directions immediately. Blocked calls in other threads return.
     pub fn shut(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }

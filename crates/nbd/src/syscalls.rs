@@ -11,10 +11,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum number of memory ranges per call; the kernel's limit.
+/// Maximum number of memory ranges per system call, as limited by the kernel.
 pub(crate) const PIECES_MAX: usize = 1024;
 
-/// A range of memory for the kernel.
+/// A memory range in the form that the kernel expects.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Span(libc::iovec);
@@ -35,7 +35,7 @@ impl Span {
     }
 }
 
-/// Skips the first `bytes` bytes of the spans; returns the rest.
+/// Removes the first `bytes` bytes from a list of memory ranges, and returns the rest.
 pub(crate) fn advance(mut spans: &mut [Span], mut bytes: usize) -> &mut [Span] {
     while let Some(first) = spans.first_mut() {
         if bytes < first.len() {
@@ -48,7 +48,8 @@ pub(crate) fn advance(mut spans: &mut [Span], mut bytes: usize) -> &mut [Span] {
     spans
 }
 
-/// Sends as much as possible without waiting. `Ok(None)` if the socket takes nothing now.
+/// Sends memory ranges until the socket is full, without waiting. Returns `Ok(None)` if it was full from the
+/// start.
 ///
 /// # Safety
 /// All spans are mapped readable memory for the length of the call.
@@ -78,8 +79,8 @@ pub(crate) unsafe fn send(fd: BorrowedFd<'_>, spans: &[Span]) -> io::Result<Opti
     }
 }
 
-/// Receives into the spans; with `block`, waits for the first byte. `Ok(None)` if nothing is available, or a signal
-/// ended the wait; 0 at the end of the stream.
+/// Receives into memory ranges. If `block`, waits for the first byte. Returns `Ok(None)` if nothing is
+/// available or a signal ended the wait, and 0 at the end of the stream.
 ///
 /// # Safety
 /// All spans are mapped writable memory for the length of the call, and no reference to it exists.
@@ -120,7 +121,7 @@ pub(crate) fn receive_into(
     unsafe { receive(fd, &mut spans, block) }
 }
 
-/// Connects to a unix socket. Fails if the server's backlog stays full until the deadline.
+/// Connects to a Unix socket. Fails if the server's backlog of connections stays full until the deadline.
 pub(crate) fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -140,14 +141,14 @@ pub(crate) fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd
     Ok(socket)
 }
 
-/// Enlarges a Unix socket's buffer to hold a few large payloads, so that the ends need not wait for each other all the
-/// time. The kernel caps it. TCP adapts by itself.
+/// Enlarges the buffer of a Unix socket to hold a few large payloads, so that the ends wait for each other
+/// less often. The kernel may cap the size. TCP buffers adapt by themselves.
 pub(crate) fn deepen(fd: BorrowedFd<'_>) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(fd, 1 << 20);
 }
 
-/// Sent bytes that the peer has not taken yet; `None` if unknown. Over TCP, a byte counts as taken when the peer's
-/// kernel has it.
+/// Number of sent bytes that the peer has not read yet; `None` if unknown. Over TCP, bytes count as read once
+/// they reach the peer's kernel.
 pub(crate) fn untaken_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the call writes one int.
@@ -155,30 +156,30 @@ pub(crate) fn untaken_bytes(fd: BorrowedFd<'_>) -> Option<usize> {
     (result == 0).then_some(bytes as usize)
 }
 
-/// True for a Unix socket.
+/// Whether the descriptor is a Unix socket.
 pub(crate) fn is_unix(fd: BorrowedFd<'_>) -> bool {
     rustix::net::sockopt::socket_domain(fd).is_ok_and(|d| d == rustix::net::AddressFamily::UNIX)
 }
 
-/// The events that woke a waiter.
+/// Events that ended a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Woken {
-    /// There is something to read, or the peer has disconnected.
+    /// Whether data can be read, or the peer has disconnected.
     pub(crate) readable: bool,
-    /// There is space to write, or the peer has disconnected.
+    /// Whether data can be written, or the peer has disconnected.
     pub(crate) writable: bool,
-    /// The waker was signalled.
+    /// Whether the waker was signalled.
     pub(crate) waker: bool,
 }
 
 impl Woken {
-    /// True if the time ran out.
+    /// Whether the wait timed out without any event.
     pub(crate) fn nothing(self) -> bool {
         self == Self::default()
     }
 }
 
-/// Waits for the socket (for reading, for writing) or the waker, until the deadline.
+/// Waits until the socket is ready for reading or writing, the waker is signalled, or the deadline passes.
 pub(crate) fn wait(
     fd: BorrowedFd<'_>,
     read: bool,
@@ -231,7 +232,7 @@ pub(crate) fn timespec(d: Duration) -> Timespec {
     Timespec { tv_sec: d.as_secs() as _, tv_nsec: d.subsec_nanos() as _ }
 }
 
-/// Wakes a waiting thread.
+/// Event on which a thread can wait together with a socket, and by which other threads wake it.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 

@@ -20,12 +20,12 @@ pub enum TlsError {
     /// A file can't be read, or is not PEM of the expected kind.
     #[error("{file}: {why}")]
     File {
-        /// Path of the notebook.
+        /// Path of the certificate or key file.
         file: String,
-        /// The fault of the file.
+        /// What is wrong with the file.
         why: String,
     },
-    /// Certificate and key do not match, or are of an unsupported kind.
+    /// The certificate and the key do not match, or their type is not supported.
     #[error("these certificates cannot be used: {0}")]
     Unusable(String),
     /// The server's name is neither a host name nor an address.
@@ -60,7 +60,7 @@ mod present {
     /// Maximum size of a certificate file, bytes.
     const PEM_BYTES_MAX: u64 = 1 << 20;
 
-    /// Reads a regular file.
+    /// Reads a file. Refuses anything but a regular file of at most [`PEM_BYTES_MAX`].
     fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
         let system = |e: rustix::io::Errno| file_error(path, &io::Error::from(e));
         // Never blocks on a pipe or a device.
@@ -118,8 +118,8 @@ mod present {
     pub struct ServerTls(Arc<ServerConfig>);
 
     impl ServerTls {
-        /// From PEM files: the server's chain and key, and, if clients need a certificate, those of the authorities
-        /// that may have signed it.
+        /// Reads PEM files: the server's certificate chain and key and, if clients need a certificate, the
+        /// certificates of the authorities that may sign it.
         pub fn new(
             chain: &Path,
             private_key: &Path,
@@ -146,7 +146,8 @@ mod present {
             Ok(Self(Arc::new(config)))
         }
 
-        /// From a folder with the customary names. Clients need a certificate if `ca-cert.pem` exists.
+        /// Reads the files from a folder, where they have their customary names. Clients need a certificate if
+        /// `ca-cert.pem` exists.
         pub fn from_folder(folder: &Path) -> Result<Self, TlsError> {
             let authorities = folder.join("ca-cert.pem");
             Self::new(
@@ -168,13 +169,13 @@ mod present {
         }
     }
 
-    /// The authorities that a client trusts, and its certificate if it has one.
+    /// Certificates of the authorities that a client trusts, and the client's own certificate, if any.
     #[derive(Clone, Debug)]
     pub struct ClientTls(Arc<ClientConfig>);
 
     impl ClientTls {
-        /// From PEM files: the authorities that may have signed the server's certificate, and the client's own chain
-        /// and key, if the server requires them.
+        /// Reads PEM files: certificates of the authorities that may sign the server's certificate and, if the server
+        /// requires them, the client's own certificate chain and key.
         pub fn new(
             server_authorities: &Path,
             own: Option<(&Path, &Path)>,
@@ -192,7 +193,8 @@ mod present {
             Ok(Self(Arc::new(config)))
         }
 
-        /// From a folder with the customary names; uses the client's own certificate if it exists.
+        /// Reads the files from a folder, where they have their customary names. Uses the client's own certificate if
+        /// it exists.
         pub fn from_folder(folder: &Path) -> Result<Self, TlsError> {
             let (chain, private_key) =
                 (folder.join("client-cert.pem"), folder.join("client-key.pem"));
@@ -216,7 +218,7 @@ mod present {
         }
     }
 
-    /// The socket as rustls needs it: non-blocking.
+    /// Non-blocking socket in the form that rustls requires.
     struct Socket<'a>(BorrowedFd<'a>);
 
     impl Read for Socket<'_> {
@@ -269,12 +271,12 @@ mod present {
         }
     }
 
-    /// A connection under TLS.
+    /// TLS state of a connection.
     pub(crate) struct TlsStream {
         connection: Connection,
-        /// The peer closed its side, or the socket is at its end.
+        /// Whether the peer has closed its side, or the socket has reached its end.
         ended: bool,
-        /// Reason of a failure: nothing is decrypted after it.
+        /// Error after which nothing more is decrypted; `None` if there was none.
         failure: Option<String>,
     }
 
@@ -318,8 +320,8 @@ mod present {
             Ok(())
         }
 
-        /// Decrypts received bytes; returns the number that can be read now. `None` after a failure: rustls panics if
-        /// more is decrypted after one.
+        /// Decrypts received bytes, and returns the number of decrypted bytes available. Returns `None` after any
+        /// failure, because rustls panics if it is then asked to decrypt more.
         fn decrypt(&mut self) -> Option<usize> {
             if self.failure.is_some() {
                 return None;
@@ -333,7 +335,7 @@ mod present {
             }
         }
 
-        /// Receives available bytes. False if there are none now.
+        /// Receives encrypted bytes. Returns false if none are available.
         fn pull(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
             match self.connection.read_tls(&mut Socket(fd)) {
                 Ok(0) => {
@@ -346,12 +348,12 @@ mod present {
             }
         }
 
-        /// True if decrypted bytes are available without reading from the socket.
+        /// Whether decrypted bytes are available without receiving more.
         pub(crate) fn has_more(&mut self) -> bool {
             self.decrypt().is_some_and(|bytes| bytes > 0)
         }
 
-        /// Receives decrypted bytes: `Ok(None)` if there are none now, 0 at the end.
+        /// Receives decrypted bytes. Returns `Ok(None)` if none are available, and 0 at the end of the stream.
         pub(crate) fn receive(
             &mut self,
             fd: BorrowedFd<'_>,
@@ -372,12 +374,12 @@ mod present {
             }
         }
 
-        /// Buffers bytes to be sent, as many as fit; returns their number.
+        /// Buffers bytes for sending until the buffer is full. Returns the number of bytes accepted.
         pub(crate) fn give(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.connection.writer().write(bytes)
         }
 
-        /// Sends buffered bytes. True when all of them are sent.
+        /// Sends buffered bytes until the socket is full. Returns true if everything is sent.
         pub(crate) fn push_some(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
             while self.connection.wants_write() {
                 match self.connection.write_tls(&mut Socket(fd)) {
@@ -398,7 +400,7 @@ mod present {
             Ok(())
         }
 
-        /// Sends all buffered bytes, without a time limit or until the deadline.
+        /// Sends `bytes` and everything buffered before them. Fails if the deadline, if any, passes first.
         pub(crate) fn send_all(
             &mut self,
             fd: BorrowedFd<'_>,
@@ -413,7 +415,7 @@ mod present {
             Ok(())
         }
 
-        /// Sends the end of the TLS stream, if that is possible at once.
+        /// Sends the end of the TLS stream if the socket accepts it without waiting.
         pub(crate) fn close(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
             self.connection.send_close_notify();
             self.push_some(fd).map(drop)
@@ -430,11 +432,11 @@ mod absent {
     use std::path::Path;
     use std::time::Instant;
 
-    /// A server's certificates; cannot be constructed.
+    /// Placeholder for a server's certificates; can't be constructed, because the program was built without TLS.
     #[derive(Clone, Debug)]
     pub struct ServerTls(Infallible);
 
-    /// A client's certificates; cannot be constructed.
+    /// Placeholder for a client's certificates; can't be constructed, because the program was built without TLS.
     #[derive(Clone, Debug)]
     pub struct ClientTls(Infallible);
 

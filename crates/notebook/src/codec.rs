@@ -20,21 +20,22 @@ pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
 }
 
-/// Parses a column of JSON text. Deducts the memory for the value from `memory_left`.
+/// Parses a column's JSON text; `what` names the column in errors. Deducts the value's memory from
+/// `memory_left`.
 pub(crate) fn parse(text: &str, what: &str, memory_left: &MemoryLeft) -> Result<Value, Fault> {
     let not = |e| format!("{what} is not JSON: {e}");
     memory_left.take(value_ranges::JsonScan::at(text).map_err(not)?.value_bytes)?;
     Ok(serde_json::from_str(text).map_err(not)?)
 }
 
-/// Parses the name of a verdict's level.
+/// Parses the name of a verdict's severity level; `None` if it is unknown.
 pub(crate) fn level_of(name: &str) -> Option<Level> {
     let all = [Level::Valid, Level::Note, Level::Warning, Level::Invalid];
     all.into_iter().find(|&l| l.name() == name)
 }
 
-/// Inserts a cell, replacing any at its position, and returns its row number. An unfinished cell must have no
-/// intervals.
+/// Inserts a measured cell at a position in its run, replacing any cell there. Returns its row number. An
+/// unfinished cell must have no intervals.
 pub(crate) fn put_cell(
     tx: &Transaction,
     run: i64,
@@ -75,7 +76,8 @@ pub(crate) fn put_cell(
     Ok(tx.last_insert_rowid())
 }
 
-/// Adds completions to an interval, merging them with those already stored.
+/// Adds the operations completed in one interval of a cell's time series, merging them with those already
+/// stored.
 pub(crate) fn add_interval(
     tx: &Transaction,
     cell: i64,
@@ -104,7 +106,7 @@ pub(crate) fn add_interval(
     put_interval(tx, cell, position, &stored)
 }
 
-/// Inserts an interval that has no rows yet.
+/// Inserts an interval of a cell's time series that has no rows yet.
 pub(crate) fn put_interval(
     tx: &Transaction,
     cell: i64,
@@ -134,7 +136,8 @@ pub(crate) fn put_interval(
     count(tx, cell, position, interval, 1)
 }
 
-/// Adds an interval to the sums in its cell's row, or subtracts it.
+/// Adds an interval's operations, bytes and errors to the totals in its cell's row. With `sign` -1 it
+/// subtracts them.
 fn count(
     tx: &Transaction,
     cell: i64,
@@ -161,12 +164,13 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, damage.into())
 }
 
-/// Parses the name of a kind of operation, such as `read`.
+/// Parses the name of a kind of operation, such as `read`; `None` if it is unknown.
 fn named(name: &str) -> Option<OpKind> {
     OpKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// Decodes interval number and kind of operation. Columns: position, kind, bytes, errors, service, response.
+/// Decodes the interval number and the kind of operation in a row. The row's columns are position, kind,
+/// bytes, errors, service and response.
 fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     let position = match value_ranges::number(row, "intervals", "position", u32::MAX.into())? {
         Ok(position) => position as usize,
@@ -178,7 +182,7 @@ fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     Ok(known.map(|k| (position, k)).ok_or_else(unknown))
 }
 
-/// Adds the statistics in a row to `stats`. Columns as for [`about`].
+/// Decodes a row's statistics and adds them to `stats`. The row has the same columns as for [`about`].
 fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), Damage>> {
     let bytes = match value_ranges::number(row, "intervals", "bytes", value_ranges::BYTES_MAX)? {
         Ok(bytes) => bytes,
@@ -224,7 +228,7 @@ fn add_class(row: &Row, stats: &mut ClassStats) -> rusqlite::Result<Result<(), D
     Ok(add())
 }
 
-/// Statistics of no operations, without spare capacity.
+/// Creates empty statistics, without spare capacity.
 fn nothing() -> Box<ClassStats> {
     Box::new(ClassStats {
         bytes: 0,
@@ -234,7 +238,8 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
-/// Returns the kinds of operation that a cell's IOPS leave out, each with its statistics over all intervals.
+/// Returns the kinds of operation that a cell's IOPS do not count, each with its statistics over all
+/// intervals.
 pub(crate) fn read_beside(
     db: &rusqlite::Connection,
     cell: i64,
@@ -266,16 +271,17 @@ pub(crate) fn read_beside(
     Ok(all)
 }
 
-/// The stored series of a cell.
+/// The time series of a measured cell as read from the notebook.
 pub(crate) struct Series {
-    /// Intervals, merged with neighbours as requested.
+    /// Intervals of the series; neighbours are merged as requested by the reader.
     pub(crate) intervals: Vec<Interval>,
-    /// Number of operations that IOPS count, for each recorded interval, before merging.
+    /// Number of operations counted in IOPS, for each interval as recorded, before merging.
     pub(crate) ops: Vec<u64>,
 }
 
-/// Reads the series of a cell with `count` intervals, each `merge` neighbours merged into one. Deducts the memory for
-/// the intervals from `memory_left`; the caller has deducted that for [`Series::ops`].
+/// Reads a cell's time series of `count` intervals, and merges each `merge` neighbours into one. Deducts the
+/// memory of the merged intervals from `memory_left`; the caller has already deducted that of
+/// [`Series::ops`].
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,

@@ -13,10 +13,12 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-/// Compression level, 1 to 9. Maps are large, are written while a run ends, and consist mostly of zeroes.
+/// Compression level, 1 to 9. The fastest suffices: maps are large, consist mostly of zeroes, and delay the
+/// end of a run.
 const COMPRESSION: u8 = 1;
 
-/// Uncompressed bytes of a map per row: small enough that even incompressible ones fit a row.
+/// Maximum length of a map's uncompressed section per row, bytes; even incompressible data of this size fits
+/// in a row.
 const PART_BYTES: usize = 4 << 20;
 
 const TABLE: &str = "
@@ -34,21 +36,21 @@ CREATE TABLE IF NOT EXISTS written_parts (
 )";
 
 impl Notebook {
-    /// Stores the map of a target, replacing any earlier one.
+    /// Stores the map of the content that a verified run left on a target, replacing any earlier map.
     pub fn keep_written(&self, target: &str, map: &[u8]) -> Result<(), Error> {
         let failed =
             |e| schema::explain_writing(self.path(), "storing the map of written blocks", e);
         keep(self.db(), target, map).map_err(failed)
     }
 
-    /// Returns the map of a target; None if there is none, if it is damaged, or if it has more than `bytes_max`
-    /// bytes.
+    /// Returns the map of the content that a verified run left on a target. `None` if it is absent, damaged, or
+    /// longer than `bytes_max` bytes.
     pub fn written(&self, target: &str, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
         let failed = |e| schema::explain(self.path(), "reading the map of written blocks", e);
         read(self.db(), target, bytes_max).map_err(failed)
     }
 
-    /// Removes the map of a target, because another program wrote to it.
+    /// Removes the map of a target's content, because another program has written to the target.
     pub fn forget_written(&self, target: &str) -> Result<(), Error> {
         let failed = |e| schema::explain(self.path(), "deleting the map of written blocks", e);
         let forget = || -> rusqlite::Result<()> {
@@ -161,7 +163,8 @@ mod tests {
         assert_eq!(notebook.written("b", 100).unwrap(), Some(vec![8; 10]));
     }
 
-    /// A map of 2²⁵ units after random writes once over the range: one writer, random generations.
+    /// Test map of 2²⁵ units, each with a random generation, as after one writer's random writes over the whole
+    /// range.
     #[test]
     fn a_map_of_a_large_target_is_kept() {
         let folder = tempfile::tempdir().unwrap();

@@ -5,12 +5,13 @@ use iodyno_measure::{Level, Verdict};
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 
-/// Maximum number of earlier runs that are searched.
+/// Maximum number of earlier runs whose notes are read.
 const RUNS_MAX: i64 = 16;
-/// Maximum length of a text of a cell or a machine that is parsed, bytes.
+/// Maximum length of a cell's or a machine's JSON text that is parsed, bytes; runs with longer texts are
+/// skipped.
 const TEXT_BYTES_MAX: i64 = 1 << 20;
 
-/// Fields of a stored cell that are used here.
+/// The fields of a stored cell that are needed to find its notes.
 #[derive(Deserialize)]
 struct Noted {
     key: Target,
@@ -22,7 +23,8 @@ struct Target {
     target: String,
 }
 
-/// Returns the notes of the first cells of the runs before run `id`, the latest first. Unreadable cells are skipped.
+/// Returns the verdicts of level note on the first cell of each run before run `id`, latest run first.
+/// Unreadable cells are skipped.
 pub(crate) fn notes_before(db: &Connection, id: &str) -> rusqlite::Result<Vec<EarlierNotes>> {
     let mut query = db.prepare(
         "SELECT runs.machine, cells.cell FROM runs

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// A failure to open, read or write a notebook.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A newer version of iodyno wrote the notebook.
+    /// The notebook was written by a newer version of iodyno, in an unknown format.
     #[error(
         "`{}` is a notebook of version {found}, but this iodyno supports versions up to {known}: \
          use a newer iodyno, or name another file with --notebook", path.display()
@@ -13,9 +13,9 @@ pub enum Error {
     Newer {
         /// Path of the notebook.
         path: PathBuf,
-        /// Version of the notebook's format.
+        /// Format version of the notebook.
         found: i64,
-        /// The newest version that this program knows.
+        /// Newest format version that this program supports.
         known: i64,
     },
     /// The file is not a notebook. Nothing was written to it.
@@ -26,10 +26,10 @@ pub enum Error {
     Foreign {
         /// Path of the notebook.
         path: PathBuf,
-        /// What the file is instead, such as `an SQLite file of another program`.
+        /// Actual type of the file, such as `an SQLite file of another program`.
         what: &'static str,
     },
-    /// The file, or its folder, can't be written.
+    /// The notebook's file or its folder is not writable.
     #[error(
         "the notebook `{}` can't be written: {why}; name a file on writable storage with \
          --notebook, or run without a notebook: `run --no-notebook`", path.display()
@@ -37,10 +37,10 @@ pub enum Error {
     NotWritable {
         /// Path of the notebook.
         path: PathBuf,
-        /// The system's or SQLite's reason.
+        /// Reason given by the operating system or SQLite.
         why: String,
     },
-    /// The file exists but can't be read.
+    /// The notebook's file exists but can't be read.
     #[error(
         "the notebook `{}` can't be read: {why}; name another file with --notebook",
         path.display()
@@ -48,10 +48,10 @@ pub enum Error {
     NotReadable {
         /// Path of the notebook.
         path: PathBuf,
-        /// The system's or SQLite's reason.
+        /// Reason given by the operating system or SQLite.
         why: String,
     },
-    /// The file does not exist.
+    /// The notebook's file does not exist.
     #[error(
         "there is no notebook at `{}`: `iodyno run` makes one, or name the right file with \
          --notebook", path.display()
@@ -60,13 +60,13 @@ pub enum Error {
         /// Path of the notebook.
         path: PathBuf,
     },
-    /// The location of the default notebook is unknown.
+    /// The default notebook has no path, because `XDG_DATA_HOME` and `HOME` are not usable.
     #[error(
         "the notebook has no default path, because neither XDG_DATA_HOME nor HOME names an \
          absolute path: name a file with --notebook"
     )]
     NoHome,
-    /// Another process held the file for too long.
+    /// Another process kept the notebook locked until the timeout.
     #[error(
         "the notebook `{}` was locked by another process for more than {seconds} s: find the \
          iodyno or SQLite tool that has the notebook open", path.display()
@@ -74,7 +74,7 @@ pub enum Error {
     Busy {
         /// Path of the notebook.
         path: PathBuf,
-        /// Time waited, seconds.
+        /// Timeout that expired, seconds.
         seconds: u64,
     },
     /// No run matches the selector.
@@ -83,33 +83,33 @@ pub enum Error {
          the beginning of its id, `last` or `last~1`, and for `compare` also by its name", path.display()
     )]
     UnknownRun {
-        /// The user's text for selecting a run.
+        /// Selector of a run as entered by the user.
         selector: String,
         /// Path of the notebook.
         path: PathBuf,
     },
-    /// The notebook holds no run yet, so `last` selects none.
+    /// The notebook has no runs yet, so `last` does not select one.
     #[error("there is no run in `{}` yet: `iodyno run` makes one", path.display())]
     NoRuns {
         /// Path of the notebook.
         path: PathBuf,
     },
-    /// Several runs have an id with this beginning.
+    /// Several runs have ids that start with the given prefix.
     #[error("`{prefix}` is the beginning of several runs' ids: {}; write more characters", candidates.join(", "))]
     AmbiguousRun {
-        /// Beginning of an id, as the user gave it.
+        /// Prefix of a run's id as entered by the user.
         prefix: String,
         /// Ids of the matching runs, oldest first; at most ten.
         candidates: Vec<String>,
     },
-    /// Content of a run differs from anything that this program writes.
+    /// The stored content of a run is invalid.
     #[error("run {run} in the notebook `{}` is damaged: {what}", path.display())]
     Damaged {
         /// Path of the notebook.
         path: PathBuf,
-        /// Id of the run.
+        /// Id of the damaged run.
         run: String,
-        /// The damage, as a clause.
+        /// Description of the damage, as a clause.
         what: String,
     },
     /// The file is marked as a notebook, but its tables differ from those of this program.
@@ -120,10 +120,10 @@ pub enum Error {
     Altered {
         /// Path of the notebook.
         path: PathBuf,
-        /// The invalid part, as a clause.
+        /// Description of the invalid table or column, as a clause.
         what: String,
     },
-    /// A value exceeds the limit of a row.
+    /// A value exceeds the maximum size of a value in a row.
     #[error(
         "the notebook `{}` can't store a value of more than {most}, but {doing} needs a larger \
          value: nothing was written", path.display()
@@ -131,12 +131,12 @@ pub enum Error {
     TooBig {
         /// Path of the notebook.
         path: PathBuf,
-        /// Action that needs the value, such as `beginning a run`.
+        /// Action that tried to store the value, such as `beginning a run`.
         doing: &'static str,
-        /// Size of the largest possible value, such as `8 MiB`.
+        /// Maximum size of a value, such as `8 MiB`.
         most: String,
     },
-    /// A run needs more memory than a reader may use.
+    /// Reading a run needs more memory than the limit allows.
     #[error(
         "run {run} in the notebook `{}` was not read: it needs more memory than iodyno allows for \
          a run (enough for {cells} cells)", path.display(), cells = crate::CELLS_PLANNED_MAX
@@ -144,10 +144,10 @@ pub enum Error {
     TooLarge {
         /// Path of the notebook.
         path: PathBuf,
-        /// Id of the run.
+        /// Id of the run that is too large.
         run: String,
     },
-    /// Any other error of SQLite.
+    /// Any other SQLite error.
     #[error("the notebook `{}` failed while {doing}: {source}", path.display())]
     Sqlite {
         /// Path of the notebook.
@@ -160,7 +160,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the selector of a run is at fault, rather than the notebook.
+    /// Whether the error is in the user's selector of a run, not in the notebook.
     pub fn is_of_selector(&self) -> bool {
         matches!(self, Self::UnknownRun { .. } | Self::NoRuns { .. } | Self::AmbiguousRun { .. })
     }

@@ -6,33 +6,34 @@ use iodyno_measure::{Cell, Preparation};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Key, in a target's health after a run, of the fingerprint of all writes to it that `iodyno-targets` made.
+/// JSON key of a fingerprint of all writes to a target, in the target's health after a run. `iodyno-targets`
+/// makes it.
 pub const WRITES_SEEN: &str = "writes_seen";
 
-/// Key, in a run's plan, of the changes that flags made to the named workload.
+/// JSON key, in a run's plan, of the changes that command line flags made to the named workload.
 pub const CHANGED: &str = "changed";
 
-/// Key of the host's name in the facts of a machine. It identifies the owner, so pages and the runs within them are
-/// written without it.
+/// JSON key of the host name in the facts about a machine. Reports and the runs embedded in them omit it,
+/// because it could identify the owner.
 pub const HOST_NAME: &str = "host_name";
 
 /// Flag that confirms the destruction of data.
 const CONFIRMING: &str = "--destroy";
 
-/// The facts about a target that code needs.
+/// Facts about a target that other code uses, parsed from JSON.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetDescription {
-    /// What the target is.
+    /// Type of target, such as a file or a block device.
     pub kind: TargetKind,
     /// Size of the target before it was opened, bytes.
     pub size_bytes: Option<u64>,
-    /// Size of the target once it was open, bytes.
+    /// Size of the target after it was opened, bytes.
     pub opened_bytes: Option<u64>,
-    /// Type of the file system that the target is on.
+    /// Type of the file system that contains the target.
     pub file_system: Option<String>,
-    /// The block device itself, or the device directly under a file.
+    /// The block device that is the target, or the one that the file's file system is on.
     pub device: DeviceDescription,
-    /// Physical devices at the bottom of the stack.
+    /// Physical devices at the bottom of the block device stack.
     pub physical: Vec<DeviceDescription>,
     /// Facts about an emulated device; empty for other targets.
     pub emulated: EmulatedDescription,
@@ -40,7 +41,7 @@ pub struct TargetDescription {
     pub nbd: ExportDescription,
 }
 
-/// Kinds of target, as `iodyno-targets` names them.
+/// Type of a target, as `iodyno-targets` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "documented in the crate that writes them")]
@@ -56,7 +57,7 @@ pub enum TargetKind {
     Other,
 }
 
-/// The kernel's facts about a block device, as `iodyno-targets` stores them.
+/// Facts about a block device as reported by the kernel and stored by `iodyno-targets`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented in the crate that writes them")]
@@ -71,7 +72,7 @@ pub struct DeviceDescription {
     pub write_cache: Option<String>,
 }
 
-/// Facts about an emulated device, as `iodyno-run` stores them.
+/// Facts about an emulated device, as stored by `iodyno-run`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented in the crate that writes them")]
@@ -84,7 +85,7 @@ pub struct EmulatedDescription {
     pub fill: Option<f64>,
 }
 
-/// An NBD server's facts about an export, as `iodyno-targets` stores them.
+/// Facts about an NBD export as reported by its server and stored by `iodyno-targets`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented in the crate that writes them")]
@@ -95,7 +96,7 @@ pub struct ExportDescription {
     pub tls: bool,
 }
 
-/// Facts about the machine, as `iodyno-targets` stores them.
+/// Facts about the machine on which a run was made, as stored by `iodyno-targets`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "documented in the crate that writes them")]
@@ -115,7 +116,7 @@ fn part<'de, T: Default + Deserialize<'de>>(value: &'de Value) -> T {
 }
 
 impl TargetRecord {
-    /// Parses the target's facts.
+    /// Parses the target's facts. Missing or malformed facts are empty.
     pub fn description(&self) -> TargetDescription {
         let facts = &self.facts;
         TargetDescription {
@@ -130,22 +131,23 @@ impl TargetRecord {
         }
     }
 
-    /// Bytes that the host wrote to the device during the run, according to the device's own log; None without such a
-    /// log.
+    /// Data that the host wrote to the device during the run according to the device's SMART or NVMe log, bytes;
+    /// `None` without such a log.
     pub fn device_written_bytes(&self) -> Option<u64> {
         let of = |health: &Option<Value>| health.as_ref()?["log"]["data_written_bytes"].as_u64();
         Some(of(&self.health_after)?.saturating_sub(of(&self.health_before)?))
     }
 
-    /// Fingerprint of all writes to the target up to the end of the run, made by `iodyno-targets`.
+    /// Fingerprint of all writes to the target up to the end of the run; `None` if it was not recorded.
     pub fn writes_seen(&self) -> Option<&Value> {
         self.health_after.as_ref()?.get(WRITES_SEEN)
     }
 }
 
 impl RunHead {
-    /// Describes the workload with the changes made by flags: `random-read, sequential, fsync every 8`. If the run
-    /// has a name of its own, that comes first: `before: random-read, sequential`. Without changes, the name alone.
+    /// Describes the workload and the changes that flags made to it: `random-read, sequential, fsync every 8`. A
+    /// run with its own name starts with it: `before: random-read, sequential`. Without changes, returns only the
+    /// name.
     pub fn heading(&self) -> String {
         let name = &self.name;
         match self.plan.get(CHANGED).and_then(Value::as_str) {
@@ -155,8 +157,9 @@ impl RunHead {
         }
     }
 
-    /// Returns the command line for repeating the run, without the words that confirm destruction: the target may
-    /// hold other data by now, and the run may come from a stranger. The flag is true if words were left out.
+    /// Returns the command line for repeating the run, without the flag that confirms destruction, because the
+    /// target may have other data by now and the run may be a stranger's. The boolean is true if the flag was
+    /// removed.
     pub fn command_to_repeat(&self) -> (Vec<String>, bool) {
         let mut kept = Vec::new();
         let mut words = self.command.iter();
@@ -171,14 +174,14 @@ impl RunHead {
         (kept, is_shorter)
     }
 
-    /// Parses the facts about the machine.
+    /// Parses the facts about the run's machine. Missing or malformed facts are empty.
     pub fn machine_description(&self) -> MachineDescription {
         part(&self.machine)
     }
 }
 
-/// Fills in the evidence of a cell from a build before 2026-11-23, which stored it only as facts. Cells of later builds
-/// hold both and are not changed. Returns the memory that this took, bytes.
+/// Fills in the evidence of a cell written by a build before 2026-11-23, which stored it only as facts. Cells
+/// of later builds have both and are not changed. Returns the memory that the evidence takes, bytes.
 pub(crate) fn evidence_of_older(cell: &mut Cell) -> u64 {
     let mut bytes = 0;
     let mut fact = |key: &str| {

@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Description of damage in a row, for [`crate::Error::Damaged`].
+/// Description of damaged content in a row, for [`crate::Error::Damaged`].
 pub(crate) type Damage = String;
 
-/// Why reading failed.
+/// Reason why reading from a notebook failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// An error of SQLite.
+    /// SQLite returned an error.
     Sqlite(rusqlite::Error),
-    /// The content is damaged.
+    /// The stored content is damaged.
     Damage(Damage),
-    /// Reading needs more memory than is left.
+    /// Reading would exceed the memory limit.
     OutOfMemory,
 }
 
@@ -28,7 +28,7 @@ impl From<Damage> for Fault {
     }
 }
 
-/// Memory left for reading, bytes; shared by all threads that read parts of a run.
+/// Remaining memory budget for reading a run, bytes. All threads that read parts of the run share it.
 #[derive(Debug)]
 pub(crate) struct MemoryLeft(AtomicU64);
 
@@ -37,7 +37,7 @@ impl MemoryLeft {
         Self(AtomicU64::new(bytes))
     }
 
-    /// Takes this many bytes, or fails if fewer are left.
+    /// Deducts `bytes` from the budget, or fails if less is left.
     pub(crate) fn take(&self, bytes: u64) -> Result<(), Fault> {
         let taken = self
             .0
@@ -45,7 +45,7 @@ impl MemoryLeft {
         taken.map(|_| ()).map_err(|_| Fault::OutOfMemory)
     }
 
-    /// Memory left, bytes.
+    /// Remaining memory budget, bytes.
     pub(crate) fn left(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -4,34 +4,34 @@
 //! `u`, so that none can be mistaken for another when it is read out or typed off a screen. 50 random bits; the
 //! file's UNIQUE constraint catches the improbable collision.
 
-/// The characters that an id may contain.
+/// The 32 characters that a run's id may contain; `i`, `l`, `o` and `u` are left out.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Number of characters in an id.
+/// Number of characters in a run's id.
 pub(crate) const LENGTH: usize = 10;
 
-/// Makes an id from the low 50 bits of `random`.
+/// Encodes the low 50 bits of `random` as a run's id.
 pub(crate) fn from_random(random: u64) -> String {
     (0..LENGTH).map(|i| char::from(ALPHABET[(random >> (5 * i)) as usize % 32])).collect()
 }
 
-/// Whether a text has the form of an id of [`from_random`].
+/// Whether a text has the form of a run's id, as [`from_random`] returns it.
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == LENGTH && text.bytes().all(|b| ALPHABET.contains(&b))
 }
 
-/// A user's selection of a run.
+/// A user's selection of a run, as parsed from the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// The run that began last, or the N-th before it.
+    /// The latest run (0), or the N-th run before it.
     Last(u32),
-    /// An id or its beginning, in lower case.
+    /// The run whose id starts with this text, in lower case.
     Prefix(String),
-    /// Text that no id begins with.
+    /// Text that is neither `last` nor a possible prefix of an id.
     Nonsense,
 }
 
-/// Parses a user's input. `last` can't be confused with an id, which has no `l`.
+/// Parses a user's selector of a run. `last` can't be confused with an id, because ids do not contain `l`.
 pub(crate) fn select(text: &str) -> Selector {
     let text = text.trim().to_ascii_lowercase();
     if let Some(back) = text.strip_prefix("last") {

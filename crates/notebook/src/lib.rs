@@ -37,8 +37,8 @@ mod untrusted;
 mod value_ranges;
 mod writer;
 
-/// Maximum number of cells of a planned run. A reader has memory for this many, if they read and write with latencies
-/// over 14 octaves. Existing runs with more cells are read if they fit.
+/// Maximum number of cells in a planned run, so that a reader's memory suffices if all cells read and write
+/// with latencies over 14 octaves. Existing runs with more cells can be read if they fit in memory.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use error::Error;

@@ -22,23 +22,24 @@ use rusqlite::{Connection, Row};
 use serde_json::Value;
 use std::path::Path;
 
-/// Limit on the memory of all runs in a list, bytes.
+/// Memory limit for all run summaries in a list, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
-/// Limit on the memory of a run without its cells, bytes.
+/// Memory limit for a run without its cells, bytes.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
-/// Limit on the memory of a run's cells, including their series, bytes.
+/// Memory limit for a run's cells including their time series, bytes.
 pub(crate) const CELLS_BYTES_MAX: u64 = 360 << 20;
-/// Limit on the memory of a run's cells if the run is read together with others, bytes.
+/// Memory limit for a run's cells if several runs are loaded together, bytes per run.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
-/// Limit on the memory of series, bytes. In longer series neighbouring intervals are merged; with only one interval
-/// per cell left, they may take all the memory that remains for cells.
+/// Memory limit for a run's time series, bytes. To stay below it, neighbouring intervals are merged. If every
+/// cell is down to one interval, the series may take all memory left for cells.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
-/// Maximum number of intervals of a run when it is read, over all its cells. In longer runs, neighbours are merged.
+/// Maximum number of intervals of a loaded run, over all its cells. In longer runs, neighbouring intervals
+/// are merged.
 const INTERVALS_MAX: u64 = 1_000_000;
-/// Factor by which merging increases if the series was still too long.
+/// Factor by which more neighbours are merged if the time series still exceed the memory limit.
 const MERGE_MORE: u64 = 4;
 
-/// Columns of a run's status, for [`standing`].
+/// SQL list of the columns that [`standing`] reads: a run's id, times, status and writing process.
 const STANDING: &str = "id, started, ended, status, reason,
     writer_boot, writer_namespace, writer_pid, writer_start_ticks";
 
@@ -50,7 +51,7 @@ struct Standing {
     is_imported: bool,
 }
 
-/// A fault, with the id of the run that it was found in.
+/// Id of a run, and the fault found in it.
 type OfRun = (String, Fault);
 
 fn standing(row: &Row) -> Result<Standing, OfRun> {
@@ -100,7 +101,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
     read().map_err(|fault| (id.clone(), fault))
 }
 
-/// Turns a fault into an error that names the file and the run.
+/// Converts a fault to an error that names the notebook and the run.
 fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     let path = path.to_owned();
     match fault {
@@ -110,7 +111,7 @@ fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     }
 }
 
-/// Returns all runs, in the order in which they began.
+/// Returns a summary of every run, in order of their start.
 pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>, Error> {
     let memory = MemoryLeft::new(LIST_BYTES_MAX);
     let all = |fault: Fault| ("?".to_owned(), fault);
@@ -219,8 +220,9 @@ fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
     })
 }
 
-/// Loads the run with this row number. If it has more than `intervals_max` intervals, or takes too much memory,
-/// neighbours are merged as needed; the cells' `interval_ns` gives the resulting length.
+/// Loads the run with this row number. If its time series have more than `intervals_max` intervals or need
+/// too much memory, neighbouring intervals are merged; the cells' `interval_ns` is the resulting interval
+/// length.
 pub(crate) fn run(
     db: &Connection,
     path: &Path,
@@ -337,7 +339,7 @@ fn workloads(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<Workl
     Ok(list)
 }
 
-/// Number of neighbouring intervals to merge into one.
+/// Number of neighbouring intervals to merge into one, so that a run has at most `intervals_max`.
 fn merged(rows: &[CellRow], intervals_max: Option<u64>) -> u64 {
     let most = intervals_max.unwrap_or(INTERVALS_MAX).clamp(1, INTERVALS_MAX);
     let all: u64 = rows.iter().map(|row| row.intervals as u64).sum();
@@ -351,7 +353,8 @@ struct CellRow {
     intervals: usize,
 }
 
-/// Reads the rows of a run's cells. Deducts their memory from `memory`, except the part that depends on merging.
+/// Reads the rows of a run's cells. Deducts from `memory` what the cells need, except for the merged time
+/// series.
 fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellRow>, Fault> {
     let mut query = db.prepare(
         "SELECT number, finished, intervals, cell, lateness FROM cells WHERE run = ?1
@@ -380,7 +383,7 @@ fn cell_rows(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<CellR
     Ok(list)
 }
 
-/// Decodes the cells of these rows. Deducts the memory of their series from `memory`.
+/// Decodes the cells of these rows, with their time series. Deducts the memory of the series from `memory`.
 fn cells(
     db: &Connection,
     path: &Path,
@@ -441,7 +444,7 @@ fn cells(
     Ok(all)
 }
 
-/// Completes a cell that was begun and never finished.
+/// Fills in the end, the window and the verdicts of a cell that was started but never finished.
 fn complete(cell: &mut Cell, status: &Status, window_ns: u64) {
     cell.window_ns = window_ns;
     cell.ended = match status {

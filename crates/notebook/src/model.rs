@@ -15,72 +15,73 @@ use std::path::PathBuf;
 pub struct RunHead {
     /// Name of the workload or method as given, such as `four-corners`.
     pub name: String,
-    /// Command line, split into words.
+    /// Command line of the run, split into words.
     pub command: Vec<String>,
     /// Version of the iodyno that made the run.
     pub iodyno_version: String,
-    /// Seed of all random streams.
+    /// Seed of all random number streams of the run.
     pub seed: u64,
-    /// The machine: kernel, processors, memory and so on.
+    /// Facts about the machine: kernel, processors, memory and so on, as JSON.
     pub machine: Value,
-    /// Targets, in the order in which they were named.
+    /// Targets of the run, in command line order.
     pub targets: Vec<TargetRecord>,
-    /// Workloads, in the order in which they ran.
+    /// Workloads of the run, in the order of execution.
     pub workloads: Vec<WorkloadRecord>,
-    /// The plan printed before the start: time, bytes to write, share of the rated endurance.
+    /// Plan of the run, as printed before the start: duration, bytes to write, fraction of the rated endurance.
     pub plan: Value,
 }
 
-/// One target of a run.
+/// A target of a run, with its facts and its health.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct TargetRecord {
     /// Name of the target, in canonical form.
     pub name: String,
-    /// Description for people: kind, size, model, file system, how it was opened. Code reads [`Self::description`].
+    /// Facts about the target for people: type, size, model, file system, mode of opening. Code uses
+    /// [`Self::description`].
     pub facts: Value,
-    /// The device's own log (SMART, NVMe), temperature and link speed before the run.
+    /// Health before the run: the device's own log (SMART, NVMe), temperature and link speed. `None` if unknown.
     pub health_before: Option<Value>,
-    /// The device's own log, temperature and link speed after the run.
+    /// Health after the run: the device's own log (SMART, NVMe), temperature and link speed. `None` if unknown.
     pub health_after: Option<Value>,
 }
 
-/// One workload of a run.
+/// A workload of a run, with its specification.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadRecord {
     /// Name of the workload.
     pub name: String,
-    /// Complete specification, after all overrides.
+    /// Complete specification of the workload, after all overrides, as JSON.
     pub spec: Value,
 }
 
-/// How a run ended, as its writer reports it.
+/// Outcome of a run, as reported by the process that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The run completed.
     Finished,
     /// The user or another process stopped the run (Ctrl-C, SIGTERM).
     Interrupted,
-    /// The run could not continue; holds the reason.
+    /// The run could not continue, for the given reason.
     Failed(String),
 }
 
-/// The status of a run.
+/// Status of a run, as determined by a reader of the notebook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The writer is alive, or can't be inspected (in a container).
+    /// The run has not ended: its process is alive, or can't be inspected (for instance in a container).
     Running,
     /// The run completed.
     Finished,
-    /// The user or another process stopped it.
+    /// The user or another process stopped the run.
     Interrupted,
-    /// The writing process ended without reporting an end of the run.
+    /// The run's process is gone without having reported the end of the run.
     Crashed,
-    /// The run could not continue; holds the reason.
+    /// The run could not continue, for the given reason.
     Failed(String),
 }
 
 impl Status {
-    /// Name in the file, in tables and in JSON.
+    /// Name of the status in the notebook, in tables and in JSON.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -92,85 +93,85 @@ impl Status {
     }
 }
 
-/// A stored run.
+/// A run loaded from a notebook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Id of the run: ten characters, unique in the notebook.
     pub id: String,
-    /// Start of the run, to the millisecond.
+    /// Start time of the run, with millisecond resolution.
     pub started: Timestamp,
-    /// End of the run; None while it runs, and if it crashed.
+    /// End time of the run; `None` if it is still running or has crashed.
     pub ended: Option<Timestamp>,
-    /// State of the run, as far as a reader can tell.
+    /// Status of the run, as far as a reader can determine.
     pub status: Status,
-    /// What was known at the start of the run, and the targets' health after it.
+    /// Facts known at the start of the run, and the targets' health after it.
     pub head: RunHead,
-    /// Cells, in the order of their index. An unfinished cell holds the intervals written so far, its `ended` states
-    /// that, and its verdicts take it into account.
+    /// Measured cells of the run, in order. An unfinished cell contains the intervals written so far; its field
+    /// `ended` and its verdicts say that it is unfinished.
     pub cells: Vec<Cell>,
-    /// File that the run was read from.
+    /// Path of the notebook that the run was loaded from.
     pub notebook: PathBuf,
-    /// Whether the run was imported from a report, rather than written into this notebook by its process.
+    /// Whether the run was imported from a report, not measured by a process that wrote to this notebook.
     pub is_imported: bool,
 }
 
-/// Verdicts of level note on an earlier run's first cell.
+/// Verdicts of level note on the first cell of an earlier run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlierNotes {
-    /// The machine: kernel, processors, memory and so on.
+    /// Facts about the earlier run's machine, as JSON.
     pub machine: Value,
     /// Name of the target, in canonical form.
     pub target: String,
-    /// Verdicts of level note; more severe ones are left out.
+    /// Verdicts of level note on the cell; more severe verdicts are omitted.
     pub notes: Vec<Verdict>,
 }
 
-/// A run as shown in a list.
+/// Summary of a run, for lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
     /// Id of the run: ten characters, unique in the notebook.
     pub id: String,
-    /// Start of the run, to the millisecond.
+    /// Start time of the run, with millisecond resolution.
     pub started: Timestamp,
-    /// End of the run; None while it runs, and if it crashed.
+    /// End time of the run; `None` if it is still running or has crashed.
     pub ended: Option<Timestamp>,
-    /// State of the run, as far as a reader can tell.
+    /// Status of the run, as far as a reader can determine.
     pub status: Status,
-    /// Name of the workload or method as given.
+    /// Name of the workload or method as the user gave it.
     pub name: String,
-    /// Whether the run carried out a method, so that only the run as a whole has a result.
+    /// Whether the run followed a method, so that its result is that of the whole run, not of single cells.
     pub has_method: bool,
     /// Names of the run's targets, in canonical form.
     pub targets: Vec<String>,
-    /// Cells, in the order of their index.
+    /// Summaries of the run's measured cells, in order.
     pub cells: Vec<CellSummary>,
 }
 
-/// A cell as shown in a list.
+/// Summary of a measured cell, for lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSummary {
     /// Name of the cell within the run.
     pub name: String,
-    /// Canonical name of the target; `all (N targets)` for the merged cell of several.
+    /// Canonical name of the cell's target; `all (N targets)` for a cell that merges several.
     pub target: String,
-    /// Block size with the largest share, bytes.
+    /// Most frequent block size in the cell, bytes.
     pub block_bytes: u32,
     /// I/O operations per second of the measured window; [`iodyno_measure::IoKinds`] defines the kinds that count.
     pub iops: f64,
-    /// Rates of the kinds of operation that `iops` leaves out, such as flushes.
+    /// Rates of the kinds of operation that are not counted in `iops`, such as flushes.
     pub beside: Vec<KindRate>,
-    /// Bytes read and written, per second of the measured window.
+    /// Throughput of reads and writes together in the measured window, bytes/s.
     pub bytes_per_s: f64,
     /// Level of the most severe verdict; None while the cell is not finished.
     pub level: Option<Level>,
 }
 
-/// A cell's rate of one kind of operation, as shown in a list.
+/// A cell's rate and latency for one kind of operation, for lists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KindRate {
-    /// Read, write, flush, trim or write zeroes.
+    /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
-    /// Operations per second of the measured window.
+    /// Operations of this kind per second in the measured window.
     pub per_s: f64,
     /// 99th percentile of the response time, ns; None if there are too few samples for it.
     pub p99_ns: Option<u64>,

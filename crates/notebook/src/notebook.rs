@@ -7,10 +7,10 @@ use crate::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of runs that the error for an ambiguous id lists.
+/// Maximum number of matching runs that the error for an ambiguous id lists.
 const CANDIDATES_MAX: usize = 10;
 
-/// An open notebook.
+/// An open notebook: an SQLite file with measured runs.
 #[derive(Debug)]
 pub struct Notebook {
     db: Connection,
@@ -18,9 +18,9 @@ pub struct Notebook {
 }
 
 impl Notebook {
-    /// Opens the notebook at `path` for writing; creates it and its parent folders if it does not exist. An empty
-    /// file becomes a notebook; any other file is left unchanged. Several processes may have it open and write at
-    /// once.
+    /// Opens the notebook at `path` for writing; creates it and its parent folders if necessary. An empty file
+    /// becomes a notebook, and any other file is left unchanged. Several processes may write to a notebook
+    /// concurrently.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Ok(Self { db: schema::open_for_writing(path)?, path: path.to_owned() })
     }
@@ -39,33 +39,33 @@ impl Notebook {
         &self.db
     }
 
-    /// Begins a run. The writer has its own connection: it may go to another thread, and may
-    /// outlive this value.
+    /// Starts a new run. The returned writer has its own connection to the file, so it may move to another thread
+    /// and outlive the notebook.
     pub fn begin(&self, head: &RunHead) -> Result<RunWriter, Error> {
         RunWriter::begin(&self.path, head)
     }
 
-    /// Resumes run `id`, which was cut short: its first `keep` cells stay, the others are measured again. The
-    /// caller has checked that no living process writes it.
+    /// Resumes the incomplete run `id`: its first `keep` cells are kept, the others are removed and measured
+    /// again. The caller must have checked that no living process is writing the run.
     pub fn resume(&self, id: &str, keep: usize) -> Result<RunWriter, Error> {
         RunWriter::resume(&self.path, id, keep)
     }
 
-    /// Returns all runs, in the order in which they began.
+    /// Returns a summary of every run, in order of their start.
     pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
         load::summaries(&self.db, &self.path)
     }
 
-    /// Loads several runs. `list` holds, separated by commas, selectors of [`Self::load`] and names of runs; a name
-    /// stands for all runs of that name, and takes precedence over an id that begins with it. Each run is returned
-    /// once, in the order in which they began.
+    /// Loads several runs, each once, in order of their start. `list` has comma-separated selectors as for
+    /// [`Self::load`], or names of runs. A name selects all runs with that name, and takes precedence over an id
+    /// that starts with it.
     pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
         self.load_several_merged(list, None, false)
     }
 
-    /// Like [`Self::load_several`], but merges neighbouring intervals of runs with more than `intervals_max`; the
-    /// cells' `interval_ns` gives the resulting length. `alone` means that the caller has no other runs in memory: then
-    /// a single run may take as much memory as with [`Self::load`].
+    /// Loads runs like [`Self::load_several`], but merges neighbouring intervals in runs with more than
+    /// `intervals_max`; the cells' `interval_ns` is the resulting length. `alone`: the caller has no other runs
+    /// in memory, so a single run may take as much memory as with [`Self::load`].
     pub fn load_several_merged(
         &self,
         list: &str,
@@ -101,8 +101,8 @@ impl Notebook {
         numbers.into_iter().map(load).collect()
     }
 
-    /// Imports a run that was written elsewhere, under its own id. Returns false, and changes nothing, if this
-    /// notebook already has a run of that id.
+    /// Imports a run from another notebook or a report, keeping its id. Returns false without any change if this
+    /// notebook already has a run with that id.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
         let failed = |e| schema::explain(&self.path, "importing a run", e);
         let there = self
@@ -117,18 +117,19 @@ impl Notebook {
         Ok(there.is_none())
     }
 
-    /// Loads one run: by its id, the beginning of its id, `last`, or `last~1` for the one before the last.
+    /// Loads one run, selected by its id, a prefix of its id, `last`, or `last~1` for the one before the last.
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
     }
 
-    /// Returns the notes of the runs just before run `id`, the latest first; empty if they can't be read.
+    /// Returns the verdicts of level note on the runs just before run `id`, latest first; empty if they can't be
+    /// read.
     pub fn notes_before(&self, id: &str) -> Vec<EarlierNotes> {
         earlier::notes_before(&self.db, id).unwrap_or_default()
     }
 
-    /// Returns the row number of the selected run.
+    /// Returns the row number of the run that the selector selects.
     fn find(&self, selector: &str) -> Result<i64, Error> {
         let failed = |e| schema::explain(&self.path, "looking for a run", e);
         let path = self.path.clone();

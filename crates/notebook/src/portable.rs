@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Value of the key `format` in the text of a run.
+/// Value of the JSON key `format` that identifies a run exported as text.
 pub const FORMAT: &str = "iodyno-run";
 
 /// Compression level, 1 to 9: higher ones cost time and save little.
 const COMPRESSION: u8 = 6;
-/// Maximum size of a notebook that is decompressed from a text, bytes.
+/// Maximum size of the notebook after decompression from a run's text, bytes.
 const BYTES_MAX: usize = 96 << 20;
-/// Stands for the path in errors about an embedded run.
+/// Substitute for the notebook's path in errors about a run embedded in a report.
 const PLACE: &str = "the embedded run";
 
-/// Encodes the run as a text for [`from_text`]. A run in progress is written as it is now.
+/// Exports a run as text, which [`from_text`] reads. A run in progress is exported in its present state.
 pub fn to_text(run: &Run) -> Result<String, Error> {
     let place = Path::new(PLACE);
     let failed = |e| schema::explain_writing(place, "writing a run out", e);
@@ -51,7 +51,7 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
     Ok(text.to_string())
 }
 
-/// Facts of the run's machine, without its host name.
+/// Facts about the run's machine without its host name, which could identify the owner.
 fn without_host_name(run: &Run) -> Value {
     let mut machine = run.head.machine.clone();
     if let Value::Object(facts) = &mut machine {
@@ -60,7 +60,7 @@ fn without_host_name(run: &Run) -> Value {
     machine
 }
 
-/// Outer object of the text, with the fields that are read.
+/// The outer JSON object of a run's text: the fields that are read.
 #[derive(serde::Deserialize)]
 struct Outer<'a> {
     #[serde(borrow, default)]
@@ -70,7 +70,8 @@ struct Outer<'a> {
     data: Cow<'a, str>,
 }
 
-/// Decodes a text of [`to_text`]; `origin` is the file that it was found in, for errors.
+/// Imports a run from a text that [`to_text`] wrote. `origin` is the path of the file with the text, for
+/// errors.
 pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let not = |what| Error::Foreign { path: origin.to_owned(), what };
     let any: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);
@@ -116,7 +117,7 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     }
 }
 
-/// Writes a run unchanged into a notebook.
+/// Writes a run into a notebook under its own id. A run in progress is stored as crashed.
 pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // A reader on another machine can't check whether its writer is alive.

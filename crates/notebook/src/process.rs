@@ -6,14 +6,14 @@
 
 use std::fs;
 
-/// Identity of a run's writer. Empty texts and zeroes stand for unknown values.
+/// Identity of the process that writes a run. Empty texts and zeroes mean unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Writer {
-    /// Id of the boot, from `/proc/sys/kernel/random/boot_id`.
+    /// Id of the system's boot, from `/proc/sys/kernel/random/boot_id`.
     pub boot: String,
-    /// PID namespace, as in `/proc/self/ns/pid`.
+    /// PID namespace of the process, from `/proc/self/ns/pid`.
     pub namespace: String,
-    /// Process number in its PID namespace.
+    /// PID of the process in its PID namespace; 0 if the run was imported.
     pub pid: u32,
     /// Start time, in clock ticks since boot: field 22 of `/proc/PID/stat`.
     pub start_ticks: u64,
@@ -31,12 +31,12 @@ impl Writer {
         }
     }
 
-    /// Whether there is no writer, because the run was imported.
+    /// Whether the run has no writing process, because it was imported.
     pub(crate) fn is_none(&self) -> bool {
         self.pid == 0
     }
 
-    /// Whether the writer may still be writing.
+    /// Whether the writing process may still exist. False only if it is certainly gone.
     pub(crate) fn may_be_alive(&self) -> bool {
         let boot = boot_id();
         if !boot.is_empty() && !self.boot.is_empty() && boot != self.boot {
@@ -64,7 +64,7 @@ fn pid_namespace() -> String {
 
 struct Stat {
     start_ticks: u64,
-    /// Whether the process is a zombie: ended, and not yet waited for by its parent.
+    /// Whether the process is dead or a zombie.
     is_dead: bool,
 }
 

@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 /// Offset of the application id in an SQLite file, bytes.
 const APPLICATION_ID_AT: usize = 68;
-/// Length of an SQLite file's header.
+/// Length of an SQLite file's header, bytes.
 const HEADER_BYTES: u64 = 100;
 
-/// Maximum number of bytes of a notebook that a reader maps into memory.
+/// Maximum size of the part of a notebook that a reader maps into memory, bytes.
 const MAPPED_BYTES_MAX: i64 = 128 << 20;
 
-/// Timeout for a file that another process holds, seconds.
+/// Timeout for a lock that another process holds on the notebook, s.
 const BUSY_SECONDS: u64 = 20;
 
-/// Turns SQLite's error into one that tells the user what to do.
+/// Converts an SQLite error to an error that tells the user what to do. `doing` is the action that failed.
 pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
     let path = path.to_owned();
     match source.sqlite_error_code() {
@@ -62,7 +62,8 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
     }
 }
 
-/// Like [`explain`], for writing: a value that is too large comes from this program.
+/// Converts an SQLite error like [`explain`], but for writing, where a too large value comes from this
+/// program and not from the file.
 pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
     match source.sqlite_error_code() {
         Some(ErrorCode::TooBig) => Error::TooBig {
@@ -74,7 +75,7 @@ pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite
     }
 }
 
-/// Describes a value that does not fit its column; None for other errors.
+/// Describes a value whose type or range is wrong for its column; `None` if the error is of another kind.
 fn odd_value(source: &rusqlite::Error) -> Option<String> {
     use rusqlite::Error as E;
     match source {
@@ -94,7 +95,8 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
     }
 }
 
-/// Reason why the system refuses to write the file; None if it doesn't. SQLite only reports that it can't open it.
+/// Returns the operating system's reason for refusing to write to the file, which SQLite does not report;
+/// `None` if it does not refuse.
 fn reason(path: &Path) -> Option<String> {
     std::fs::OpenOptions::new().append(true).open(path).err().map(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "a file can't be created in this folder".to_owned(),
@@ -102,8 +104,8 @@ fn reason(path: &Path) -> Option<String> {
     })
 }
 
-/// Checks the file before SQLite opens it: it must be missing, empty, or look like a notebook. SQLite takes a device
-/// for an empty file, waits for a pipe's writer, and merges another program's log into its file.
+/// Checks before SQLite opens the file that it is missing, empty, or looks like a notebook. Otherwise SQLite
+/// could treat a device as an empty file, block on a pipe, or merge another program's write-ahead log.
 fn check_file(path: &Path) -> Result<(), Error> {
     let foreign = |what| Err(Error::Foreign { path: path.to_owned(), what });
     // Opening explains why a path can't be read.
@@ -138,7 +140,7 @@ fn check_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Opens the notebook for writing; creates it and its parent folders if it does not exist.
+/// Opens a notebook for writing; creates it and its parent folders if necessary.
 pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
     check_file(path)?;
     if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
@@ -189,7 +191,7 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, Error> {
     }
 }
 
-/// Like [`open_for_reading`], for a file that has been checked.
+/// Opens a notebook for reading like [`open_for_reading`], without checking the file first.
 pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
     let open = |flags| -> Result<Connection, rusqlite::Error> {
         let mut db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
@@ -214,14 +216,14 @@ pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
     })
 }
 
-/// Whether the file has a write-ahead log: then the file alone is not the whole notebook.
+/// Whether a non-empty write-ahead log exists next to the file, so that the file alone is incomplete.
 fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(Path::new(&log)).is_ok_and(|m| m.len() > 0)
 }
 
-/// Last resort on read-only media, which no process can write to: opens without locks.
+/// Opens a notebook without locks: the last resort on read-only media, where no process can write to it.
 fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
@@ -242,14 +244,15 @@ fn open_immutable(path: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(db)
 }
 
-/// Protects a reader's connection from the file's content.
+/// Protects a connection against malicious content of the file: disables executable schema, and limits
+/// SQLite's steps.
 fn guard(db: &mut Connection, path: &Path) -> rusqlite::Result<()> {
     untrusted::harden(db)?;
     untrusted::limit_steps(db, std::fs::metadata(path).map_or(0, |m| m.len()))
 }
 
-/// Checks the file: true for a notebook that this program can read, false for an empty file. Anything else is an
-/// error.
+/// Checks the open file. Returns true for a notebook that this program can read, false for an empty file, and
+/// an error for anything else.
 pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     let failed = |e| explain(path, "identifying it", e);
     let number = |sql| db.query_row(sql, [], |r| r.get::<_, i64>(0)).map_err(failed);
@@ -279,8 +282,8 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     Err(Error::Foreign { path, what: "an SQLite file of another program" })
 }
 
-/// Switches to a write-ahead log. If the file system can't share memory between processes, SQLite keeps its rollback
-/// journal, which is as safe but slower.
+/// Switches the notebook to a write-ahead log. On file systems without shared memory between processes,
+/// SQLite keeps its rollback journal, which is as safe but slower.
 fn use_log(db: &Connection) -> rusqlite::Result<()> {
     // Changing the journal mode needs exclusive access, and SQLite does not always wait for that.
     let deadline = Instant::now() + Duration::from_secs(BUSY_SECONDS);
@@ -298,8 +301,8 @@ fn use_log(db: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Creates the tables. If several processes find the file empty, one creates them, and the others wait and find them
-/// created.
+/// Creates the notebook's tables in an empty file. If several processes try it concurrently, one creates them
+/// and the others wait.
 fn create(db: &mut Connection, path: &Path) -> Result<(), Error> {
     let failed = |e| explain(path, "making its tables", e);
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;

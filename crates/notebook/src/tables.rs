@@ -6,13 +6,13 @@ use iodyno_units::text::quoted;
 use rusqlite::{Connection, OptionalExtension as _};
 use std::sync::OnceLock;
 
-/// Version of the format that this program writes.
+/// Version of the notebook format that this program writes.
 pub const VERSION: i64 = 1;
 
-/// SQLite's `application_id` of a notebook: `iody` in ASCII.
+/// SQLite `application_id` that marks a file as a notebook: `iody` in ASCII.
 pub(crate) const APPLICATION_ID: i64 = 0x696F_6479;
 
-/// Statements that create the tables of version 1.
+/// SQL statements that create the tables of format version 1.
 const TABLES: &str = "
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -86,14 +86,14 @@ CREATE TABLE intervals (
 );
 ";
 
-/// Creates the tables, and marks the file as a notebook.
+/// Creates the notebook's tables, and sets the application id and the format version.
 pub(crate) fn create_tables(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(TABLES)?;
     db.pragma_update(None, "application_id", APPLICATION_ID)?;
     db.pragma_update(None, "user_version", VERSION)
 }
 
-/// Structure of a table: its kind, its columns, and its unique sets of columns.
+/// Structure of a table: whether it is a table or a view, its columns, and the column sets that are unique.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
     kind: String,
@@ -101,7 +101,7 @@ struct Shape {
     unique: Vec<Vec<String>>,
 }
 
-/// Names and shapes of our tables.
+/// Name and structure of every table in a notebook of this version.
 fn ours() -> &'static [(String, Shape)] {
     static OURS: OnceLock<Vec<(String, Shape)>> = OnceLock::new();
     OURS.get_or_init(|| {
@@ -119,7 +119,7 @@ fn ours() -> &'static [(String, Shape)] {
     })
 }
 
-/// Returns the shape of a table or view; None if it does not exist.
+/// Returns the structure of a table or view; `None` if it does not exist.
 fn shape(db: &Connection, name: &str) -> rusqlite::Result<Option<Shape>> {
     let kind = db
         .query_row(
@@ -153,7 +153,8 @@ fn shape(db: &Connection, name: &str) -> rusqlite::Result<Option<Shape>> {
     Ok(Some(Shape { kind, columns, unique }))
 }
 
-/// Describes how a notebook's tables differ from those of this version; None if they are the same.
+/// Describes the first difference between a notebook's tables and those of this version; `None` if they are
+/// the same.
 pub(crate) fn altered(db: &Connection) -> rusqlite::Result<Option<String>> {
     for (name, expected) in ours() {
         let Some(found) = shape(db, name)? else {

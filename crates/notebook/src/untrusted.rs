@@ -9,21 +9,22 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 
-/// Largest text or blob in a row, bytes.
+/// Maximum size of a text or blob in a row, bytes.
 pub(crate) const VALUE_BYTES_MAX: i32 = 8 << 20;
-/// Steps of SQLite's virtual machine that a reader may take, whatever the file's size: a second or two.
+/// Minimum of the limit on steps of SQLite's virtual machine for a reader, which takes a second or two.
 const STEPS_MIN: u64 = 100_000_000;
-/// Additional steps that a reader may take per byte of the file. Reading a row takes some tens of steps, and no row is
-/// shorter than a byte.
+/// Increase of the limit on SQLite's steps per byte of the file. Reading a row takes some tens of steps, and
+/// a row has at least one byte.
 const STEPS_PER_BYTE: u64 = 50;
-/// File size, in bytes, above which the limit on steps does not grow, because a sparse file can have any size.
+/// File size above which the limit on SQLite's steps no longer grows, bytes, because a sparse file can have
+/// any size.
 const SIZED_BYTES_MAX: u64 = 16 << 30;
-/// Steps between two checks of the limit on steps.
+/// Number of SQLite's steps between two checks of the limit.
 const STEPS_PER_CHECK: u64 = 10_000;
-/// Maximum number of characters that an error quotes of a text in the file.
+/// Maximum number of characters of the file's text that an error quotes.
 pub(crate) const QUOTE_CHARS: usize = 60;
 
-/// Disables everything that could execute in a file's schema, such as views and triggers.
+/// Disables everything in a file's schema that could execute, such as views and triggers.
 pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
@@ -48,8 +49,8 @@ pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Makes the connection fail with [`rusqlite::ErrorCode::OperationInterrupted`] after more steps than a notebook of
-/// `bytes` can need.
+/// Limits SQLite's steps to what a notebook of `bytes` bytes can need. Beyond, the connection fails with
+/// [`rusqlite::ErrorCode::OperationInterrupted`].
 pub(crate) fn limit_steps(db: &mut Connection, bytes: u64) -> rusqlite::Result<()> {
     let mut left = STEPS_MIN + STEPS_PER_BYTE * bytes.min(SIZED_BYTES_MAX);
     let check = move || {

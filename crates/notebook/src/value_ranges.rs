@@ -9,22 +9,22 @@ use rusqlite::Row;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 
-/// Maximum number of operations of a run, and maximum of any other count: 104 days at 10^9 per second.
+/// Maximum valid count, such as the number of operations in a run: 10^9 per second for 104 days.
 pub(crate) const COUNT_MAX: u64 = 1 << 53;
-/// Maximum number of bytes that a run moves: an exbibyte.
+/// Maximum valid amount of data that a run transfers, bytes: 1 EiB.
 pub(crate) const BYTES_MAX: u64 = 1 << 60;
-/// Maximum of any time, ns: 36 years.
+/// Maximum valid duration, ns: 36 years.
 pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
-/// Maximum of the summed times of the operations that are in flight when the window starts or ends, ns.
+/// Maximum valid sum of the times of operations in flight at the start or end of the measured window, ns.
 const CARRIED_NS_MAX: u128 = 1 << 100;
 /// Maximum number of cells of a run that a reader accepts.
 pub(crate) const CELLS_MAX: usize = 100_000;
-/// Maximum number of targets, and of workloads, of a run.
+/// Maximum number of targets in a run, and also of workloads.
 pub(crate) const PARTS_MAX: usize = 10_000;
 /// Maximum number of runs in a notebook.
 pub(crate) const RUNS_MAX: usize = 1_000_000;
 
-/// Reads a whole number from 0 to `most`.
+/// Reads a whole number from 0 to `most` from a column of a row. Any other value is damage.
 pub(crate) fn number(
     row: &Row,
     table: &str,
@@ -41,7 +41,7 @@ pub(crate) fn number(
     })
 }
 
-/// Describes a value whose type is not that of its column.
+/// Describes a value whose type does not match its column.
 pub(crate) fn not_a(
     table: &str,
     column: &str,
@@ -52,37 +52,39 @@ pub(crate) fn not_a(
     format!("`{column}` of a row of `{table}` is of type {found}, but must be {expected}")
 }
 
-/// Whether a run can have begun or ended at this time: from 1970 on, and in ns within 63 bits.
+/// Whether a time is valid as a run's start or end: not before 1970, and within 63 bits in ns.
 pub(crate) fn is_of_a_run(time: crate::Timestamp) -> bool {
     (0..i64::MAX / 1_000_000).contains(&time.as_millisecond())
 }
 
-/// Sizes and ranges of a JSON text, found without building it: only keys with escapes are allocated.
+/// Result of scanning a JSON text for its memory needs and for numbers out of range, without building values.
+/// The scan allocates only keys with escapes.
 #[derive(Debug, Default)]
 pub(crate) struct JsonScan {
-    /// Estimated memory of the text as a [`serde_json::Value`], bytes.
+    /// Estimated memory of the text once parsed as a [`serde_json::Value`], bytes.
     pub(crate) value_bytes: u64,
-    /// Estimated upper bound of the heap memory of the text as a [`Cell`], bytes.
+    /// Estimated upper bound of the heap memory of the text once parsed as a [`Cell`], bytes.
     pub(crate) cell_bytes: u64,
-    /// Description of the first number beyond its range.
+    /// Description of the first number that is out of range.
     pub(crate) wrong: Option<Damage>,
 }
 
-/// Memory of a cell without its texts and lists, bytes. The second term is for the few maps with fixed keys.
+/// Memory of a measured cell without its texts and lists, bytes. The 512 bytes allow for its few maps with
+/// fixed keys.
 pub(crate) const CELL_BYTES: u64 = size_of::<Cell>() as u64 + 512;
 
-/// Key of the only map in a cell whose keys are not fixed.
+/// JSON key of the only map in a cell that has arbitrary keys.
 const FREE_KEYS: &str = "facts";
-/// Key of a list that is always empty in a cell's text: the series has a table of its own.
+/// JSON key of a list that must be empty in a cell's text, because a separate table stores the time series.
 const SERIES: &str = "series";
-/// Keys whose values may be any 64 bits: a seed, or the stamp of content.
+/// JSON keys whose values may be any 64-bit number: a random seed, or the stamp of written content.
 const ANY_64_BITS: [&str; 2] = ["seed", "stamp"];
-/// Keys of 128-bit sums, which may exceed the range of other numbers. The reader does not add them up; [`cell`] limits
-/// those that are subtracted.
+/// JSON keys of 128-bit sums, which may exceed the range of other numbers. The reader does not add them up;
+/// [`cell`] checks the range of those that are subtracted from each other.
 const SUMS: [&str; 4] = ["outstanding_area_ns", "carried_in_ns", "carried_out_ns", "span_sum_ns"];
 
 impl JsonScan {
-    /// Scans a JSON text.
+    /// Scans a JSON text for its memory needs and for numbers out of range.
     pub(crate) fn at(text: &str) -> serde_json::Result<Self> {
         let mut scan = Self::default();
         let mut json = serde_json::Deserializer::from_str(text);
@@ -104,18 +106,18 @@ impl JsonScan {
     }
 }
 
-/// Position of a value in the text.
+/// Position of a value in a JSON text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// A field of a structure, or the whole text.
+    /// A field of a structure with fixed keys, or the whole text.
     Field,
-    /// A field of a map whose keys are not fixed.
+    /// A field of a map with arbitrary keys.
     Free,
-    /// An item of a list. A growing list has capacity for up to twice its items.
+    /// An item of a list. While a list grows, its capacity may be up to twice its length.
     Item,
 }
 
-/// One value in a text, with its key.
+/// A value in a JSON text that is being scanned, with its key.
 struct Part<'a> {
     scan: &'a mut JsonScan,
     key: &'a str,
@@ -127,7 +129,7 @@ struct Part<'a> {
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Part<'_> {
-    /// Adds the memory of the value itself: as a `Value`, and as an item of a list in a cell.
+    /// Adds the value's memory to both estimates: parsed as a JSON `Value`, and as an item of a list in a cell.
     fn count(&mut self, value_bytes: u64, item_bytes: u64) {
         self.scan.value_bytes += 32 + value_bytes;
         if self.place == Place::Item {
@@ -216,7 +218,7 @@ impl<'de> Visitor<'de> for Part<'_> {
     }
 }
 
-/// Checks that a cell could have been measured.
+/// Checks that a stored cell has only values that a measurement can produce.
 pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     let key = &cell.key;
     let times = [("window_ns", cell.window_ns), ("interval_ns", cell.interval_ns)];
@@ -247,7 +249,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Sums over a run's cells, each of which must stay within a limit.
+/// Totals over a run's cells: operations, bytes and measured time. Each must stay within its limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     ops: u64,
@@ -256,7 +258,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds a cell to the sums. Fails if a sum exceeds its limit.
+    /// Adds a cell to the totals. Fails if a total exceeds its limit.
     pub(crate) fn add(&mut self, cell: &Cell) -> Result<(), Damage> {
         self.window_ns = self.window_ns.saturating_add(cell.window_ns);
         for interval in &cell.series {
@@ -301,7 +303,7 @@ mod tests {
         }
     }
 
-    /// Sums for 32,768 outstanding operations over ten hours exceed 64 bits.
+    /// The sums of 32,768 outstanding operations over ten hours exceed 64 bits, and are accepted.
     #[test]
     fn sums_of_128_bits_have_no_limit_of_64() {
         let long: u128 = 32_768 * 36_000 * 1_000_000_000;

@@ -12,28 +12,28 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Pages of 4 KiB that the write-ahead log may hold before it is checkpointed into the file.
+/// Size of the write-ahead log, in pages of 4 KiB, at which SQLite checkpoints it into the file.
 const LOG_PAGES_MAX: i64 = 16_384;
 
-/// Writes one run. Dropping it before [`Self::finish`] leaves a crashed run.
+/// Writer of one run to the notebook. Dropping it before [`Self::finish`] leaves the run marked as crashed.
 #[derive(Debug)]
 pub struct RunWriter {
     db: Connection,
     path: PathBuf,
     id: String,
     run: i64,
-    /// Row numbers of the cells by their index.
+    /// Row number of each cell, by the cell's index in the run.
     cells: BTreeMap<usize, i64>,
     ended: bool,
 }
 
-/// Current time, rounded to the millisecond as the file stores it.
+/// Current time, rounded to the millisecond, the resolution of times in the notebook.
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
-/// Formats a time with exactly three digits after the point, so that texts sort as times do.
+/// Formats a time with exactly three decimals, so that the texts sort in order of time.
 pub(crate) fn time_text(time: Timestamp) -> String {
     format!("{time:.3}")
 }
@@ -47,7 +47,7 @@ impl RunWriter {
         Ok(Self { db, path: path.to_owned(), id, run, cells: BTreeMap::new(), ended: false })
     }
 
-    /// Resumes a run that was cut short: keeps its first `keep` cells and removes the rest.
+    /// Resumes an incomplete run: keeps its first `keep` cells and removes the others.
     pub(crate) fn resume(path: &Path, id: &str, keep: usize) -> Result<Self, Error> {
         let mut db = schema::open_for_writing(path)?;
         let failed = |e| schema::explain_writing(path, "resuming a run", e);
@@ -57,13 +57,13 @@ impl RunWriter {
         Ok(Self { db, path: path.to_owned(), id: id.to_owned(), run, cells, ended: false })
     }
 
-    /// Id of the run.
+    /// Id of the run that is being written.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Announces cell `index` before it is measured: its key, its interval length and the facts about its target. Its
-    /// series, if any, is ignored. An earlier cell with this index is removed.
+    /// Stores the key, the interval length and the target's facts of cell `index` before the cell is measured.
+    /// The cell's series is ignored. An earlier cell with this index is removed.
     pub fn begin_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self
@@ -72,8 +72,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Adds completions to interval `interval_index` of a cell that was begun. Repeated calls for an interval are
-    /// merged, so workers may deliver their shares late and separately.
+    /// Adds completed operations to interval `interval_index` of a cell that was begun. Calls for the same
+    /// interval are merged, so workers may deliver their parts late and separately.
     ///
     /// # Panics
     /// If the cell was never begun.
@@ -86,8 +86,8 @@ impl RunWriter {
         self.add_intervals(&[(cell_index, interval_index, interval)])
     }
 
-    /// Adds several intervals, `(cell index, interval index, completions)`, in one transaction: either all are
-    /// stored, or none.
+    /// Adds several intervals, each given as cell index, interval index and completed operations. It uses one
+    /// transaction, so either all are stored or none.
     ///
     /// # Panics
     /// If one of the cells was never begun.
@@ -122,7 +122,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Ends the run. `health_after` holds the targets' health in their order; if it is shorter, the rest is unknown.
+    /// Ends the run with its outcome. `health_after` has the health of each target, in order; missing entries are
+    /// unknown.
     pub fn finish(
         mut self,
         outcome: &Outcome,
@@ -168,8 +169,8 @@ impl RunWriter {
 }
 
 impl Drop for RunWriter {
-    /// Marks a run that was not finished as crashed: after a panic or an early return the process may continue, but the
-    /// run does not.
+    /// Marks an unfinished run as crashed, because after a panic or an early return the process may live on
+    /// without it.
     fn drop(&mut self) {
         if !self.ended {
             let _ = self
@@ -179,7 +180,7 @@ impl Drop for RunWriter {
     }
 }
 
-/// Begins a run in the file; returns its id and its row number.
+/// Inserts a new run into the notebook. Returns its id and its row number.
 fn begin_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, i64)> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let id = free_id(&tx)?;
@@ -188,8 +189,8 @@ fn begin_run(db: &mut Connection, head: &RunHead) -> rusqlite::Result<(String, i
     Ok((id, run))
 }
 
-/// Inserts the run, as a running one, with its targets and workloads; returns its row number. An imported run has no
-/// writer.
+/// Inserts a run with status running, together with its targets and workloads. Returns its row number. An
+/// imported run has no writing process.
 pub(crate) fn insert_run(
     tx: &Transaction,
     id: &str,
@@ -240,7 +241,8 @@ pub(crate) fn insert_run(
     Ok(run)
 }
 
-/// Makes this process the run's writer, and removes the cells after the first `keep`; returns the run's row number.
+/// Makes this process the writer of an existing run, and removes the cells after the first `keep`. Returns
+/// the run's row number.
 fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> {
     let writer = Writer::this();
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -255,7 +257,7 @@ fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> 
     Ok(run)
 }
 
-/// Draws an unused id. SQLite's own generator is seeded by the system.
+/// Draws a random id that no run has. SQLite's random generator is seeded by the operating system.
 fn free_id(tx: &Transaction) -> rusqlite::Result<String> {
     loop {
         let random: i64 = tx.query_row("SELECT random()", [], |r| r.get(0))?;

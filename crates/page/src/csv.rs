@@ -10,7 +10,7 @@
 use crate::{Block, Cell, Document, Table};
 use iodyno_units::text::is_hidden;
 
-/// A table as one CSV file. Heading rows become a first column, `group`.
+/// Formats a table as a CSV file. Heading rows become a first column named `group`.
 pub fn table(table: &Table) -> String {
     let grouped = table.rows.iter().any(|row| row.is_heading);
     let mut out = String::new();
@@ -28,13 +28,14 @@ pub fn table(table: &Table) -> String {
     out
 }
 
-/// One file per figure (`ID.csv`) and table (`SECTION-table-N.csv`), in document order.
+/// Returns one CSV file per figure (`ID.csv`) and table (`SECTION-table-N.csv`), in document order, as names
+/// and contents.
 pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     tables(document).map(|(_, name, it)| (format!("{name}.csv"), table(&it).into_bytes())).collect()
 }
 
-/// The whole document, one cell per line: section, figure or table, row number from 1, column, unit, displayed text,
-/// and the value if it is a number.
+/// Formats all tables of a document as one CSV text with one line per cell: section, figure or table, row
+/// number from 1, column, unit, displayed text, and the raw value of a number.
 pub fn text(document: &Document) -> String {
     let mut out = "section,of,row,column,unit,text,value\n".to_owned();
     for (section, name, table) in tables(document) {
@@ -57,7 +58,7 @@ pub fn text(document: &Document) -> String {
     out
 }
 
-/// All tables of a document: section, name, table.
+/// Tables of a document, including the data of its figures: section id, name and table.
 fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> {
     document.sections.iter().flat_map(|section| {
         let mut number = 0;
@@ -77,22 +78,23 @@ fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> 
     })
 }
 
-/// Head of a column, with its unit.
+/// Column header for data files: the title, with the unit in parentheses.
 pub(crate) fn head(title: &str, unit: &str) -> String {
     safe(&if unit.is_empty() { title.to_owned() } else { format!("{title} ({unit})") })
 }
 
-/// Raw value of a cell, or its text.
+/// Raw number of a cell, or its text if it has none.
 fn raw(cell: &Cell) -> String {
     value(cell).unwrap_or_else(|| safe(&cell.text))
 }
 
-/// Raw number of a cell, if it has one: the shortest form without loss.
+/// Raw number of a cell in its shortest lossless form; None if it has none.
 pub(crate) fn value(cell: &Cell) -> Option<String> {
     cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
 }
 
-/// Text that no spreadsheet evaluates; hidden characters other than line ends are replaced.
+/// Makes text safe for CSV: spreadsheets will not evaluate it as a formula, and invisible characters other
+/// than line ends are replaced.
 pub fn safe(text: &str) -> String {
     let hidden = |c: char| is_hidden(c) && c != '\n';
     let text: String = text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect();
@@ -104,7 +106,7 @@ pub fn safe(text: &str) -> String {
     }
 }
 
-/// Writes a line of cells, quoted where necessary.
+/// Writes a line of comma-separated cells, quoted where necessary.
 fn line(out: &mut String, cells: impl Iterator<Item = String>) {
     for (i, cell) in cells.enumerate() {
         if i > 0 {

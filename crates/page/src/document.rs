@@ -2,59 +2,60 @@
 
 use crate::{Figure, Table, Tone};
 
-/// A document: title, sections and embedded data. It can be written as HTML, Markdown or CSV.
+/// A document with title, sections and embedded data, which can be rendered as HTML, Markdown or CSV.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// Main heading, and title of the browser window.
     pub title: String,
-    /// Lines below the title: test, target, time; a few words each.
+    /// Short lines below the title, such as test, target and time.
     pub about: Vec<String>,
-    /// A prominent stamp on every page and figure, such as `NON-CONFORMANT`; may be empty.
+    /// Prominent stamp on every page and figure, such as `NON-CONFORMANT`; empty for none.
     pub stamp: String,
-    /// Sections. The first one fills the first screen: by itself it must not mislead.
+    /// Sections of the document. The first one fills the first screen, so it must not mislead by itself.
     pub sections: Vec<Section>,
-    /// Data in the page that programs can read back, such as runs.
+    /// Machine-readable data embedded in the page, such as runs.
     pub embedded: Vec<Embedded>,
-    /// Name and version of the generating program, for the foot.
+    /// Name and version of the generating program, shown in the footer.
     pub made_by: String,
 }
 
-/// A titled part of a document, which links can lead to.
+/// A titled section of a document that links can target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// Name for links, unique in the document.
+    /// Link target, unique in the document.
     pub id: String,
     /// Heading, also used in the navigation.
     pub title: String,
-    /// Content, in reading order.
+    /// Content of the section, in reading order.
     pub blocks: Vec<Block>,
-    /// Collapsed until the reader opens it, for data that few readers need. Open in print.
+    /// Whether the section is collapsed until the reader opens it, for data that few readers need. It is always
+    /// expanded in print.
     pub folded: bool,
 }
 
-/// One piece of a section's content.
+/// A paragraph, figure, table or other block of a section's content.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a page has few blocks")]
 pub enum Block {
-    /// A paragraph. Parts between backquotes become code.
+    /// A paragraph. Text between backquotes is shown as code.
     Text(String),
-    /// Headline numbers, side by side.
+    /// Key numbers, side by side.
     Headlines(Vec<Headline>),
     /// Verdicts, the most severe first.
     Verdicts(Vec<Verdict>),
-    /// A figure over the whole width.
+    /// A figure of full width.
     Figure(Figure),
-    /// Small figures to compare, in a grid with equal axes.
+    /// Small figures for comparison, in a grid, with equal axes.
     Gallery(Vec<Figure>),
-    /// A table of its own, not the data behind a figure.
+    /// A table in its own right, as opposed to the data behind a figure.
     Table(Table),
-    /// Facts by topic: topic, then pairs of name and value.
+    /// Facts grouped by topic: each topic with its pairs of name and value.
     Facts(Vec<(String, Vec<(String, String)>)>),
     /// Verbatim text, such as a command or a file.
     Code {
-        /// What the text is, shown above it; may be empty.
+        /// Caption shown above the text; may be empty.
         caption: String,
-        /// The text, shown as it is.
+        /// Text shown unchanged.
         text: String,
     },
 }
@@ -62,38 +63,38 @@ pub enum Block {
 /// A key number with its context, shown large.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
-    /// Subject of the number, such as the name of a cell.
+    /// What the number describes, such as the name of a cell.
     pub name: String,
-    /// Number with its unit.
+    /// Formatted number with its unit.
     pub value: String,
     /// Confidence interval of the number, or another statement on its certainty; may be empty.
     pub interval: String,
-    /// Further facts: p99, n, conditions; a few words each.
+    /// Short additional facts, such as p99, the number of runs or conditions.
     pub beside: Vec<String>,
     /// Tone, shown as the colour and sign of the number.
     pub tone: Tone,
 }
 
-/// A finding that limits or confirms the validity of the numbers.
+/// A judgement that confirms or limits the validity of the numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// Code of the verdict, such as `STEADY_NOT_REACHED`; may be empty.
     pub code: String,
-    /// Tone, which shows the severity.
+    /// Severity, shown as colour and sign.
     pub tone: Tone,
     /// Problem, reason and remedy, in plain words.
     pub text: String,
-    /// Names of the cells concerned; may be empty.
+    /// Names of the affected cells; may be empty.
     pub of: Vec<String>,
 }
 
-/// Data inside the document that programs can read back.
+/// Machine-readable data embedded in the document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Embedded {
-    /// Id of the element: `iodyno-run-1`.
+    /// Id of the data element, such as `iodyno-run-1`.
     pub id: String,
-    /// Media type: that of a data block, never of a script.
+    /// Media type of the data, such as `application/json`; never that of a script.
     pub media_type: String,
-    /// JSON text. The page writer escapes character sequences that would end the element.
+    /// JSON text, unescaped. Rendering escapes sequences that would end the element.
     pub text: String,
 }

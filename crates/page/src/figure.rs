@@ -5,35 +5,35 @@
 
 use crate::{Quantity, Tone};
 
-/// A figure: the data, and all texts needed to understand it by itself.
+/// A self-contained figure: its data and the texts needed to understand it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Name for links and files, unique in the document: lower-case letters, digits and dashes.
+    /// Identifier for links and file names, unique in the document: lower-case letters, digits and dashes.
     pub id: String,
     /// Title, shown above the drawing.
     pub title: String,
-    /// Content in a sentence or two: the first text that a screen reader reads.
+    /// Summary of the content in a sentence or two; screen readers read it first.
     pub summary: String,
-    /// Target and method of the measurement, in one line, with the run's id, n and the verdict.
+    /// One line on target and method, with the run's id, the number of runs and the verdict.
     pub conditions: String,
-    /// The data, as a plot or a matrix.
+    /// Type of drawing, with its data.
     pub shape: Shape,
-    /// Sentences that a reader of the figure needs, shown below it.
+    /// Sentences that help to read the figure, shown below it.
     pub notes: Vec<String>,
 }
 
 /// Kind of drawing, with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// Marks between two axes; several panels may share the horizontal one.
+    /// A plot with x and y axes; several panels may share the x axis.
     Plot(Plot),
-    /// A table whose cells are coloured by value.
+    /// A table with cells coloured by value.
     Matrix(Matrix),
-    /// A matrix drawn as columns on a plane, as in SNIA's pages.
+    /// A matrix drawn as a 3D column chart, as in reports by the SNIA test specification.
     Columns(Matrix),
 }
 
-/// One or several panels over a common horizontal axis.
+/// One or more panels with a common horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
     /// Horizontal axis, shared by all panels.
@@ -44,20 +44,20 @@ pub struct Plot {
     pub spans: Vec<Span>,
 }
 
-/// A vertical axis with the marks drawn over it.
+/// One of the charts stacked in a plot, with its own vertical axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
     /// Vertical axis of the panel.
     pub y: Axis,
-    /// Series, drawn in this order.
+    /// Series of points, in drawing order.
     pub series: Vec<Series>,
-    /// Lines across the panel: a ceiling, a limit, a mean.
+    /// Straight lines across the panel, such as a latency ceiling or a mean.
     pub rules: Vec<Rule>,
-    /// A heat map below the series: counts by time and latency.
+    /// Heat map drawn behind the series, such as counts by time and latency; `None` for no heat map.
     pub heat: Option<HeatMap>,
-    /// Height, as a multiple of a normal panel's.
+    /// Height of the panel as a multiple of the normal height.
     pub height: f64,
-    /// Meaning of the sign around points with the tone Warning.
+    /// Legend text for the sign at points with the tone Warning.
     pub warning: &'static str,
 }
 
@@ -69,67 +69,68 @@ pub struct Axis {
     pub label: String,
     /// Quantity of the values. It determines their unit and format.
     pub quantity: Quantity,
-    /// Mapping of values to positions.
+    /// Type of scale: linear, logarithmic, nines or categories.
     pub scale: Scale,
-    /// Ends of the axis; `None`: from the data. Panels to be compared have the same.
+    /// Fixed lower and upper end of the axis; `None` to derive them from the data. Set it for panels to be
+    /// compared.
     pub range: Option<(f64, f64)>,
 }
 
-/// Mapping of values to positions on an axis.
+/// Type of scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// Linear. With `zero` the axis begins at 0, as bars need.
+    /// Linear scale.
     Linear {
-        /// The axis begins at 0.
+        /// Whether the axis includes 0, as bars require.
         zero: bool,
     },
-    /// Logarithmic. Values of 0 or below have no position.
+    /// Logarithmic scale. Values of 0 or below have no position.
     Log,
-    /// Quantiles from 0 to 1 by their nines: 0, 0.9, 0.99, 0.999 are evenly spaced.
+    /// Scale of quantiles (0 to 1) by their number of nines: 0, 0.9, 0.99 and 0.999 are evenly spaced.
     Nines,
-    /// Named positions: a value is the category's index, from 0. A vertical axis has the first on top.
+    /// Named categories; a value is the category's index, from 0. On a vertical axis the first is at the top.
     Categories(Vec<String>),
 }
 
-/// Points of one kind, with one name in the legend.
+/// Points drawn with one mark and colour, under one name in the legend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Name in the legend. Series of the same name (in several panels, or the tail of one) share an entry.
+    /// Name in the legend. Series with equal names, in any panel, share one legend entry.
     pub name: String,
-    /// How the points are drawn.
+    /// Type of mark, such as line or bars.
     pub mark: Mark,
-    /// Index of colour and dash; series of one subject have the same in all panels.
+    /// Index of colour and dash pattern. Related series in different panels should have the same.
     pub color: usize,
     /// Points, in the order in which a line connects them.
     pub points: Vec<Point>,
 }
 
-/// How the points of a series are drawn.
+/// Type of mark with which a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A line, with a dot at each point if there are few.
+    /// A line; with few points it has a dot at each.
     Line,
-    /// A dashed line: an ideal, a law, a part that the samples don't support.
+    /// A dashed line, for an ideal, a fitted law, or a range with too few samples.
     Dashed,
-    /// Horizontal from each point to the next: a value that holds for an interval.
+    /// A step line, for values that apply until the next point.
     Step,
     /// Dots without a connecting line.
     Dots,
-    /// Rings, larger than dots, so that a dot of equal value is visible inside: a reference value.
+    /// Rings, larger than dots, for reference values; a dot of equal value stays visible inside.
     Hollow,
-    /// Bars from 0, side by side if there are several series.
+    /// Bars from 0; those of several series stand side by side.
     Bars,
-    /// Bars on top of those of the series before, at the same position.
+    /// Stacked bars: each stands on the bar of the previous series at the same x value.
     Stack,
-    /// The area between the ends of the intervals.
+    /// A filled band between the lower and upper ends of the points' intervals.
     Band,
     /// A dot with its interval along the **horizontal** axis: an estimate.
     Interval,
-    /// Like [`Mark::Interval`], for a change to the better: a triangle that points upwards, in the colour of good.
+    /// Like [`Mark::Interval`], for an improvement: an upward triangle in the colour of the tone Good.
     Better,
-    /// Like [`Mark::Interval`], for a change to the worse: a triangle that points downwards, in the colour of bad.
+    /// Like [`Mark::Interval`], for a deterioration: a downward triangle in the colour of the tone Bad.
     Worse,
-    /// Like [`Mark::Interval`], for an undecided change: a ring, in the colour of secondary text.
+    /// Like [`Mark::Interval`], for an inconclusive change: a ring in the colour of secondary text.
     Undecided,
 }
 
@@ -140,22 +141,22 @@ pub struct Point {
     pub x: f64,
     /// Value on the vertical axis. A value that is not finite leaves a gap.
     pub y: f64,
-    /// Ends of the interval, if any: vertical, unless [`Mark::is_interval`].
+    /// Lower and upper end of the point's interval; vertical, or horizontal for marks with [`Mark::is_interval`].
     pub interval: Option<(f64, f64)>,
-    /// Label, such as a queue depth or rate; may be empty.
+    /// Label of the point, such as a queue depth or rate; may be empty.
     pub label: String,
-    /// Tone; Warning and Bad are drawn with a sign.
+    /// Tone of the point; Warning and Bad are shown by a sign.
     pub tone: Tone,
 }
 
-/// A range of the horizontal axis.
+/// A named range of the horizontal axis, such as a phase or a stall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Start on the horizontal axis.
+    /// Value at the start of the range.
     pub from: f64,
-    /// End on the horizontal axis.
+    /// Value at the end of the range.
     pub to: f64,
-    /// Name, shown above the first panel if it fits.
+    /// Name, shown above the first panel if there is room.
     pub name: String,
     /// Tone, shown as the colour of the range and a sign before its name.
     pub tone: Tone,
@@ -164,7 +165,7 @@ pub struct Span {
 /// A straight line across a panel, such as a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Position on the vertical axis, or on the horizontal one if upright.
+    /// Value on the vertical axis at which the line is drawn; on the horizontal axis if `upright`.
     pub at: f64,
     /// Whether the line is vertical rather than horizontal.
     pub upright: bool,
@@ -174,53 +175,55 @@ pub struct Rule {
     pub tone: Tone,
 }
 
-/// Counts by position on both axes. Coloured by rank among the counts, so that rare ones are visible.
+/// A heat map: counts by position on both axes. Cells are coloured by the rank of their count, so that small
+/// counts stay visible.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
     /// Edges of the columns on the horizontal axis, one more than columns.
     pub x_edges: Vec<f64>,
     /// Edges of the rows on the vertical axis, one more than rows, ascending.
     pub y_edges: Vec<f64>,
-    /// Counts by column, then by row.
+    /// Count in each cell: one list per column, with one count per row.
     pub counts: Vec<Vec<u64>>,
     /// Unit of the counts: `I/Os`.
     pub of: String,
 }
 
-/// A value for each combination of a column and a row.
+/// Values for each combination of a column and a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// Quantity of the columns: `share of reads`.
+    /// Title of the column axis, such as `share of reads`.
     pub columns_label: String,
-    /// Names of the columns.
+    /// Names of the columns, from left to right.
     pub columns: Vec<String>,
-    /// Quantity of the rows: `block size`.
+    /// Title of the row axis, such as `block size`.
     pub rows_label: String,
-    /// Names of the rows.
+    /// Names of the rows, from top to bottom.
     pub rows: Vec<String>,
     /// Quantity of the values in the cells.
     pub quantity: Quantity,
-    /// Values by row, then by column; `None`: no value.
+    /// Values of the cells: one list per row, with one value per column; `None` for no value.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Ends of the colour ramp; `None`: from the values. Tables to be compared have the same.
+    /// Values at both ends of the colour scale; `None` to derive them from the data. Set it for matrices to be
+    /// compared.
     pub range: Option<(f64, f64)>,
-    /// Details of each value, such as its interval, shown under the pointer. Shaped like `values`, or empty.
+    /// Tooltip of each cell, such as its confidence interval. Same dimensions as `values`, or empty.
     pub notes: Vec<Vec<String>>,
 }
 
 impl Axis {
-    /// A linear axis from 0.
+    /// Creates a linear axis that includes 0.
     pub fn from_zero(label: impl Into<String>, quantity: Quantity) -> Self {
         let scale = Scale::Linear { zero: true };
         Self { label: label.into(), quantity, scale, range: None }
     }
 
-    /// An axis with a logarithmic scale.
+    /// Creates a logarithmic axis.
     pub fn log(label: impl Into<String>, quantity: Quantity) -> Self {
         Self { label: label.into(), quantity, scale: Scale::Log, range: None }
     }
 
-    /// An axis of named positions.
+    /// Creates an axis of named categories.
     pub fn categories(label: impl Into<String>, names: Vec<String>) -> Self {
         let scale = Scale::Categories(names);
         Self { label: label.into(), quantity: Quantity::Count, scale, range: None }
@@ -228,14 +231,14 @@ impl Axis {
 }
 
 impl Mark {
-    /// True for estimates, whose intervals lie along the horizontal axis.
+    /// Whether the intervals of the points lie along the horizontal axis.
     pub const fn is_interval(self) -> bool {
         matches!(self, Self::Interval | Self::Better | Self::Worse | Self::Undecided)
     }
 }
 
 impl Panel {
-    /// A panel with series only, of the usual height.
+    /// Creates a panel of normal height with series, but without rules or a heat map.
     pub fn new(y: Axis, series: Vec<Series>) -> Self {
         let warning = "with a warning";
         Self { y, series, rules: Vec::new(), heat: None, height: 1.0, warning }
@@ -243,7 +246,7 @@ impl Panel {
 }
 
 impl Point {
-    /// A point without interval, label or tone.
+    /// Creates a point without interval and label, in the tone Plain.
     pub fn at(x: f64, y: f64) -> Self {
         Self { x, y, ..Self::default() }
     }

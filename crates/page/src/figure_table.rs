@@ -5,19 +5,19 @@
 use crate::{Axis, Cell, Column, Figure, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
 use crate::{Shape, Table};
 
-/// Maximum rows of a displayed table.
+/// Maximum number of rows in a displayed table of a figure's data.
 const ROWS: usize = 600;
 
 impl Figure {
-    /// The data behind the figure as a table of at most 600 rows. More points are thinned evenly, keeping the last one,
-    /// and a note reports it.
+    /// Returns the figure's data as a table of at most 600 rows for display. Longer data are thinned evenly,
+    /// keeping the last row, and a note says so.
     pub fn table(&self) -> Table {
         let mut table = self.data();
         thin(&mut table);
         table
     }
 
-    /// All data behind the figure as a table, for data files.
+    /// Returns the figure's complete data as a table for data files.
     pub fn data(&self) -> Table {
         let mut table = match &self.shape {
             Shape::Plot(plot) => of_plot(plot),
@@ -28,7 +28,7 @@ impl Figure {
     }
 }
 
-/// Thins rows evenly to the maximum.
+/// Thins the rows of a table evenly to the maximum number.
 fn thin(table: &mut Table) {
     let all = table.rows.len();
     if all <= ROWS {
@@ -110,12 +110,12 @@ fn of_plot(plot: &Plot) -> Table {
     Table { columns, rows, notes, ..Table::default() }
 }
 
-/// Axis of the intervals of a series.
+/// Axis along which the intervals of a series lie.
 fn interval_axis<'a>(plot: &'a Plot, panel: &'a Panel, series: &Series) -> &'a Axis {
     if series.mark.is_interval() { &plot.x } else { &panel.y }
 }
 
-/// Non-zero counts of the heat maps; `None` without heat maps.
+/// Table of the non-zero counts of the heat maps; `None` without heat maps.
 fn of_heat(plot: &Plot) -> Option<Table> {
     let heat_of = plot.panels.iter().find_map(|p| Some((&p.y, p.heat.as_ref()?)))?;
     let ends = |axis: &Axis| {
@@ -167,7 +167,7 @@ fn column(axis: &Axis, unit: &str) -> Column {
     }
 }
 
-/// A value on an axis: the category's name, or the number as displayed and raw.
+/// Converts a value on an axis to a table cell: the category's name, or the displayed and raw number.
 fn cell(axis: &Axis, value: f64) -> Cell {
     if let Scale::Categories(names) = &axis.scale {
         let is_index = value >= 0.0 && value < names.len() as f64;

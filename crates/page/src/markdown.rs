@@ -10,7 +10,7 @@ use crate::chart::{self, Look};
 use crate::document::Verdict;
 use crate::{Block, Document, Figure, Table, Tone, name, tone};
 
-/// The document as text. Figures are linked as `figures/ID.svg`; [`files`] returns them.
+/// Renders a document as Markdown. Figures are links to `figures/ID.svg`; [`files`] returns these files.
 pub fn text(document: &Document) -> String {
     let mut out = String::new();
     let title = if document.title.is_empty() { "Untitled" } else { &document.title };
@@ -42,7 +42,8 @@ pub fn text(document: &Document) -> String {
     out
 }
 
-/// Each figure as a stand-alone SVG file: `ID.svg` and its bytes. A stamp is added to its conditions.
+/// Renders each figure as a stand-alone SVG file. Returns file names and contents. The document's stamp is
+/// added to each figure's conditions.
 pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     let figures = document.sections.iter().flat_map(|section| &section.blocks);
     let figures = figures.flat_map(|block| match block {
@@ -110,7 +111,8 @@ fn block(out: &mut String, block: &Block, stamp: &str) {
     }
 }
 
-/// A code block: fenced, or, if a reader without fences might take it for markup, an element with escaped content.
+/// Formats a code block. Text with `<` becomes an escaped `pre` element, since some renderers would take it
+/// for markup; other text is fenced.
 fn code(text: &str) -> String {
     let text = text.trim_end_matches('\n');
     if text.contains('<') {
@@ -193,14 +195,14 @@ fn paragraph(out: &mut String, text: &str) {
     let _ = writeln!(out, "{text}\n");
 }
 
-/// A tone's sign and a space, or nothing.
+/// Sign of a tone followed by a space; empty for a neutral tone.
 fn sign(tone: Tone) -> String {
     let sign = tone::sign(tone);
     // A lone `i` would look like a word of the text.
     if sign.is_empty() || sign == "i" { String::new() } else { format!("{sign} ") }
 }
 
-/// Replaces characters that are hidden or reverse the direction of text.
+/// Replaces invisible characters, and characters that reverse the direction of text.
 fn shown(text: &str) -> String {
     let show = |c: char| match c {
         '\n' | '\t' => c,
@@ -210,7 +212,7 @@ fn shown(text: &str) -> String {
     text.chars().map(show).collect()
 }
 
-/// Text on one line with markup characters escaped.
+/// Joins text to one line and escapes Markdown characters.
 fn plain(text: &str) -> String {
     let text = shown(text).replace(['\n', '\t'], " ");
     let text = text.trim();

@@ -1,6 +1,7 @@
 //! Names that are safe as an element's id and as a file name, from any text.
 
-/// Keeps ASCII letters, digits, `-` and `_`, replaces others by `-`. Never empty, at most 100 characters.
+/// Converts a name to a safe identifier of 1 to 100 characters: replaces all but ASCII letters, digits, `-`
+/// and `_` by `-`.
 pub(crate) fn safe(name: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let safe: String = name.chars().take(100).map(keep).collect();

@@ -2,7 +2,7 @@
 
 use iodyno_units::human;
 
-/// What a number measures, which determines its unit and format.
+/// Physical quantity of a number, which determines its unit and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Operations per second.
@@ -11,17 +11,17 @@ pub enum Quantity {
     Throughput,
     /// Latency in nanoseconds.
     LatencyNs,
-    /// Time within a run, in seconds.
+    /// Time since the start of a run, in seconds.
     Seconds,
-    /// A share of 1, displayed in percent.
+    /// A fraction, displayed in percent.
     Share,
-    /// A change as a share of 1, displayed in percent with its sign.
+    /// A relative change, displayed in percent with its sign; 0.1 is +10 %.
     Change,
     /// A number of bytes.
     Bytes,
-    /// A count of something (I/Os, threads, targets, rounds).
+    /// A count of anything, such as I/Os, threads or targets.
     Count,
-    /// A ratio: a speed-up, or drive fills (bytes written per target size).
+    /// A ratio, such as a speed-up or drive fills (bytes written divided by the target's size).
     Ratio,
     /// A quantile, 0 to 1, displayed in percent: 0.999 is 99.9 %.
     Quantile,
@@ -45,7 +45,7 @@ impl Quantity {
         Self::Celsius,
     ];
 
-    /// A value with its unit, in few digits, for display.
+    /// Formats a value with its unit, in few digits, for display.
     pub fn words(self, value: f64) -> String {
         // Converting the unit of a larger value would not be finite.
         if !value.is_finite() || value.abs() > 1e290 {
@@ -93,7 +93,7 @@ impl Quantity {
     }
 }
 
-/// A quantile in percent, with all its nines.
+/// Formats a quantile in percent with all its nines, such as `99.99 %`.
 fn quantile(q: f64) -> String {
     let percent = format!("{:.6}", q * 100.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))

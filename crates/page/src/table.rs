@@ -2,85 +2,87 @@
 
 use crate::Quantity;
 
-/// A table with typed columns; rows may be grouped under headings.
+/// A table with typed columns, whose rows may be grouped under headings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// Content of the table, in a line.
+    /// One-line description of the table's content.
     pub caption: String,
     /// Columns from left to right.
     pub columns: Vec<Column>,
     /// Rows; each has as many cells as there are columns.
     pub rows: Vec<Row>,
-    /// Remarks needed for reading the table, each a sentence.
+    /// Sentences that help to read the table, shown below it.
     pub notes: Vec<String>,
 }
 
-/// Head, unit and layout of a column.
+/// Header, unit and layout of a table column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
     /// Head of the column.
     pub title: String,
-    /// Shorter head for a terminal; may be empty.
+    /// Shorter header for a terminal; empty to use the title.
     pub short: String,
     /// Unit of the raw values, for data files: `ns`, `bytes/s`; may be empty.
     pub unit: String,
-    /// The cells are numbers, aligned right.
+    /// Whether the cells contain numbers, which are aligned right.
     pub is_number: bool,
-    /// The cells are numbers in one unit, aligned at the decimal point on a terminal.
+    /// Whether the cells contain numbers in one unit, which a terminal aligns at the decimal point.
     pub is_decimal: bool,
-    /// The column names its row. On a terminal, a repeated label is shown once, and labels are repeated with each part
-    /// of a wide table.
+    /// Whether the column labels its rows. A terminal omits a label equal to that of the row above, and repeats
+    /// the label columns in each part of a wide table.
     pub is_label: bool,
-    /// Columns of rank 0 are always shown. If a terminal is too narrow, the highest ranks are hidden first.
+    /// Priority for hiding on a narrow terminal: columns of the highest rank are hidden first, those of rank 0
+    /// never.
     pub rank: u8,
 }
 
 /// A row of cells, or a heading above several rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// One cell per column.
+    /// Cells of the row, one per column; a heading has a single cell.
     pub cells: Vec<Cell>,
-    /// Heading of the rows that follow: its first cell spans the table.
+    /// Whether the row is a heading of the rows below. Its first cell spans the table.
     pub is_heading: bool,
 }
 
-/// A cell: a text for display, and the raw value behind it.
+/// A table cell: displayed text, and the raw value of a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// Displayed text.
+    /// Text displayed in the cell.
     pub text: String,
-    /// Raw value in the column's unit, for a number.
+    /// Raw value in the column's unit; `None` if the cell is not a number.
     pub value: Option<f64>,
-    /// Tone, shown as a colour, with a sign or a word.
+    /// Tone of the cell, shown by colour and by a sign or word.
     pub tone: Tone,
-    /// Position between the lowest (0) and highest value (1) of the table; colours the background.
+    /// Position of the value between the table's lowest (0) and highest (1), shown as background colour; `None`
+    /// for no colour.
     pub heat: Option<f64>,
-    /// Text shown under the pointer, and read aloud by screen readers; may be empty.
+    /// Tooltip, also read by screen readers; may be empty.
     pub note: String,
 }
 
-/// Tone of an item. Never shown by colour alone: a sign or a word accompanies it.
+/// Emphasis or severity of an item. It is never shown by colour alone, but also by a sign or word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// No emphasis.
+    /// Normal text, without emphasis.
     #[default]
     Plain,
     /// Less important than the rest.
     Dim,
-    /// A name, or the most important number of a row.
+    /// Emphasised, such as a name or the most important number of a row.
     Strong,
-    /// A good result.
+    /// A good result, such as a limit that was met.
     Good,
     /// A note that does not limit the validity of the numbers.
     Note,
-    /// Limits the validity of the numbers.
+    /// A problem that limits the validity of the numbers.
     Warning,
-    /// Failed, or the numbers must not be used.
+    /// A failure, or numbers that must not be used.
     Bad,
 }
 
 impl Table {
-    /// A table with these columns, and no rows.
+    /// Creates a table with the given columns and no rows.
     pub fn new(columns: impl Into<Vec<Column>>) -> Self {
         Self { columns: columns.into(), ..Self::default() }
     }
@@ -90,7 +92,7 @@ impl Table {
         self.rows.push(Row::from(cells.into()));
     }
 
-    /// The table with the columns that `keeps` selects by number and content.
+    /// Copy of the table with only the columns for which `keeps` returns true, given the column and its index.
     #[must_use]
     pub fn selected(&self, keeps: impl Fn(usize, &Column) -> bool) -> Self {
         let keeps: Vec<bool> =
@@ -107,7 +109,7 @@ impl Table {
         }
     }
 
-    /// The table with its labels as headings of the rows that they name.
+    /// Copy of the table in which the label columns are replaced by heading rows.
     #[must_use]
     pub fn under_headings(&self) -> Self {
         let labels = self.selected(|_, column| column.is_label);
@@ -125,7 +127,7 @@ impl Table {
         Self { rows, ..others }
     }
 
-    /// The table without columns whose cells are all empty or unknown. Labels stay.
+    /// Copy of the table without columns in which all cells are empty or unknown. Label columns are kept.
     #[must_use]
     pub fn without_blank_columns(&self) -> Self {
         self.selected(|i, column| {
@@ -140,22 +142,22 @@ fn kept<T: Clone>(all: &[T], keeps: &[bool]) -> Vec<T> {
 }
 
 impl Column {
-    /// A column of words.
+    /// Creates a column of text.
     pub fn words(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// A column that names its rows.
+    /// Creates a column that labels its rows.
     pub fn label(title: impl Into<String>) -> Self {
         Self { is_label: true, ..Self::words(title) }
     }
 
-    /// A column of numbers whose raw values have the unit `unit`.
+    /// Creates a column of numbers whose raw values are in `unit`.
     pub fn numbers(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { title: title.into(), unit: unit.into(), is_number: true, ..Self::default() }
     }
 
-    /// A column of numbers that are displayed in one unit.
+    /// Creates a column of numbers in `unit` that a terminal aligns at the decimal point.
     pub fn decimals(title: impl Into<String>, unit: impl Into<String>) -> Self {
         Self { is_decimal: true, ..Self::numbers(title, unit) }
     }
@@ -166,7 +168,7 @@ impl Column {
         Self { short: head.into(), ..self }
     }
 
-    /// Sets how early the column is hidden on a narrow terminal ([`Column::rank`]).
+    /// Sets the priority for hiding the column on a narrow terminal ([`Column::rank`]).
     #[must_use]
     pub fn ranked(self, rank: u8) -> Self {
         Self { rank, ..self }
@@ -174,38 +176,38 @@ impl Column {
 }
 
 impl Cell {
-    /// A cell of text.
+    /// Creates a cell of text.
     pub fn words(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// A number: its displayed text, and its raw value.
+    /// Creates a cell for a number, from its displayed text and its raw value.
     pub fn number(text: impl Into<String>, value: f64) -> Self {
         Self { text: text.into(), value: Some(value), ..Self::default() }
     }
 
-    /// A number of this quantity; unknown if it is missing or not finite.
+    /// Creates a cell for a value of a quantity; unknown if the value is missing or not finite.
     pub fn of(quantity: Quantity, value: impl Into<Option<f64>>) -> Self {
         let value = value.into().filter(|value| value.is_finite());
         value.map_or_else(Self::none, |value| Self::number(quantity.words(value), value))
     }
 
-    /// An unknown value.
+    /// Creates a cell for an unknown value, shown as a dash.
     pub fn none() -> Self {
         Self { text: UNKNOWN.to_owned(), tone: Tone::Dim, ..Self::default() }
     }
 
-    /// A blank cell.
+    /// Creates a blank cell.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// True for an unknown value.
+    /// Whether the cell is an unknown value.
     pub fn is_none(&self) -> bool {
         self.text == UNKNOWN
     }
 
-    /// True for a blank cell.
+    /// Whether the cell is blank.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -217,11 +219,11 @@ impl Cell {
     }
 }
 
-/// Text of an unknown value.
+/// Displayed text of an unknown value.
 const UNKNOWN: &str = "–";
 
 impl Row {
-    /// A heading of the rows that follow.
+    /// Creates a heading for the rows below.
     pub fn heading(text: impl Into<String>) -> Self {
         Self { cells: vec![Cell::words(text)], is_heading: true }
     }
@@ -237,7 +239,7 @@ impl From<Vec<Cell>> for Row {
 mod tests {
     use super::*;
 
-    /// Equal labels in consecutive rows become one heading; those of other columns don't count.
+    /// Consecutive rows with equal labels get a single heading; other columns have no influence.
     #[test]
     fn labels_become_headings() {
         let mut table =

@@ -2,7 +2,7 @@
 
 use crate::Tone;
 
-/// Sign of one character; empty for a neutral tone.
+/// One-character sign of a tone; empty for a neutral tone.
 pub(crate) const fn sign(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Dim | Tone::Strong => "",
@@ -13,7 +13,7 @@ pub(crate) const fn sign(tone: Tone) -> &'static str {
     }
 }
 
-/// Word; empty for a neutral tone.
+/// Word that describes a tone, such as `Warning`; empty for a neutral tone.
 pub(crate) const fn word(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain | Tone::Dim | Tone::Strong => "",
@@ -24,7 +24,7 @@ pub(crate) const fn word(tone: Tone) -> &'static str {
     }
 }
 
-/// CSS class in a page.
+/// CSS class of a tone.
 pub(crate) const fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "plain",

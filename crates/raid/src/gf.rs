@@ -4,15 +4,15 @@
 //! Source: H. P. Anvin, "The mathematics of RAID-6", 2004 to 2011. Linux's `lib/raid6` uses the same
 //! field. Addition is xor.
 
-/// The polynomial without its highest term.
+/// The reduction polynomial of GF(2^8), 0x11d, without its highest term.
 pub const POLYNOMIAL: u8 = 0x1d;
 
-/// `x` times 2.
+/// Returns `x` times 2 in GF(2^8).
 pub const fn double(x: u8) -> u8 {
     x << 1 ^ if x & 0x80 == 0 { 0 } else { POLYNOMIAL }
 }
 
-/// The product of two elements.
+/// Returns the product of two elements of GF(2^8).
 pub const fn mul(x: u8, y: u8) -> u8 {
     let (mut product, mut x, mut y) = (0, x, y);
     while y != 0 {
@@ -25,7 +25,7 @@ pub const fn mul(x: u8, y: u8) -> u8 {
     product
 }
 
-/// 2 to a power. The powers repeat with period 255.
+/// Returns 2 to the power `exponent` in GF(2^8). The powers repeat with period 255.
 pub const fn power_of_2(exponent: usize) -> u8 {
     let (mut power, mut left) = (1, exponent % 255);
     while left > 0 {
@@ -51,8 +51,8 @@ pub const fn inverse(x: u8) -> u8 {
     inverse
 }
 
-/// Products of each factor with 0 to 15, then with 0, 16, … 240. The product of a byte is the sum
-/// of the products of its two halves (Anvin, "Implementation on specific architectures").
+/// For each factor, its products with 0 to 15, then with 0, 16, … 240. The product with a byte is the sum
+/// of the products with its two halves (Anvin, "Implementation on specific architectures").
 pub(crate) static PRODUCTS: [[u8; 32]; 256] = {
     let mut all = [[0; 32]; 256];
     let mut at = 0;
@@ -65,8 +65,8 @@ pub(crate) static PRODUCTS: [[u8; 32]; 256] = {
     all
 };
 
-/// Multiplication by each factor as a bit matrix for `gf2p8affineqb`, which takes the row of the
-/// result's bit n from byte 7 - n. (`gf2p8mulb` uses another polynomial, 0x11b.)
+/// For each factor, multiplication by it as a bit matrix for `gf2p8affineqb`. Byte 7 - n of the matrix is
+/// the row for bit n of the result. (`gf2p8mulb` uses another polynomial, 0x11b.)
 #[cfg(target_arch = "x86_64")]
 pub(crate) static MATRICES: [u64; 256] = {
     let mut all = [0; 256];

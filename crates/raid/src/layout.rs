@@ -16,15 +16,15 @@ use crate::level::{LayoutError, Level, MAX_MEMBER_SECTORS, MAX_MEMBERS, Rotation
 use crate::member_set::MemberSet;
 use std::ops::Range;
 
-/// A level with its members, strip and rotation. Sectors at a member's end that do not fill a strip
-/// are unused.
+/// Layout of an array: level, members, strip size and rotation. Sectors at the end of a member that don't
+/// fill a strip are unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     level: Level,
     rotation: Rotation,
     members: usize,
     strip_sectors: u64,
-    /// Data strips per stripe.
+    /// Number of data strips per stripe.
     data: usize,
     stripes: u64,
 }
@@ -38,23 +38,24 @@ pub struct Place {
     pub sector: u64,
 }
 
-/// What a strip holds within its stripe.
+/// Content of a strip within its stripe: data, P or Q.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Data strip number within the stripe, from 0, in address order. Copies have the same number.
+    /// Data, with the number of the strip within the stripe, from 0, in address order. Copies have the same
+    /// number.
     Data(u8),
-    /// The xor of the data.
+    /// Parity P: the xor of the data strips.
     P,
-    /// The sum of the data, each multiplied by a power of 2 ([`Stripe::exponent`]), in GF(2^8).
+    /// Parity Q: the sum of the data strips in GF(2^8), each multiplied by a power of 2 ([`Stripe::exponent`]).
     Q,
 }
 
-/// A sector, addressed by its stripe.
+/// Address of a sector as stripe, strip and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InStripe {
     /// Number of the stripe.
     pub stripe: u64,
-    /// Role of the strip that holds the sector.
+    /// Role of the strip that contains the sector.
     pub role: Role,
     /// Sectors from the start of the strip.
     pub offset: u64,
@@ -104,7 +105,7 @@ impl Layout {
         Ok(Self { level, rotation: Rotation::default(), members, strip_sectors, data, stripes })
     }
 
-    /// The same array with another parity rotation. No effect on levels without parity.
+    /// Returns the same layout with another parity rotation. No effect on levels without parity.
     #[must_use]
     pub fn rotated(self, rotation: Rotation) -> Self {
         Self { rotation, ..self }
@@ -115,12 +116,12 @@ impl Layout {
         self.level
     }
 
-    /// Number of members, missing ones included.
+    /// Returns the number of members, including missing ones.
     pub fn members(&self) -> usize {
         self.members
     }
 
-    /// Strip size in sectors; for levels without strips, the member size.
+    /// Returns the strip size in sectors. On levels without strips, it is the member size.
     pub fn strip_sectors(&self) -> u64 {
         self.strip_sectors
     }
@@ -135,12 +136,12 @@ impl Layout {
         self.data
     }
 
-    /// Data sectors per stripe, copies not counted.
+    /// Returns the number of data sectors per stripe, not counting copies.
     pub fn stripe_sectors(&self) -> u64 {
         self.data as u64 * self.strip_sectors
     }
 
-    /// Copies of each data strip, the original included; 1 for levels without mirroring.
+    /// Returns the number of copies of each data strip, including the original; 1 on levels without mirroring.
     pub fn copies(&self) -> usize {
         self.level.copies(self.members)
     }
@@ -150,7 +151,7 @@ impl Layout {
         self.stripes * self.stripe_sectors()
     }
 
-    /// The stripe and data strip of an address of the array.
+    /// Returns the stripe, data strip and offset of an array address.
     ///
     /// # Panics
     /// If the address is beyond the array's end.
@@ -161,14 +162,14 @@ impl Layout {
         InStripe { stripe, role: Role::Data(index as u8), offset: address % self.strip_sectors }
     }
 
-    /// The array address of a sector; `None` for parity.
+    /// Returns the array address of a sector within a stripe; `None` for parity.
     pub fn address(&self, at: InStripe) -> Option<u64> {
         let Role::Data(index) = at.role else { return None };
         let strip = at.stripe * self.data as u64 + u64::from(index);
         Some(strip * self.strip_sectors + at.offset)
     }
 
-    /// The member and sector of an array address; for mirrored levels, of the first copy.
+    /// Returns the member and sector of an array address. On mirrored levels, it is that of the first copy.
     ///
     /// # Panics
     /// If the address is beyond the array's end.
@@ -179,7 +180,7 @@ impl Layout {
         Place { member, sector: sector + offset }
     }
 
-    /// Contents of a sector of a member; `None` if it is unused.
+    /// Returns the stripe, role and offset of a sector of a member; `None` if the sector is unused.
     pub fn contents(&self, place: Place) -> Option<InStripe> {
         let Place { member, sector } = place;
         let (row, offset) = (sector / self.strip_sectors, sector % self.strip_sectors);
@@ -203,7 +204,7 @@ impl Layout {
         })
     }
 
-    /// Returns a stripe, by its number.
+    /// Returns stripe number `number`.
     ///
     /// # Panics
     /// If the array has no such stripe.
@@ -214,7 +215,7 @@ impl Layout {
         Stripe { layout: self, number, p }
     }
 
-    /// Cuts a range of array addresses at stripe borders. Yields each stripe's number and the range
+    /// Splits a range of array addresses at stripe boundaries. Yields the number of each stripe and the range
     /// within its data.
     ///
     /// # Panics
@@ -231,7 +232,7 @@ impl Layout {
         })
     }
 
-    /// Whether all data survives the loss of one member.
+    /// Returns whether all data survives the loss of any one member.
     pub fn is_redundant(&self) -> bool {
         self.copies() > 1 || self.level.parities() > 0
     }
@@ -244,12 +245,12 @@ impl Layout {
     }
 }
 
-/// One stripe of an array; locates its strips.
+/// One stripe of an array. Its methods locate its strips on the members.
 #[derive(Clone, Copy, Debug)]
 pub struct Stripe<'a> {
     layout: &'a Layout,
     number: u64,
-    /// The member that holds P, on levels with parity.
+    /// The member that contains P, on levels with parity.
     p: usize,
 }
 
@@ -259,7 +260,7 @@ impl Stripe<'_> {
         self.number
     }
 
-    /// Start of a data strip; `copy` 0 is the original.
+    /// Returns the location of a data strip's first sector. `copy` 0 is the original.
     pub fn data(&self, strip: usize, copy: usize) -> Place {
         let Layout { members, strip_sectors, .. } = *self.layout;
         debug_assert!(strip < self.layout.data && copy < self.layout.copies());
@@ -288,20 +289,19 @@ impl Stripe<'_> {
         }
     }
 
-    /// Start of P; `None` without parity.
+    /// Returns the location of the first sector of P; `None` without parity.
     pub fn p(&self) -> Option<Place> {
         (self.layout.level.parities() > 0).then(|| self.at(self.p))
     }
 
-    /// Start of Q; `None` except on RAID 6.
+    /// Returns the location of the first sector of Q; `None` except on RAID 6.
     pub fn q(&self) -> Option<Place> {
         (self.layout.level == Level::Raid6).then(|| self.at((self.p + 1) % self.layout.members))
     }
 
-    /// Exponent of the power of 2 by which a data strip is multiplied in Q, from 0 to
-    /// [`Layout::data_strips`] less 1. md counts members from the one after Q: with symmetric
-    /// rotations the exponent equals the strip's number, with asymmetric ones it may not. On levels
-    /// without Q it is the strip's number.
+    /// Returns the exponent e of a data strip's coefficient 2^e in Q, below [`Layout::data_strips`]. md counts
+    /// members from the one after Q, so e equals the strip's number with symmetric rotations, but may differ
+    /// with asymmetric ones. On levels without Q it is the strip's number.
     pub fn exponent(&self, strip: usize) -> usize {
         let members = self.layout.members;
         if self.layout.level != Level::Raid6 {
@@ -322,7 +322,7 @@ impl Stripe<'_> {
         }
     }
 
-    /// Role of a member's strip. The member must hold a strip of the stripe.
+    /// Returns the role of a member's strip in this stripe. The member must have a strip in it.
     fn role(&self, member: usize) -> Role {
         let (members, parities) = (self.layout.members, self.layout.level.parities());
         let after = (member + members - self.p) % members;
@@ -340,7 +340,7 @@ impl Stripe<'_> {
         }
     }
 
-    /// Start of a member's strip, for levels where stripe N is in row N of each member.
+    /// Returns the location of a member's strip, for levels on which stripe N is the N-th strip of each member.
     fn at(&self, member: usize) -> Place {
         Place { member, sector: self.number * self.layout.strip_sectors }
     }

@@ -5,13 +5,13 @@ use std::fmt;
 /// Maximum number of members of an array.
 pub const MAX_MEMBERS: usize = 64;
 
-/// Maximum size of a member in sectors, so that no address of an array overflows.
+/// Maximum size of a member in sectors. Ensures that array addresses don't overflow.
 pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
 
-/// How an array spreads and protects its data.
+/// RAID level: the way in which an array distributes and protects its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// Strips in turn over all members; no redundancy.
+    /// Striping over all members, without redundancy.
     Raid0,
     /// Every member has a copy of all data.
     Raid1,
@@ -22,11 +22,11 @@ pub enum Level {
     /// Two copies of each strip, on neighbouring members: md's `near 2`. The number of members may
     /// be odd.
     Raid10,
-    /// Members one after another; no redundancy. md's `linear`.
+    /// Members concatenated, without redundancy: md's `linear`.
     Jbod,
 }
 
-/// Member operations that one small write causes.
+/// Number of member operations that a small write causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallWrite {
     /// Number of member reads.
@@ -40,10 +40,10 @@ impl Level {
     pub const ALL: [Self; 6] =
         [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10, Self::Jbod];
 
-    /// The fewest members an array of this level can have.
+    /// Returns the minimum number of members of an array of this level.
     ///
-    /// RAID 5 needs three, as adapters require: of two members it would be a mirror that computes
-    /// parity. md accepts two. The other limits are md's.
+    /// RAID 5 needs three, as on RAID adapters, although md accepts two: with two members it would be a mirror
+    /// that computes parity. The other limits are md's.
     pub const fn least_members(self) -> usize {
         match self {
             Self::Raid0 | Self::Jbod => 1,
@@ -53,7 +53,7 @@ impl Level {
         }
     }
 
-    /// Prefix of array names: `raid5`.
+    /// Returns the level's name as used in array names: `raid5`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Raid0 => "raid0",
@@ -65,7 +65,7 @@ impl Level {
         }
     }
 
-    /// Parity strips per stripe.
+    /// Returns the number of parity strips per stripe.
     pub const fn parities(self) -> usize {
         match self {
             Self::Raid5 => 1,
@@ -74,7 +74,7 @@ impl Level {
         }
     }
 
-    /// Copies of each strip, the original included.
+    /// Returns the number of copies of each strip, including the original.
     pub const fn copies(self, members: usize) -> usize {
         match self {
             Self::Raid1 => members,
@@ -83,7 +83,7 @@ impl Level {
         }
     }
 
-    /// Member operations for a write that is smaller than a strip: the write penalty of textbooks.
+    /// Returns the member operations for a write smaller than a strip (the write penalty).
     pub const fn small_write(self, members: usize) -> SmallWrite {
         match self.parities() {
             0 => SmallWrite { reads: 0, writes: self.copies(members) },
@@ -92,7 +92,7 @@ impl Level {
         }
     }
 
-    /// Whether data is cut into strips. RAID 1 and JBOD have one strip, the whole member.
+    /// Returns whether data is striped. On RAID 1 and JBOD the whole member is one strip.
     pub const fn has_strips(self) -> bool {
         !matches!(self, Self::Raid1 | Self::Jbod)
     }
@@ -111,20 +111,20 @@ impl fmt::Display for Level {
     }
 }
 
-/// Placement of P and Q in RAID 5 and 6, by md's names. With *left*, P is on the last member in
-/// stripe 0 and moves down by one member per stripe; with *right*, it begins on the first and moves
-/// up. Q is on the member after P (the first after the last). With *symmetric*, data begins on the
-/// member after the parity and wraps around; with *asymmetric*, data is in the order of members.
+/// Placement of P and Q in RAID 5 and 6, with md's names. *Left*: P is on the last member in stripe 0, and
+/// one member lower in each next stripe. *Right*: P is on the first member, and then one higher. Q is on
+/// the member after P, cyclically. *Symmetric*: data begins on the member after the parity and wraps
+/// around. *Asymmetric*: data is in the order of members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rotation {
     /// `left-symmetric`, md's default: consecutive strips are on consecutive members.
     #[default]
     LeftSymmetric,
-    /// `left-asymmetric`: P moves down, data is in the order of members.
+    /// `left-asymmetric`: P moves to lower members, data is in the order of members.
     LeftAsymmetric,
-    /// `right-symmetric`: P moves up, data begins after the parity.
+    /// `right-symmetric`: P moves to higher members, data begins after the parity.
     RightSymmetric,
-    /// `right-asymmetric`: P moves up, data is in the order of members.
+    /// `right-asymmetric`: P moves to higher members, data is in the order of members.
     RightAsymmetric,
 }
 
@@ -142,7 +142,7 @@ impl Rotation {
     }
 }
 
-/// md's name, as `mdadm --layout` accepts it.
+/// Formats the rotation as md's name for it, which `mdadm --layout` accepts.
 impl fmt::Display for Rotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -154,42 +154,42 @@ impl fmt::Display for Rotation {
     }
 }
 
-/// The rule that an array violates, with the values at fault.
+/// The rule that an array violates, with the invalid values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// Fewer members than the level needs.
+    /// The array has fewer members than the level requires.
     #[error("{level} needs at least {} members, but {members} are given", level.least_members())]
     TooFewMembers {
         /// RAID level of the array.
         level: Level,
-        /// Number of members given.
+        /// Number of members in the rejected array.
         members: usize,
     },
-    /// More members than an array can have.
+    /// The array has more than [`MAX_MEMBERS`] members.
     #[error("an array can have at most {MAX_MEMBERS} members, but {members} are given")]
     TooManyMembers {
-        /// Number of members given.
+        /// Number of members in the rejected array.
         members: usize,
     },
-    /// A member's size differs from the first one's.
+    /// The members have different sizes.
     #[error(
         "all members of an array must have equal sizes: member {member} has {sectors} sectors, member 0 {first}"
     )]
     UnequalMembers {
-        /// The first member that differs.
+        /// Number of the first member whose size differs from that of member 0.
         member: usize,
-        /// Size of that member, in sectors.
+        /// Size of the member that differs, in sectors.
         sectors: u64,
         /// Size of member 0, in sectors.
         first: u64,
     },
-    /// A strip of zero sectors.
+    /// The strip size is zero.
     #[error("a strip of {level} must have at least one sector")]
     EmptyStrip {
         /// RAID level of the array.
         level: Level,
     },
-    /// A member smaller than one strip.
+    /// The members are smaller than one strip.
     #[error(
         "a member must hold at least one strip: the strip has {strip_sectors} sectors, the member {member_sectors}"
     )]
@@ -199,7 +199,7 @@ pub enum LayoutError {
         /// Size of the strip, in sectors.
         strip_sectors: u64,
     },
-    /// A member larger than [`MAX_MEMBER_SECTORS`].
+    /// The members are larger than [`MAX_MEMBER_SECTORS`].
     #[error("a member can have at most 2^56 sectors, but {member_sectors} are given")]
     LargeMember {
         /// Size of each member, in sectors.

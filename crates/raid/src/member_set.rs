@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Members of an array by their numbers, each below [`MAX_MEMBERS`](crate::MAX_MEMBERS).
+/// A set of members of an array, by number. Each number is below [`MAX_MEMBERS`](crate::MAX_MEMBERS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MemberSet(u64);
 
@@ -10,13 +10,13 @@ impl MemberSet {
     /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// This set and one more member.
+    /// Returns the set with `member` added.
     #[must_use]
     pub const fn with(self, member: usize) -> Self {
         Self(self.0 | 1 << member)
     }
 
-    /// This set without a member.
+    /// Returns the set with `member` removed.
     #[must_use]
     pub const fn without(self, member: usize) -> Self {
         Self(self.0 & !(1 << member))
@@ -54,7 +54,7 @@ impl FromIterator<usize> for MemberSet {
     }
 }
 
-/// Member numbers, separated by commas: `1, 4`.
+/// Formats the set as member numbers separated by commas: `1, 4`.
 impl fmt::Display for MemberSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, member) in self.iter().enumerate() {

@@ -12,29 +12,29 @@ use crate::layout::Role;
 use crate::simd::{Kernel, Simd, Vector};
 use std::mem::take;
 
-/// All functions panic if the slices' lengths differ.
+/// Parity computation. All methods panic if the slices' lengths differ.
 impl Simd {
     /// Adds `from` to `to`: xor.
     pub fn xor_into(self, to: &mut [u8], from: &[u8]) {
         self.run(MulAdd { to, from, factor: 1 });
     }
 
-    /// Adds `from`, each byte times `factor`, to `to`.
+    /// Multiplies each byte of `from` by `factor` and adds it to `to`, in GF(2^8).
     pub fn mul_into(self, to: &mut [u8], from: &[u8], factor: u8) {
         self.run(MulAdd { to, from, factor });
     }
 
-    /// Computes P of a stripe's data.
+    /// Computes the parity P of a stripe's data strips.
     pub fn p(self, data: &[&[u8]], p: &mut [u8]) {
         self.run(Syndrome { data, p: Some(p), q: None });
     }
 
-    /// Computes P and Q of a stripe's data.
+    /// Computes the parities P and Q of a stripe's data strips.
     pub fn p_and_q(self, data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
         self.run(Syndrome { data, p: Some(p), q: Some(q) });
     }
 
-    /// Updates P and Q, where given, for one changed data strip (read-modify-write).
+    /// Updates P and Q (each optional) after one data strip has changed (read-modify-write).
     pub fn update(
         self,
         p: Option<&mut [u8]>,
@@ -46,8 +46,8 @@ impl Simd {
         self.run(Update { p, q, old, new, factor: gf::power_of_2(exponent) });
     }
 
-    /// Recovers the missing strips of a stripe in place and ignores their old bytes: up to one with P,
-    /// up to two with P and Q. `q` is `None` for RAID 5.
+    /// Recovers the missing strips of a stripe in place, whatever their slices contain: up to one with P, up to
+    /// two with P and Q. `q` is `None` for RAID 5.
     ///
     /// # Panics
     /// If more strips are missing than there are parity strips, or `missing` names a nonexistent one.
@@ -96,8 +96,8 @@ impl Simd {
         }
     }
 
-    /// Recovers two data strips, x before y. Pxy and Qxy are P and Q less all other strips:
-    /// Pxy = Dx + Dy, Qxy = 2^x·Dx + 2^y·Dy.
+    /// Recovers the data strips x and y, where x < y. Solves Pxy = Dx + Dy and Qxy = 2^x·Dx + 2^y·Dy, where Pxy
+    /// and Qxy are P and Q minus the terms of all other strips.
     fn recover_two(self, data: &mut [&mut [u8]], p: &[u8], q: &[u8], x: usize, y: usize) {
         let (to_x, to_y) = (take(&mut data[x]), take(&mut data[y]));
         to_y.copy_from_slice(p);
@@ -114,8 +114,8 @@ impl Simd {
         (data[x], data[y]) = (to_x, to_y);
     }
 
-    /// Adds all strips to `to`, each multiplied by its factor, except those that were taken out,
-    /// which are empty. In this field, subtraction and addition are the same.
+    /// Adds every data strip, multiplied by its factor, to `to`; empty slices stand for the strips to recover
+    /// and are skipped. Also serves as subtraction, which equals addition in GF(2^8).
     fn add_all(self, data: &[&mut [u8]], to: &mut [u8], factor: impl Fn(usize) -> u8) {
         for (strip, from) in data.iter().enumerate().filter(|(_, from)| !from.is_empty()) {
             self.mul_into(to, from, factor(strip));
@@ -123,7 +123,7 @@ impl Simd {
     }
 }
 
-/// `to += factor · from`.
+/// Kernel that computes `to += factor · from`.
 struct MulAdd<'a> {
     to: &'a mut [u8],
     from: &'a [u8],
@@ -147,7 +147,7 @@ impl Kernel for MulAdd<'_> {
     }
 }
 
-/// `bytes = factor · bytes`.
+/// Kernel that computes `bytes = factor · bytes`.
 struct Scale<'a> {
     bytes: &'a mut [u8],
     factor: u8,
@@ -168,7 +168,8 @@ impl Kernel for Scale<'_> {
     }
 }
 
-/// P and Q of all data; Q by Horner's scheme from the last strip down.
+/// Kernel that computes P and Q of all data strips. Q uses Horner's scheme, from the last strip to the
+/// first.
 struct Syndrome<'a> {
     data: &'a [&'a [u8]],
     p: Option<&'a mut [u8]>,
@@ -207,7 +208,7 @@ impl Kernel for Syndrome<'_> {
     }
 }
 
-/// `p += new - old`, `q += factor · (new - old)`.
+/// Kernel that computes `p += new - old` and `q += factor · (new - old)`.
 struct Update<'a> {
     p: Option<&'a mut [u8]>,
     q: Option<&'a mut [u8]>,

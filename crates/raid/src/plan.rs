@@ -38,12 +38,12 @@ use crate::level::Level;
 use crate::member_set::MemberSet;
 use std::ops::Range;
 
-/// One read or write of one member.
+/// One read or write on one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Number of the member.
     pub member: u16,
-    /// Role of the accessed strip.
+    /// Role of the accessed strip: data, P or Q.
     pub role: Role,
     /// First sector, counted from the start of the member.
     pub sector: u64,
@@ -53,32 +53,32 @@ pub struct Access {
     pub sectors: u64,
 }
 
-/// How the data and parity of a row are read or written.
+/// The way in which the data and parity of a row are read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Reads or writes data only, no parity.
     Direct,
-    /// Reads the old data of the written strips and the parity, which changes by their difference.
+    /// Reads the old content of the written strips and of parity, and updates parity by the difference.
     ReadModifyWrite,
-    /// Reads the data that is not written, and computes parity from all data. A full-stripe write
-    /// is the case that reads nothing.
+    /// Reads the data that is not written, and computes parity from all data. A full-stripe write is the
+    /// special case without reads.
     ReconstructWrite,
-    /// Reads all present data and as much parity as needed, and recovers the missing data. A write
-    /// then continues as a reconstruct-write.
+    /// Reads all present data and the necessary parity, and recovers the missing data. A write then continues
+    /// as a reconstruct-write.
     Recover,
 }
 
-/// A range of offsets within a stripe's strips, and its method. A plan omits rows that are not
-/// accessed.
+/// A row: a range of offsets within all strips of a stripe, with its method. Rows that are not accessed are
+/// not in the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Sectors, counted from the start of each strip.
+    /// Range of sectors, counted from the start of each strip.
     pub offsets: Range<u64>,
     /// Method of the row's reads and writes.
     pub method: Method,
 }
 
-/// A stripe with too many missing members to be served.
+/// Error: too many members are missing to access a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stripe {stripe} of a {level} array is lost, because its members {missing} are missing")]
 pub struct Lost {
@@ -86,12 +86,12 @@ pub struct Lost {
     pub level: Level,
     /// Number of the stripe.
     pub stripe: u64,
-    /// The missing members.
+    /// Set of the missing members.
     pub missing: MemberSet,
 }
 
-/// The member operations of one host operation on one stripe. All reads precede all writes.
-/// Plans can be reused, which keeps the memory of their lists.
+/// The member operations for one host operation on one stripe. All reads must complete before the writes
+/// begin. Reusing a plan avoids allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     reads: Vec<Access>,
@@ -99,17 +99,18 @@ pub struct Plan {
     rows: Vec<Row>,
 }
 
-/// Rows of a stripe as bits: row 0 is bit 0.
+/// A set of rows of a stripe as a bit mask: row 0 is bit 0.
 type RowSet = u8;
 
-/// The rows into which a range cuts a stripe, and the rows in which each strip is wanted.
+/// Division of a stripe into rows at the ends of a range, with the rows of each strip that are in the
+/// range.
 struct Cut {
     /// Bounds of the rows: row n is `offsets[n]..offsets[n + 1]`, never empty.
     offsets: [u64; 4],
     rows: usize,
-    /// First and last strip of the range.
+    /// First and last strip that the range touches.
     strips: [usize; 2],
-    /// Wanted rows of the first strip, the last strip, and each strip between.
+    /// Rows in the range: of the first strip, of the last strip, and of each strip in between.
     wanted: [RowSet; 3],
 }
 
@@ -139,7 +140,7 @@ impl Cut {
         Self { offsets, rows, strips: strips.map(|strip| strip as usize), wanted }
     }
 
-    /// The rows in which a data strip is wanted.
+    /// Returns the rows of a data strip that are in the range.
     fn wanted(&self, strip: usize) -> RowSet {
         match strip {
             _ if strip == self.strips[0] => self.wanted[0],
@@ -149,14 +150,14 @@ impl Cut {
         }
     }
 
-    /// The data strips that are accessed. `others` are the rows in which strips outside of the
-    /// range are accessed too.
+    /// Returns the data strips that are accessed: those in the range, or all if `others`, the rows that are
+    /// accessed in strips outside of the range, is not empty.
     fn touched(&self, layout: &Layout, others: RowSet) -> Range<usize> {
         if others == 0 { self.strips[0]..self.strips[1] + 1 } else { 0..layout.data_strips() }
     }
 
-    /// The first `strips` data strips grouped as `(count, wanted rows)`: the first of the range, the
-    /// last if it differs, those between, and those outside of the range.
+    /// Groups the first `strips` data strips by the rows that are in the range, as pairs of count and rows: the
+    /// range's first strip, its last strip if different, strips in between, and strips outside of it.
     fn counts(&self, strips: usize) -> [(u32, RowSet); 4] {
         let touched = (self.strips[1] - self.strips[0] + 1) as u32;
         let [first, last, between] = self.wanted;
@@ -165,13 +166,13 @@ impl Cut {
         [(counts[0], first), (counts[1], last), (counts[2], between), (counts[3], 0)]
     }
 
-    /// The rows in which at least one strip is wanted.
+    /// Returns the rows that are in the range in at least one strip.
     fn any(&self) -> RowSet {
         let between = self.strips[1] - self.strips[0] > 1;
         self.wanted[0] | self.wanted[1] | if between { self.wanted[2] } else { 0 }
     }
 
-    /// Adds the accesses to a strip in some rows: one for each run of adjoining rows.
+    /// Adds the accesses to `rows` of one strip to `list`: one access per run of adjoining rows.
     fn push(&self, list: &mut Vec<Access>, place: Place, role: Role, mut rows: RowSet) {
         while rows != 0 {
             let first = rows.trailing_zeros();
@@ -189,12 +190,12 @@ impl Cut {
     }
 }
 
-/// Number of accesses for a set of rows: one for each run of adjoining rows.
+/// Returns the number of accesses for a set of rows: one per run of adjoining rows.
 fn runs(rows: RowSet) -> u32 {
     (rows & !(rows << 1)).count_ones()
 }
 
-/// The rows of a write, grouped by method.
+/// The rows of a write, grouped by method. Rows in no group are written directly.
 #[derive(Clone, Copy, Default)]
 struct Methods {
     modify: RowSet,
@@ -203,7 +204,7 @@ struct Methods {
 }
 
 impl Methods {
-    /// The rows in which a data strip is read, if it is written in the rows `written`.
+    /// Returns the rows in which a data strip must be read. `written`: the rows in which it is written.
     fn reads(self, written: RowSet) -> RowSet {
         written & self.modify | !written & self.reconstruct | self.recover
     }
@@ -224,26 +225,26 @@ impl Plan {
         Self::default()
     }
 
-    /// The reads: data first, in the order of strips, then parity. All must complete before any write.
+    /// Returns the reads: data in the order of strips, then parity. All must complete before any write begins.
     pub fn reads(&self) -> &[Access] {
         &self.reads
     }
 
-    /// The writes: data first, in the order of strips, then parity. They may be done in any order.
+    /// Returns the writes: data in the order of strips, then parity. They may be executed in any order.
     pub fn writes(&self) -> &[Access] {
         &self.writes
     }
 
-    /// The rows in ascending order, at most three.
+    /// Returns the accessed rows in ascending order, at most three.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Plans a host's read of a range of a stripe's data. On mirrored levels, reads the copy numbered
-    /// `copy` (modulo the number of copies), or the next that is not missing.
+    /// Plans a host's read of a range of a stripe's data. On mirrored levels it reads copy number `copy`
+    /// (modulo the number of copies), or the next copy that is not missing.
     ///
     /// # Errors
-    /// If any data of the stripe, even outside of the range, is lost with the missing members.
+    /// If the missing members make any data of the stripe unrecoverable, even outside of the range.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.
@@ -290,7 +291,7 @@ impl Plan {
     /// Plans a host's write of a range of a stripe's data. Missing members are not written.
     ///
     /// # Errors
-    /// If any data of the stripe, even outside of the range, is lost with the missing members.
+    /// If the missing members make any data of the stripe unrecoverable, even outside of the range.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.
@@ -348,7 +349,7 @@ impl Plan {
         methods
     }
 
-    /// Clears the plan and cuts the range into rows.
+    /// Clears the plan and divides the stripe into rows at the ends of the range.
     fn begin<'a>(
         &mut self,
         layout: &'a Layout,
@@ -374,7 +375,7 @@ impl Plan {
     }
 }
 
-/// The present parity strips of a stripe.
+/// Returns the location and role of each parity strip of a stripe that is not on a missing member.
 fn parities(stripe: &Stripe<'_>, missing: MemberSet) -> impl Iterator<Item = (Place, Role)> {
     [(stripe.p(), Role::P), (stripe.q(), Role::Q)]
         .into_iter()

@@ -12,7 +12,7 @@ mod x86;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// An instruction set that this processor supports.
+/// A SIMD instruction set that this processor supports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Simd(Instructions);
 
@@ -31,13 +31,13 @@ enum Instructions {
 }
 
 impl Simd {
-    /// The fastest instruction set of this processor; detected once.
+    /// Returns the fastest instruction set of this processor. Detects it only once.
     pub fn best() -> Self {
         static BEST: OnceLock<Simd> = OnceLock::new();
         *BEST.get_or_init(|| *Self::available().last().unwrap_or(&Self(Instructions::Plain)))
     }
 
-    /// All instruction sets of this processor, the fastest last.
+    /// Returns all instruction sets of this processor, the fastest last.
     pub fn available() -> Vec<Self> {
         #[allow(unused_mut, reason = "mutated on x86-64 only")]
         let mut all = vec![Self(Instructions::Plain)];
@@ -78,45 +78,51 @@ impl Simd {
     }
 }
 
-/// The name of the instruction set: `GfniAvx512`.
+/// Formats the name of the instruction set: `GfniAvx512`.
 impl fmt::Debug for Simd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// A vector of bytes that are computed together.
+/// A SIMD vector of bytes, each an element of GF(2^8).
 pub(crate) trait Vector: Copy {
     /// Size of the vector in bytes.
     const BYTES: usize;
 
+    /// Loads a vector from memory.
+    ///
     /// # Safety
     /// `BYTES` bytes must be readable at `from`.
     unsafe fn load(from: *const u8) -> Self;
 
+    /// Stores the vector to memory.
+    ///
     /// # Safety
     /// `BYTES` bytes must be writable at `to`.
     unsafe fn store(self, to: *mut u8);
 
+    /// Returns the bitwise xor of two vectors.
+    ///
     /// # Safety
     /// The processor must have the vector's instructions.
     unsafe fn xor(self, other: Self) -> Self;
 
-    /// Multiplies each byte by 2.
+    /// Multiplies each byte by 2 in GF(2^8).
     ///
     /// # Safety
     /// The processor must have the vector's instructions.
     unsafe fn double(self) -> Self;
 
-    /// Multiplies each byte by `factor`.
+    /// Multiplies each byte by `factor` in GF(2^8).
     ///
     /// # Safety
     /// The processor must have the vector's instructions.
     unsafe fn mul(self, factor: u8) -> Self;
 }
 
-/// Several vectors as one, so that a step reads whole cache lines: strips often begin at the same
-/// page offset, and would otherwise evict each other's lines from the first-level cache.
+/// Several vectors processed together, so that each step reads whole cache lines. Strips often begin at the
+/// same page offset, and would otherwise evict each other's lines from the first-level cache.
 impl<V: Vector, const N: usize> Vector for [V; N] {
     const BYTES: usize = N * V::BYTES;
 
@@ -168,8 +174,7 @@ impl<V: Vector, const N: usize> Vector for [V; N] {
     }
 }
 
-/// A computation over slices of equal length, in which each byte depends only on bytes at the same
-/// index.
+/// A computation on slices of equal length, in which each byte depends only on bytes at the same index.
 pub(crate) trait Kernel {
     /// Length of the slices.
     ///
@@ -177,14 +182,14 @@ pub(crate) trait Kernel {
     /// If the lengths differ.
     fn len(&self) -> usize;
 
-    /// Computes one vector, from index `at`.
+    /// Processes one vector at index `at` of the slices.
     ///
     /// # Safety
     /// The processor must have the instructions of `V`, and `at + V::BYTES` must be within `len`.
     unsafe fn step<V: Vector>(&mut self, at: usize);
 }
 
-/// Computes whole vectors from `at` on. Returns the index of the remainder.
+/// Processes whole vectors from index `at` on. Returns the index of the first byte that is left over.
 ///
 /// # Safety
 /// The processor must have the instructions of `V`, and the kernel's slices must have length `len`.

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Progress of all ranks, shared by the two threads of a rank.
+/// Progress reports of all ranks (processes of a run), shared by the two threads of each rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
-    /// Latest report by rank; empty if none.
+    /// Latest progress report of each rank, encoded; empty if the rank has sent none.
     said: Arc<[Mutex<Vec<u8>>]>,
-    /// At rank 0: number of jobs of the current batch that were handed out.
+    /// Number of jobs of the current batch that rank 0 has handed out. Used only at rank 0.
     handed_out: Arc<AtomicU64>,
 }
 

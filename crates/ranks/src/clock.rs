@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of round trips to each rank. The shortest counts, since it was delayed least.
+/// Number of message round trips used to measure a rank's clock. The shortest one, with the least delay,
+/// counts.
 pub(crate) const ROUND_TRIPS: u32 = 40;
 
 /// Offset of a rank's CLOCK_MONOTONIC from rank 0's, with its error bound.
@@ -14,8 +15,8 @@ pub struct ClockOffset {
     pub bound_ns: u64,
 }
 
-/// Times of a round trip: request sent and answer received by rank 0's clock, answered by the other
-/// rank's.
+/// Times of one message round trip: sent and received by rank 0's clock, answered by the other rank's clock,
+/// ns.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_field_names, reason = "units stand last")]
 pub(crate) struct RoundTrip {
@@ -25,7 +26,7 @@ pub(crate) struct RoundTrip {
 }
 
 impl ClockOffset {
-    /// Offset from the shortest of these round trips; `None` without any.
+    /// Computes the clock offset from the shortest of the round trips; `None` without round trips.
     pub(crate) fn from_round_trips(trips: &[RoundTrip]) -> Option<Self> {
         let best = trips.iter().min_by_key(|t| t.received_ns.saturating_sub(t.sent_ns))?;
         let length_ns = best.received_ns.saturating_sub(best.sent_ns);
@@ -35,7 +36,7 @@ impl ClockOffset {
         Some(Self { offset_ns, bound_ns: length_ns.div_ceil(2) })
     }
 
-    /// Converts a time of rank 0's clock to the rank's own, ns.
+    /// Converts a time by rank 0's clock to a time by the rank's own clock, ns.
     pub(crate) fn of_rank_ns(self, first_rank_ns: u64) -> u64 {
         first_rank_ns.saturating_add_signed(self.offset_ns)
     }
@@ -53,7 +54,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// Whatever the delay on either way, the true offset is within the bound.
+    /// With any delay in each direction, the true offset is within the error bound.
     #[test]
     fn the_true_offset_is_within_the_bound() {
         let mut random = 1_u64;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Timeouts between ranks.
+/// Timeouts for communication between ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Silence after which a rank counts as lost.
+    /// Timeout without any message after which a rank counts as lost.
     pub patience: Duration,
 }
 
@@ -16,12 +16,12 @@ impl Default for Timing {
     }
 }
 
-/// A rank that fell silent, or ended before the others.
+/// A rank that no longer responds, or that ended before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// Number of the lost rank.
     pub rank: u32,
-    /// Duration of the silence when the rank was given up; 0 if it ended.
+    /// Time without messages before the rank was declared lost; 0 if it ended.
     pub silent: Duration,
 }
 

@@ -13,27 +13,29 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Delay from the agreement to the start of a cell, ns: time for messages in transit.
+/// Delay between the agreement on a cell's start and the start, ns. Leaves time for messages in transit.
 const START_AFTER_NS: u64 = 10_000_000;
-/// Additional delay per rank, ns: messages are sent one after the other, and ranks may share processors.
+/// Additional start delay per rank, ns, because messages are sent one after another and ranks may share
+/// processors.
 const START_RANK_NS: u64 = 500_000;
 
-/// Interval at which [`Ranks::share_out`] reports its progress.
+/// Interval at which [`Ranks::share_out`] reports how many jobs have begun.
 const BEGUN_EVERY: Duration = Duration::from_millis(200);
 
 /// The host that a rank runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Host name, which reports leave out.
+    /// Host name. Reports do not show it.
     pub name: String,
-    /// Identifier of the running kernel (boot id). Ranks with equal ones share a machine, whatever its name.
+    /// Identifier of the running kernel (boot id). Ranks with the same identifier share a machine, even if host
+    /// names differ.
     pub kernel: String,
     /// Number of processors that the rank may use.
     pub cpus: u32,
 }
 
 impl Host {
-    /// The host of this process.
+    /// Describes the host of this process.
     pub fn own() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let name = read("/proc/sys/kernel/hostname");
@@ -42,21 +44,21 @@ impl Host {
     }
 }
 
-/// Start of a cell that all ranks have agreed on.
+/// Start time of a cell that all ranks have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommonStart {
-    /// Time by this rank's CLOCK_MONOTONIC, ns.
+    /// Start time by this rank's CLOCK_MONOTONIC, ns.
     pub monotonic_ns: u64,
     /// Offset of this rank's clock from rank 0's.
     pub clock: ClockOffset,
 }
 
-/// All ranks of a run, from the view of one of them.
+/// The ranks (processes) of a run, as seen by one of them, and communication with the others.
 pub struct Ranks {
     rank: u32,
     hosts: Vec<Host>,
     link: Option<Mutex<Link>>,
-    /// Number of batches of jobs shared out so far.
+    /// Number of batches of jobs distributed so far.
     batches: AtomicU64,
     board: Board,
 }
@@ -70,24 +72,24 @@ impl fmt::Debug for Ranks {
 struct Link {
     commands: Sender<Command>,
     events: Receiver<Event>,
-    /// Messages by rank that arrived before they were awaited.
+    /// For each sending rank, messages that arrived before this rank waited for them.
     early: Vec<VecDeque<Vec<u8>>>,
     clocks: Option<Vec<ClockOffset>>,
     lost: Option<Lost>,
-    /// Ranks that have ended, by rank.
+    /// For each rank, true if it has ended.
     left: Vec<bool>,
-    /// Jobs handed to this rank but not begun.
+    /// Indices of jobs assigned to this rank but not begun.
     claimed: VecDeque<u64>,
 }
 
 impl Ranks {
-    /// A run of a single process.
+    /// Creates the only rank of a run with a single process.
     pub fn alone() -> Self {
         let (hosts, board) = (vec![Host::own()], Board::new(1));
         Self { rank: 0, hosts, link: None, batches: AtomicU64::new(0), board }
     }
 
-    /// Makes rank `rank` of `size`, and the arguments for its server thread. `stop` is set when a rank is lost.
+    /// Creates rank `rank` of `size`, and the channels for its server thread. `stop` is set when a rank is lost.
     pub fn connected(
         rank: u32,
         size: u32,
@@ -114,7 +116,7 @@ impl Ranks {
         (ranks, Server { commands, events: event_sender, timing, board, stop })
     }
 
-    /// Exchanges the ranks' hosts. Call it once, before anything else.
+    /// Exchanges the descriptions of hosts among all ranks. Must be called once, before any other communication.
     ///
     /// # Errors
     /// A rank is lost.
@@ -122,7 +124,7 @@ impl Ranks {
         self.meet_as(&Host::own())
     }
 
-    /// Like [`Self::meet`], with another host instead of the process's.
+    /// Like [`Self::meet`], but describes this rank's host by `own`, for tests.
     ///
     /// # Errors
     /// A rank is lost.
@@ -137,12 +139,12 @@ impl Ranks {
         self.rank
     }
 
-    /// Number of ranks.
+    /// Number of ranks in the run.
     pub fn size(&self) -> u32 {
         self.hosts.len() as u32
     }
 
-    /// True for rank 0, which decides and keeps the results.
+    /// True for rank 0, which makes decisions and stores the results.
     pub fn is_first(&self) -> bool {
         self.rank == 0
     }
@@ -152,12 +154,12 @@ impl Ranks {
         self.hosts.len() == 1
     }
 
-    /// Host of each rank.
+    /// Hosts of all ranks, in rank order.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
 
-    /// Gathers each rank's value at rank 0, in rank order; `None` at the others.
+    /// Sends each rank's value to rank 0, which returns all of them in rank order; `None` at other ranks.
     ///
     /// # Errors
     /// A rank is lost.
@@ -181,7 +183,7 @@ impl Ranks {
         Ok(Some(all))
     }
 
-    /// Distributes rank 0's value to all ranks. The others' argument is ignored.
+    /// Distributes rank 0's value to all ranks. The argument is ignored at other ranks.
     ///
     /// # Errors
     /// A rank is lost.
@@ -202,7 +204,7 @@ impl Ranks {
         link.value(0)
     }
 
-    /// Gathers each rank's value at every rank, in rank order.
+    /// Exchanges values among all ranks. Returns them in rank order at every rank.
     ///
     /// # Errors
     /// A rank is lost.
@@ -211,14 +213,14 @@ impl Ranks {
         self.of_first(gathered.as_ref())
     }
 
-    /// Number of threads that this rank may use for computing: ranks on one machine share its processors.
+    /// Number of threads that this rank may use for computing. Ranks on one machine divide its processors.
     pub fn threads_here(&self) -> usize {
         let Host { kernel, cpus, .. } = &self.hosts[self.rank as usize];
         let sharing = self.hosts.iter().filter(|host| host.kernel == *kernel).count();
         (*cpus as usize / sharing.max(1)).max(1)
     }
 
-    /// Number of threads for computing over all ranks.
+    /// Number of threads for computing, summed over all ranks.
     pub fn threads_in_all(&self) -> usize {
         let all = self.hosts.iter().map(|own| {
             let sharing = self.hosts.iter().filter(|host| host.kernel == own.kernel).count();
@@ -227,8 +229,8 @@ impl Ranks {
         all.sum()
     }
 
-    /// Agrees on the start of a cell, a time in the future that all ranks know. `None` if some rank is not ready. Every
-    /// rank calls this once for each cell, even for a failed one.
+    /// Agrees with all ranks on a future start time of a cell. `None` if some rank is not ready. Every rank must
+    /// call this once for each cell, even if the cell has failed at that rank.
     ///
     /// # Errors
     /// A rank is lost.
@@ -258,22 +260,23 @@ impl Ranks {
         Ok(clocks.first().map(start))
     }
 
-    /// Reports this rank's progress, as a value of any type. Within half a second rank 0 has the latest report; earlier
-    /// ones are lost.
+    /// Reports this rank's progress, as a value of any type. Rank 0 has the latest report within half a second;
+    /// earlier reports may be lost.
     pub fn say<T: Serialize>(&self, progress: &T) {
         self.board.write(self.rank, encoded(progress));
     }
 
-    /// At rank 0: the latest report of each rank; `None` if it has sent none.
+    /// Latest progress report of each rank; `None` if it has sent none. Meaningful only at rank 0.
     pub fn said<T: DeserializeOwned>(&self) -> Vec<Option<T>> {
         let of = |rank| Some(self.board.read(rank)).filter(|words| !words.is_empty());
         (0..self.size()).map(|rank| of(rank).map(|words| decoded(&words))).collect()
     }
 
-    /// Executes all jobs, each at one of the ranks: rank 0 hands them out in order, one at a time to each of `threads`
-    /// threads per rank. Returns their results at all ranks; `None` for jobs not begun because an earlier one failed.
-    /// All ranks call it with the same jobs. `for_others` reduces a result to the part that ranks other than rank 0
-    /// need. At rank 0, `begun` gets the number of jobs begun by all ranks, several times per second.
+    /// Executes all jobs, each at one of the ranks. Rank 0 hands them out in order, one at a time to each of
+    /// `threads` threads per rank. Returns the results at all ranks; `None` for jobs not begun because an earlier
+    /// one failed. All ranks must call this with the same jobs. `for_others` reduces a result to what ranks other
+    /// than rank 0 need. At rank 0, `begun` receives the number of jobs begun at all ranks, several times per
+    /// second.
     ///
     /// # Errors
     /// A rank is lost.
@@ -362,7 +365,8 @@ impl Ranks {
         self.of_first(None)
     }
 
-    /// Tells the server thread whether the rank is measuring. While it is, the server thread sleeps longer.
+    /// Tells the server thread whether the rank is measuring. During a measurement it sleeps longer, to disturb
+    /// less.
     pub fn measures(&self, measures: bool) {
         if let Some(link) = self.link() {
             let _ = link.commands.send(Command::Quiet(measures));
@@ -378,7 +382,7 @@ impl Ranks {
         link.lost
     }
 
-    /// Ends the run: the server thread stops.
+    /// Ends this rank's part in the run and stops its server thread.
     pub fn leave(&self) {
         if let Some(link) = self.link() {
             let _ = link.commands.send(Command::Leave);
@@ -390,12 +394,12 @@ impl Ranks {
     }
 }
 
-/// The value as it would arrive at another rank.
+/// Encodes and decodes a value, so that it is the same as at a rank that receives it.
 fn copied<T: Serialize + DeserializeOwned>(value: &T) -> T {
     decoded(&encoded(value))
 }
 
-/// Encodes as CBOR, which supports numbers that JSON does not.
+/// Encodes a value as CBOR, which supports numbers that JSON does not.
 fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::new();
     ciborium::into_writer(value, &mut bytes).expect("values of a run can be written");
@@ -456,7 +460,7 @@ impl Link {
         Ok(decoded(&bytes?))
     }
 
-    /// Claims the next job of a batch. Returns its index.
+    /// Requests the next job of a batch from rank 0. Returns the job's index.
     fn claim(&mut self, batch: u64) -> Result<u64, Lost> {
         let _ = self.commands.send(Command::Claim(batch));
         self.wait(|link| link.claimed.pop_front())

@@ -10,34 +10,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Moves messages between the ranks of a run, in order between any two ranks. Called by one thread.
+/// Transfers messages between ranks. Messages between any two ranks arrive in order. Used by only one thread.
 pub trait Transport {
     /// Number of this rank, from 0.
     fn rank(&self) -> u32;
-    /// Number of ranks.
+    /// Number of ranks in the run.
     fn size(&self) -> u32;
-    /// Sends without waiting for the receiver.
+    /// Sends a message to rank `to`, without waiting for it to be received.
     fn send(&mut self, to: u32, message: Vec<u8>);
-    /// The next arrived message with its sender, if any. Never waits.
+    /// Returns the next message that has arrived, with its sender; `None` if there is none. Never waits.
     fn receive(&mut self) -> Option<(u32, Vec<u8>)>;
 }
 
 /// Interval of heartbeats.
 const BEAT_EVERY: Duration = Duration::from_millis(500);
-/// Pause after an idle turn: doubles from the first to the second value.
+/// Pause of the server thread when it has nothing to do: initial and maximum. Each further pause is twice as
+/// long.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(4));
-/// Pause after an idle turn while the rank measures.
+/// Pause of the server thread when it has nothing to do while the rank is measuring.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
-/// Maximum pause while jobs are shared out, since a rank that waits for a job computes nothing.
+/// Maximum pause of the server thread while jobs are distributed: a rank that waits for a job computes
+/// nothing.
 const SHARING_PAUSE: Duration = Duration::from_micros(400);
-/// Time after the last claim during which rank 0 counts as sharing out jobs.
+/// Time after handing out a job during which rank 0 still counts as distributing jobs.
 const SHARES_FOR: Duration = Duration::from_secs(2);
-/// Maximum time for which a rank answers round trips without pauses.
+/// Time limit for one measurement of a rank's clock, during which the rank answers without pauses.
 const CLOCKS_MAX: Duration = Duration::from_millis(400);
-/// Attempts to measure a rank that answers no round trip.
+/// Number of attempts to measure the clock of a rank that answers no message.
 const CLOCK_TRIES: u32 = 5;
 
-/// Kind of message: its first byte.
+/// Values of a message's first byte, which states its kind.
 mod kind {
     pub(super) const BEAT: u8 = 0;
     pub(super) const DATA: u8 = 1;
@@ -50,48 +52,48 @@ mod kind {
     pub(super) const CLAIMED: u8 = 8;
 }
 
-/// Commands from the run's thread to the server thread.
+/// Commands from a rank's main thread to its server thread.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Send a message to a rank.
     Send(u32, Vec<u8>),
     /// At rank 0: measure the offset of every rank's clock.
     MeasureClocks,
-    /// The rank begins (true) or ends (false) measuring.
+    /// The rank begins (true) or ends (false) a measurement.
     Quiet(bool),
-    /// Claim a job of a batch from rank 0.
+    /// Request a job of the batch with this number from rank 0.
     Claim(u64),
     /// The run is over: stop communicating.
     Leave,
 }
 
-/// Events from the server thread to the run's thread.
+/// Events from a rank's server thread to its main thread.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Message from a rank.
+    /// A message from another rank has arrived.
     Received(u32, Vec<u8>),
     /// Clock offsets of all ranks, starting with rank 0's.
     Clocks(Vec<ClockOffset>),
     /// A rank is lost.
     Lost(Lost),
-    /// A rank has ended.
+    /// The rank with this number has ended.
     Left(u32),
-    /// Index of the job claimed by this rank.
+    /// Index of a job assigned to this rank.
     Claimed(u64),
 }
 
-/// Channels of a server thread. See [`Ranks::connected`](crate::Ranks::connected).
+/// Channels and state for a rank's server thread. See [`Ranks::connected`](crate::Ranks::connected).
 #[derive(Debug)]
 pub struct Server {
     pub(crate) commands: Receiver<Command>,
     pub(crate) events: Sender<Event>,
     pub(crate) timing: Timing,
     pub(crate) board: Board,
-    /// Set when a rank is lost, to stop the run.
+    /// Flag that stops the run; set when a rank is lost.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// Serves a rank until its run is over. Returns the lost rank, if any.
+/// Runs the server thread of a rank until the rank's run is over. Returns the lost rank, if any.
 pub fn serve(transport: &mut dyn Transport, server: Server) -> Option<Lost> {
     Serving::new(transport, server).run()
 }
@@ -99,18 +101,18 @@ pub fn serve(transport: &mut dyn Transport, server: Server) -> Option<Lost> {
 struct Serving<'a> {
     transport: &'a mut dyn Transport,
     server: Server,
-    /// Time of the last message from each rank; `None` if it has left.
+    /// Time of the last message from each rank; `None` if the rank has ended.
     heard: Vec<Option<Instant>>,
     beaten: Option<Instant>,
     quiet: bool,
     lost: Option<Lost>,
-    /// Messages that arrived during the measurement of clocks.
+    /// Messages that arrived while clocks were measured, to be handled later.
     put_off: VecDeque<(u32, Vec<u8>)>,
-    /// At rank 0: number of the current batch, and index of its next job.
+    /// Number of the current batch of jobs, and index of its next job. Used only at rank 0.
     batch: (u64, u64),
-    /// At rank 0: time at which the last job was handed out.
+    /// Time at which the last job was handed out. Used only at rank 0.
     handed_out: Option<Instant>,
-    /// This rank waits for a job.
+    /// True while this rank waits for a job.
     claims: bool,
     pause: Duration,
 }
@@ -188,7 +190,7 @@ impl<'a> Serving<'a> {
         if self.claims || shares { SHARING_PAUSE } else { PAUSE.1 }
     }
 
-    /// Carries out a command. False if the run is over.
+    /// Executes a command of the main thread. Returns false if the run is over.
     fn carry_out(&mut self, command: Command) -> bool {
         match command {
             Command::Send(to, bytes) => self.transport.send(to, framed(kind::DATA, &bytes)),
@@ -219,7 +221,7 @@ impl<'a> Serving<'a> {
         self.transport.rank()
     }
 
-    /// Ranks that this one watches and talks to: all others for rank 0, only rank 0 for the others.
+    /// Ranks that this rank communicates with and monitors: all others for rank 0, only rank 0 for the others.
     fn peers(&self) -> std::ops::Range<u32> {
         if self.rank() == 0 { 1..self.transport.size() } else { 0..1 }
     }
@@ -258,7 +260,8 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Hands out the next job of a batch. Returns its index, which is beyond all jobs if the batch is over.
+    /// Hands out the next job of a batch. Returns its index, which may exceed the last job's. A batch that is
+    /// over yields `u64::MAX`.
     fn hand_out(&mut self, batch: u64) -> u64 {
         if batch < self.batch.0 {
             return u64::MAX;
@@ -302,7 +305,8 @@ impl<'a> Serving<'a> {
         let _ = self.server.events.send(Event::Lost(lost));
     }
 
-    /// Measures round trips with one rank after the other, without pauses, since a pause would count as delay.
+    /// Measures the clock offset of one rank after another. Does not pause between messages, since a pause would
+    /// count as delay.
     fn measure_clocks(&mut self) {
         let mut offsets = vec![ClockOffset::default()];
         for rank in 1..self.transport.size() {
@@ -366,7 +370,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Announces that this rank ends, so that its silence does not count as a loss.
+    /// Announces to other ranks that this rank ends, so that it does not count as lost.
     fn leave(&mut self) {
         for peer in self.peers() {
             self.transport.send(peer, framed(kind::LEAVING, &[]));

@@ -3,7 +3,7 @@
 use crate::serve::Transport;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Transport of a rank that is a thread of this process.
+/// Transport between ranks that are threads of one process.
 #[derive(Debug)]
 pub struct InThreads {
     rank: u32,
@@ -11,7 +11,7 @@ pub struct InThreads {
     from: Receiver<(u32, Vec<u8>)>,
 }
 
-/// Transports of `size` ranks, starting with rank 0's.
+/// Creates connected transports for `size` ranks, in rank order.
 pub fn in_threads(size: u32) -> Vec<InThreads> {
     let (to, from): (Vec<_>, Vec<_>) = (0..size).map(|_| channel()).unzip();
     let of = |(rank, from)| InThreads { rank, to: to.clone(), from };
@@ -45,7 +45,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    /// Runs `work` on each rank and returns the results. A rank for which `serves` is false seems frozen.
+    /// Runs `work` on each rank and returns the results. A rank for which `serves` returns false has no server
+    /// thread, so that it seems hung.
     fn on_ranks<T: Send>(
         size: u32,
         timing: Timing,
@@ -109,7 +110,8 @@ mod tests {
         }
     }
 
-    /// Threads share a clock, so their offset is 0; the measured one must be within its bound.
+    /// The agreed start is in the future at all ranks. Their clock is the same, so an offset of 0 must be within
+    /// the bound.
     #[test]
     fn the_start_is_agreed_on_before_it_comes() {
         let starts = on_ranks(
@@ -132,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Each job runs once, at some rank. All ranks get all results, reduced for those other than rank 0.
+    /// Each job runs once, at some rank. All ranks receive all results, in reduced form except at rank 0.
     #[test]
     fn jobs_are_shared_out_once_each() {
         let jobs: Vec<u64> = (0..200).collect();
@@ -172,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Rank 0 gets every rank's progress while it waits, and the number of jobs begun by all.
+    /// Rank 0 receives every rank's progress while it waits, and the total number of jobs begun.
     #[test]
     fn the_first_hears_how_far_all_are() {
         let jobs: Vec<u32> = (0..8).collect();

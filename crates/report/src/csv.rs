@@ -7,7 +7,7 @@ use iodyno_measure::{
 use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
-/// The columns that identify the cell of a row.
+/// Titles of the columns that identify the cell of a row.
 const CELL_COLUMNS: [&str; 10] = [
     "run",
     "cell",
@@ -21,8 +21,8 @@ const CELL_COLUMNS: [&str; 10] = [
     "repeat",
 ];
 
-/// One row per cell and kind of operation that occurred in it. A cell without operations has one row without a
-/// kind.
+/// Returns a CSV table with one row per cell and kind of operation. A cell without operations has one row,
+/// whose kind is empty.
 pub fn cells(run: &Run) -> String {
     let mut columns: Vec<String> = CELL_COLUMNS.map(str::to_owned).to_vec();
     let fixed = ["seconds", "ended", "kind", "ops", "iops", "bytes", "bytes_per_s", "errors"];
@@ -49,8 +49,8 @@ pub fn cells(run: &Run) -> String {
     out.text
 }
 
-/// One row per cell, interval and kind of operation that occurred in the cell. Intervals without such
-/// operations have zeroes.
+/// Returns a CSV table with one row per cell, interval and kind of operation that occurs in the cell. An
+/// interval without operations of that kind has zeroes.
 pub fn series(run: &Run) -> String {
     let mut columns: Vec<String> = CELL_COLUMNS.map(str::to_owned).to_vec();
     let fixed = [

@@ -14,7 +14,7 @@ pub struct ExportFormat {
     pub about: &'static str,
     /// Makes the document for standard output; `None` if the format consists of several files.
     pub document: Option<ToDocument>,
-    /// Makes the files of a folder; `None` if the format is a single document.
+    /// Makes the files to write to a folder; `None` if the format is a single document.
     pub files: Option<ToFiles>,
 }
 
@@ -27,11 +27,11 @@ pub enum ToDocument {
     Json(fn(&Run) -> Value),
 }
 
-/// Makes names and contents of files from a run. The number is that of `--log-hist-coarseness`, 0 to
-/// [`COARSENESS_MAX`](fio::COARSENESS_MAX); only fio's histogram logs depend on it.
+/// Makes files from a run, as pairs of name and content. The `u8` is the value of `--log-hist-coarseness`, 0
+/// to [`COARSENESS_MAX`](fio::COARSENESS_MAX); only fio's histogram logs use it.
 pub type ToFiles = for<'a> fn(&'a Run, u8) -> Box<dyn Iterator<Item = (String, String)> + 'a>;
 
-/// All export formats, in the order of the help.
+/// All export formats, in the order in which the help lists them.
 pub const EXPORT_FORMATS: [ExportFormat; 10] = [
     ExportFormat {
         name: "json",
@@ -73,15 +73,15 @@ pub const EXPORT_FORMATS: [ExportFormat; 10] = [
     },
 ];
 
-/// Name of the format whose histograms can be made coarser.
+/// Name of the only format that uses `--log-hist-coarseness`.
 pub const FIO_LOGS: &str = "fio-logs";
 
-/// A format that is one text.
+/// Defines an export format that is a single text.
 const fn text(name: &'static str, about: &'static str, make: fn(&Run) -> String) -> ExportFormat {
     ExportFormat { name, about, document: Some(ToDocument::Text(make)), files: None }
 }
 
-/// A file for each job of fio.
+/// Makes one JSON file per fio job.
 fn fio_documents(run: &Run, form: Form) -> Box<dyn Iterator<Item = (String, String)> + '_> {
     Box::new(fio::json::documents(run, form).map(|(name, document)| {
         let text = serde_json::to_string_pretty(&document).unwrap_or_default();

@@ -11,7 +11,7 @@ use iodyno_units::human;
 /// Maximum number of a method's results in a list.
 const METHOD_HEADLINES_MAX: usize = 3;
 
-/// Verdict and headline of a whole run, for a list of runs.
+/// Verdict and headline of a whole run, shown in lists of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The verdict on the run.
@@ -35,14 +35,15 @@ impl Standing {
     }
 }
 
-/// The level of a run in a list: from its standing, or, without one, the most severe level of its cells.
+/// Severity to show for a run in a list: that of `standing` if known, otherwise the most severe of its cells.
 pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.verdict.level))
 }
 
-/// A run's result in a few words, such as `random-read 92.3 k IOPS, seq-read 2.10 GB/s`, or the results of its
-/// method. With several targets these are of the merged cells. Empty without results.
+/// Summarises a run's results in a few words, such as `random-read 92.3 k IOPS, seq-read 2.10 GB/s`. Uses the
+/// method's headline if `standing` has one, and merged cells if there are several targets. Empty without
+/// results.
 pub fn headline(run: &RunSummary, standing: Option<&Standing>) -> String {
     if let Some(headline) = standing.and_then(|s| s.headline.clone()) {
         return headline;
@@ -81,7 +82,7 @@ pub fn headline(run: &RunSummary, standing: Option<&Standing>) -> String {
     words.join(", ")
 }
 
-/// The operations of repeats that do not count as IOPS: ` and 5.1 k flushes/s (p99 48 µs)`.
+/// Rates of operations that do not count as IOPS, averaged over repeats: ` and 5.1 k flushes/s (p99 48 µs)`.
 fn beside(repeats: &[&CellSummary]) -> String {
     let each = repeats[0].beside.iter().map(|of| {
         let rates = repeats.iter().flat_map(|cell| &cell.beside).filter(|o| o.kind == of.kind);

@@ -10,11 +10,11 @@ use iodyno_notebook::Run;
 use iodyno_units::text::clean;
 use std::fmt::Write as _;
 
-/// Ticks per halving of the distance to 100 %.
+/// Ticks per halving of the distance to 100 %, as in HdrHistogram's percentile output.
 const TICKS: f64 = 5.0;
 
-/// Every cell and kind of operation of a run, in sequence. In open loop, the service times follow the
-/// response times.
+/// Returns the percentile distributions of every cell and kind of operation, one after another. For open-loop
+/// cells, the distribution of service times follows that of response times.
 pub fn text(run: &Run) -> String {
     let mut out = String::new();
     for cell in &run.cells {

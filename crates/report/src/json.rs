@@ -31,12 +31,12 @@ pub struct Options {
     pub series: bool,
 }
 
-/// A run as one JSON document, judged by the thresholds stored with it.
+/// Returns a run as one JSON document. The verdicts are based on the thresholds stored with the run.
 pub fn document(run: &Run, options: Options) -> Value {
     document_against(run, &thresholds::own(run), options)
 }
 
-/// Like [`document`], but judged by these thresholds.
+/// Like [`document`], but judges the run by `thresholds` instead of the stored ones.
 pub fn document_against(run: &Run, thresholds: &[Threshold], options: Options) -> Value {
     let standing = RunVerdict::of(run);
     let mut document = json!({
@@ -87,8 +87,8 @@ fn outcome(of: &Outcome) -> Value {
     })
 }
 
-/// Runs as a JSON list, in the order given (the notebook lists the oldest first), each with its standing if
-/// known, otherwise with the most severe verdict of its cells.
+/// Returns a JSON list of runs in the given order. A run without a standing has the most severe verdict of
+/// its cells.
 pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()
@@ -250,7 +250,7 @@ fn message_log(cell: &Cell, log: &MessageLog, options: Options) -> Value {
     object
 }
 
-/// Stationarity of the rate: its interval, stalls, a level shift, and a periodic swing.
+/// Describes how stationary a cell's rate is: confidence interval, stalls, level shift and periodic swing.
 fn stationarity(cell: &Cell) -> Value {
     let of = Stationarity::of(cell);
     let kinds = cell.io_kinds();
@@ -332,8 +332,8 @@ fn latency(latency: &Latency) -> Value {
     object
 }
 
-/// The series, interval by interval, for the kinds that occurred in the cell. A kind without operations in an
-/// interval has zeroes.
+/// Returns the series of a cell, with one value per interval for each kind of operation that occurs in the
+/// cell (zero in intervals without such operations).
 fn series(cell: &Cell, figures: &Summary) -> Value {
     let interval = |(interval, length_ns): (&Interval, u64)| {
         let mut object = Map::new();

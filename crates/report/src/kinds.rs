@@ -3,7 +3,7 @@
 use iodyno_measure::{IoKinds, KindSummary, Quantity};
 use iodyno_units::{OpKind, human};
 
-/// Plural of a kind.
+/// Plural name of a kind of operation: `reads`, `flushes`.
 pub(crate) const fn plural(kind: OpKind) -> &'static str {
     match kind {
         OpKind::Read => "reads",
@@ -14,13 +14,14 @@ pub(crate) const fn plural(kind: OpKind) -> &'static str {
     }
 }
 
-/// A rate in a column of IOPS, with its unit for kinds that IOPS do not count.
+/// Formats a rate for the column `IOPS`. Adds `/s` for kinds of operation that do not count as IOPS.
 pub(crate) fn rate(kind: OpKind, per_s: f64) -> String {
     let unit = if IoKinds::DATA.count(kind) { "" } else { "/s" };
     format!("{}{unit}", human::count(per_s))
 }
 
-/// A latency of each kind, `p99 of reads 1.2 ms, of writes 0.3 ms`; None if the samples of no kind support it.
+/// Formats one latency metric per kind of operation, `p99 of reads 1.2 ms, of writes 0.3 ms`; None if no kind
+/// has enough samples for the metric.
 pub(crate) fn latencies(kinds: &[KindSummary], quantity: Quantity) -> Option<String> {
     let each = kinds.iter().filter_map(|of| {
         let ns = of.response_time.get(quantity)?;
@@ -30,12 +31,12 @@ pub(crate) fn latencies(kinds: &[KindSummary], quantity: Quantity) -> Option<Str
     (!each.is_empty()).then(|| format!("{quantity} {}", each.join(", ")))
 }
 
-/// Whether a fact of a headline comes from [`latencies`] with several kinds.
+/// Whether a headline's text was made by [`latencies`] for more than one kind of operation.
 pub(crate) fn is_of_several(fact: &str) -> bool {
     fact.contains(", of ")
 }
 
-/// The rate of each kind that IOPS do not count: `5.1 k flushes/s`.
+/// Formats the rate of each kind of operation that does not count as IOPS: `5.1 k flushes/s`.
 pub(crate) fn beside(kinds: &[KindSummary]) -> impl Iterator<Item = String> {
     let of = IoKinds::of(kinds.iter().map(|of| of.kind));
     kinds
@@ -44,7 +45,7 @@ pub(crate) fn beside(kinds: &[KindSummary]) -> impl Iterator<Item = String> {
         .map(|kind| format!("{} {}/s", human::count(kind.iops), plural(kind.kind)))
 }
 
-/// The operations that a latency over several kinds covers: `reads and writes together`.
+/// Names the kinds of operation that a common latency covers: `reads and writes together`.
 pub(crate) fn together(kinds: &[OpKind]) -> String {
     let names: Vec<&str> = kinds.iter().map(|kind| plural(*kind)).collect();
     match names.as_slice() {

@@ -4,8 +4,8 @@ use iodyno_measure::Verdict;
 use iodyno_method::{Findings, Method, MethodSource, findings};
 use iodyno_notebook::{Run, Status};
 
-/// The method of a run, adapted to its number of targets, and its number of subjects. None if the run is a
-/// list of cells, or if its method can no longer be read.
+/// The run's method, adapted to its number of targets, and the number of subjects that the method measures.
+/// None if the run is a list of cells, or if the method can't be read any more.
 fn method_of(run: &Run) -> Option<(Method, u32)> {
     let source: MethodSource = serde_json::from_value(run.head.plan.get("method")?.clone()).ok()?;
     let method = Method::new(source).ok()?;
@@ -15,7 +15,7 @@ fn method_of(run: &Run) -> Option<(Method, u32)> {
     Some((method.with_targets(targets), subjects))
 }
 
-/// The findings of a run; None if it is a list of cells, or if its method can no longer be read.
+/// Results of the run's method; None if the run is a list of cells, or if the method can't be read any more.
 pub fn findings_of(run: &Run) -> Option<Findings> {
     let (method, subjects) = method_of(run)?;
     let mut findings = findings(&method, run.head.seed, subjects, &run.cells);
@@ -32,14 +32,14 @@ pub(crate) fn verdicts_of(run: &Run) -> Vec<Verdict> {
     verdicts
 }
 
-/// Adds the remedy to verdicts on unfinished methods.
+/// Adds advice on how to complete the run to the verdict `UNFINISHED`.
 fn mended(run: &Run, verdicts: &mut [Verdict]) {
     for verdict in verdicts.iter_mut().filter(|v| v.code == "UNFINISHED") {
         verdict.text = format!("{}: {}", verdict.text, how_to_finish(run));
     }
 }
 
-/// How an incomplete run of a method can be completed, or why it can't.
+/// Advice for an incomplete run of a method: how to complete it, or why it can't be resumed.
 pub(crate) fn how_to_finish(run: &Run) -> String {
     if run.status == Status::Running {
         return "it is still running".to_owned();

@@ -18,10 +18,10 @@ use iodyno_units::human;
 use std::cmp::Ordering;
 use std::mem::discriminant;
 
-/// Maximum number of headlines on a first screen.
+/// Maximum number of headlines at the start of a report.
 pub(crate) const HEADLINES_MAX: usize = 12;
 
-/// The results of a method, in a few numbers.
+/// Summarises the results of a method in a few headlines.
 pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
     let several = findings.subjects.len() > 1;
     let mut all = Vec::new();
@@ -51,14 +51,14 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
     all
 }
 
-/// Decides the names of a stage's headlines.
+/// Rules for naming the headlines of a stage.
 struct Naming<'a> {
     stage: &'a str,
     /// ` on TARGET` if the run has several targets, otherwise empty.
     on: String,
-    /// Several stages have the same kind of result.
+    /// Whether other stages of the method have the same kind of result.
     is_one_of_several: bool,
-    /// The headline needs the name of the stage.
+    /// Whether a headline must include the name of its stage.
     needs_stage: bool,
 }
 
@@ -221,7 +221,7 @@ fn of_rate_search(found: &RateSearchFinding, name: String) -> Headline {
     }
 }
 
-/// The headline of a row, about its mean latency.
+/// Makes the row's mean latency the main value of a headline.
 fn of_mean(row: &Row, headline: Headline) -> Headline {
     let is_apart = row.kinds.len() > 1;
     let means = is_apart.then(|| kinds::latencies(&row.kinds, Quantity::Mean)).flatten();
@@ -285,7 +285,8 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
     }
 }
 
-/// Relevance of a stage to its method: highest for long load curves, lowest for preparation of a steady state.
+/// Importance of a stage's result for the headlines: highest for long load curves, lowest for the preparation
+/// of a steady state.
 pub(crate) fn weight(finding: &StageFinding) -> usize {
     match &finding.showed {
         Some(Showed::Sweep(sweep)) => 1 + sweep.load.as_ref().map_or(0, |l| l.rows.len()),
@@ -295,13 +296,13 @@ pub(crate) fn weight(finding: &StageFinding) -> usize {
     }
 }
 
-/// Whether the load is an offered rate, independent of the number of outstanding I/Os.
+/// Whether the table's load is an offered rate (open loop) rather than a number of outstanding I/Os.
 pub(crate) fn is_open(table: &Table) -> bool {
     table.axes.last().is_some_and(|a| a == "rate")
 }
 
-/// Index of the best point. Only a load with a ceiling has one: without a ceiling, the maximum is not an
-/// optimum.
+/// Index of the best point of a load curve. None without a latency ceiling, because the highest rate alone is
+/// not an optimum.
 pub(crate) fn best(load: &Load) -> Option<usize> {
     match load.optimum {
         Optimum::Found { chosen, .. } if !load.ceilings.is_empty() => {
@@ -311,15 +312,15 @@ pub(crate) fn best(load: &Load) -> Option<usize> {
     }
 }
 
-/// Whether operations are so large that throughput is more relevant than IOPS. Points of different block sizes
-/// are compared by IOPS.
+/// Whether the row's blocks are so large that throughput matters more than IOPS. False if the block size is
+/// one of `axes`, because its points are compared by IOPS.
 pub(crate) fn is_large(row: &Row, axes: &[String]) -> bool {
     let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
     !axes.iter().any(|a| a == "block")
         && block.is_some_and(|b| b.is_finite() && is_about_bandwidth(b as u32))
 }
 
-/// The quantity of a tracking variable, by its name.
+/// Quantity of a tracked variable, derived from the prefix of its name.
 pub(crate) fn quantity(name: &str) -> Shown {
     if name.starts_with("iops") {
         Shown::Iops
@@ -330,8 +331,7 @@ pub(crate) fn quantity(name: &str) -> Shown {
     }
 }
 
-/// Whether the workload is the only axis of a grid. Its points are then named after their
-/// workloads.
+/// Whether the workload is the only axis of a sweep, so that points can be named after their workloads.
 pub(crate) fn is_over_workloads(axes: &[String]) -> bool {
     matches!(axes, [axis] if axis == "workload")
 }

@@ -6,10 +6,11 @@ use iodyno_measure::summary::{KindSummary, PERCENTILES, Summary};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 
-/// Index of the percentile to compare: p99.
+/// Index of p99 in the list of percentiles.
 const P99: usize = 2;
 
-/// Cells that ran with others, each after the cell of the same workload alone on the same target.
+/// Pairs each cell that ran simultaneously with others with the cell in which the same workload ran alone on
+/// the same target. The cell alone comes first.
 fn pairs(run: &Run) -> impl Iterator<Item = (&Cell, &Cell)> {
     let load = |cell: &Cell| {
         let key = &cell.key;
@@ -23,7 +24,8 @@ fn pairs(run: &Run) -> impl Iterator<Item = (&Cell, &Cell)> {
     })
 }
 
-/// One sentence per cell that ran with others; empty without such cells.
+/// Returns one sentence per cell that ran simultaneously with others, comparing it with the same workload
+/// alone.
 pub(crate) fn sentences(run: &Run) -> Vec<String> {
     let several = run.head.targets.len() > 1;
     let sentence = |(alone, together): (&Cell, &Cell)| {
@@ -49,8 +51,8 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
     pairs(run).filter(|(alone, _)| alone.total().ops() > 0).map(sentence).collect()
 }
 
-/// The change of a latency: `read p99 from 4.21 ms to 9.60 ms`; of the mean if the samples don't
-/// support p99.
+/// Change of the p99 latency: `read p99 from 4.21 ms to 9.60 ms`. Uses the mean if the samples are too few
+/// for p99.
 fn slower(was: &KindSummary, is: &KindSummary) -> Option<String> {
     let p99 = |of: &KindSummary| of.response_time.percentiles_ns[P99].map(|ns| ns as f64);
     let (name, before, after) = match (p99(was), p99(is)) {

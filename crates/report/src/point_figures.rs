@@ -3,10 +3,11 @@
 use iodyno_method::findings::{NINES, Row};
 use iodyno_page::{Cell, Column, Quantity, Tone};
 
-/// Short head of the column of intervals.
+/// Short title of the column with the confidence interval's half-width.
 pub(crate) const HALF_WIDTH: &str = "±";
 
-/// Rate, its interval, throughput, mean, percentiles and maximum.
+/// Columns for a measured point: rate, half-width of its confidence interval, throughput, and mean,
+/// percentiles and maximum of the latency.
 pub(crate) fn columns() -> Vec<Column> {
     let mut columns = vec![
         Column::numbers("IOPS", "1/s"),
@@ -20,7 +21,7 @@ pub(crate) fn columns() -> Vec<Column> {
     columns
 }
 
-/// The cells of a point, in the order of [`columns`].
+/// Table fields of a measured point, in the order of [`columns`].
 pub(crate) fn cells(row: &Row) -> Vec<Cell> {
     let iops = match &row.skipped {
         Some(why) => Cell { note: why.clone(), ..Cell::words("n/a").toned(Tone::Dim) },

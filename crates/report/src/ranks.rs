@@ -6,7 +6,7 @@ use iodyno_notebook::Run;
 use iodyno_page::{Cell as Field, Column, Quantity, Table, Tone};
 use iodyno_units::human;
 
-/// The ranks of one host in a cell.
+/// Results of the ranks on one host in a merged cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HostFigures<'a> {
     /// Name of the host.
@@ -15,7 +15,7 @@ pub(crate) struct HostFigures<'a> {
     pub(crate) ranks: Vec<&'a RankFigures>,
     /// Verdicts on the host's ranks, without duplicate codes.
     pub(crate) verdicts: Vec<Verdict>,
-    /// Whether the host has the lowest rate per rank, and some other host a higher one.
+    /// Whether the host has the lowest rate per rank. False if all hosts have the same rate.
     pub(crate) is_slowest: bool,
 }
 
@@ -25,7 +25,8 @@ impl HostFigures<'_> {
         self.ranks.iter().map(|rank| rank.iops()).sum()
     }
 
-    /// Mean operations per second of one rank: hosts may have different numbers of ranks.
+    /// Mean operations per second per rank. Unlike the total, it is comparable between hosts with different
+    /// numbers of ranks.
     pub(crate) fn iops_of_rank(&self) -> f64 {
         self.iops() / self.ranks.len().max(1) as f64
     }
@@ -36,7 +37,7 @@ impl HostFigures<'_> {
         self.ranks.iter().map(of).sum()
     }
 
-    /// The remark in a table: whether the host is the slowest, and its verdicts.
+    /// Remark on the host in a table: whether it is the slowest, and its verdicts.
     pub(crate) fn mark(&self) -> String {
         let slowest = self.is_slowest.then_some("slowest");
         let codes = self.verdicts.iter().map(|verdict| verdict.code.as_str());
@@ -48,7 +49,7 @@ impl HostFigures<'_> {
         self.ranks.iter().map(|rank| of(rank)).max()
     }
 
-    /// The largest share of the available processors that a rank used.
+    /// Largest fraction of the available processors that any rank on the host used.
     pub(crate) fn cpu_share(&self) -> f64 {
         self.ranks.iter().map(|rank| rank.cpu_share).fold(0.0, f64::max)
     }
@@ -79,7 +80,7 @@ pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
     hosts
 }
 
-/// The table of hosts, each with the name of its cell.
+/// Table of hosts. Each row has the name of a cell and the results of a host in it.
 pub(crate) fn table<'a>(rows: impl Iterator<Item = (String, HostFigures<'a>)>) -> Table {
     let mut table = Table::new([
         Column::label("cell"),
@@ -121,7 +122,8 @@ pub(crate) fn cells(run: &Run) -> impl Iterator<Item = &Cell> {
     run.cells.iter().filter(|cell| cell.evidence.ranks.len() > 1)
 }
 
-/// A sentence on the number of ranks, and how far apart they started; None for a run of one process.
+/// States the numbers of ranks and hosts, how late ranks started, and the accuracy of their clocks. None for
+/// a run of one process.
 pub(crate) fn sentence(run: &Run) -> Option<String> {
     let first = cells(run).next()?;
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });

@@ -3,7 +3,7 @@
 use iodyno_method::findings::RateSearchFinding;
 use iodyno_page::{Cell, Column, Quantity, Table, Tone};
 
-/// The table of the rates that were tried, with the result of each.
+/// Table of the offered rates that a rate search tried, with the result of each.
 pub(crate) fn table(found: &RateSearchFinding) -> Table {
     let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
     let name = found.limit.split(' ').next().unwrap_or_default();

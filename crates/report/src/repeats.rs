@@ -9,26 +9,26 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey, Metric, Quantity};
 use iodyno_notebook::Run;
 
-/// What a confidence interval over repeats covers, as text.
+/// Explains the variation that a confidence interval over repeats covers.
 pub(crate) const COVERS: &str = "repeats of the cell within this run, not other runs or devices";
 
-/// Confidence of the intervals.
+/// Confidence level of the intervals over repeats.
 const LEVEL: f64 = 0.95;
 
-/// One metric of a repeated cell.
+/// A metric of a cell, combined over its repeats.
 pub(crate) struct Repeated<'a> {
     /// Key of the first repeat.
     pub key: &'a CellKey,
     /// The metric, with its kind of operation.
     pub metric: Metric,
-    /// Number of repeats, without those that are INVALID or were cut short.
+    /// Number of usable repeats. Excludes repeats that are INVALID or were cut short.
     pub count: usize,
-    /// For rates and means, the mean over the repeats; for percentiles, the percentile of all
-    /// operations together.
+    /// Combined value: for rates and means, the mean over the repeats; for percentiles, the percentile of all
+    /// operations pooled.
     pub value: f64,
-    /// The mean of the repeats; None for percentiles, which can't be averaged.
+    /// Mean over the repeats, with its confidence interval; None for percentiles, which can't be averaged.
     pub mean: Option<MeanOfRuns>,
-    /// The smallest and the largest value of any repeat.
+    /// Smallest and largest value among the repeats.
     pub range: (f64, f64),
 }
 

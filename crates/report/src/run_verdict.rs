@@ -8,21 +8,20 @@ use iodyno_notebook::{Run, Status};
 /// The verdict on a run as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunVerdict {
-    /// Verdicts on the whole run, which are those on its method, the most severe first. Empty for a list of
-    /// cells.
+    /// Verdicts on the run's method, the most severe first. Empty if the run is a list of cells.
     pub verdicts: Vec<Verdict>,
-    /// The most severe level of the run's and its cells' verdicts; None if there are no verdicts
-    /// yet.
+    /// Most severe level of all verdicts on the run and its cells; None if there are no verdicts yet.
     pub level: Option<Level>,
 }
 
 impl RunVerdict {
-    /// Judges a stored run. Pure: an old run is judged by the same rules as a new one.
+    /// Judges a stored run. The result depends on the stored data only, so old runs are judged by the current
+    /// rules.
     pub fn of(run: &Run) -> Self {
         Self::with(run, method::verdicts_of(run))
     }
 
-    /// The verdict on a run, given the verdicts on its method.
+    /// Combines the verdicts on the run's method with those on its cells.
     pub(crate) fn with(run: &Run, mut verdicts: Vec<Verdict>) -> Self {
         // A run in progress is not unfinished.
         verdicts.retain(|v| run.status != Status::Running || v.code != "UNFINISHED");
@@ -31,12 +30,12 @@ impl RunVerdict {
         Self { verdicts, level }
     }
 
-    /// Whether the run's method failed to reach its goal.
+    /// Whether the run's method did not reach its goal, such as a steady state.
     pub fn has_failed(&self) -> bool {
         self.verdicts.iter().any(|v| v.level == Level::Invalid)
     }
 
-    /// Whether the verdicts on the whole run forbid calling it VALID, even if all its cells are.
+    /// Whether a verdict on the whole run is a warning or worse, so that it must not be called VALID.
     pub(crate) fn is_doubted(&self) -> bool {
         self.verdicts.iter().any(|v| v.level >= Level::Warning)
     }

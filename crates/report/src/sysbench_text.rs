@@ -11,14 +11,14 @@ use iodyno_units::OpKind;
 use iodyno_units::text::clean;
 use std::fmt::Write as _;
 
-/// The version of sysbench that the text follows.
+/// Version of sysbench whose output format is reproduced.
 const SYSBENCH_VERSION: &str = "1.0.20";
-/// Default percentile of sysbench.
+/// Percentile that sysbench reports by default.
 const PERCENTILE: u32 = 95;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A run as sysbench would print it. Fills (sysbench's `prepare`), steps of a method without I/O, and the merged cell
-/// of several targets have no report.
+/// Formats a run like the output of sysbench. Skips fills (sysbench's `prepare`), method steps without I/O,
+/// and cells merged over several targets.
 pub fn text(run: &Run) -> String {
     let mut out = String::new();
     for cell in run.cells.iter().filter(|cell| !cell.key.is_of_all_targets()) {

@@ -5,12 +5,13 @@ use iodyno_measure::Threshold;
 use iodyno_measure::threshold::{Outcome, judge};
 use iodyno_notebook::Run;
 
-/// The thresholds stored with the run; empty if there are none, or if they have a newer format.
+/// Reads the thresholds stored with the run. Empty if there are none, or if a newer version stored them in
+/// another format.
 pub fn own(run: &Run) -> Vec<Threshold> {
     serde_json::from_value(run.head.plan["thresholds"].clone()).unwrap_or_default()
 }
 
-/// Whether all thresholds are met.
+/// Whether the run meets all `thresholds`.
 pub fn are_held(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().all(|outcome| outcome.held)
 }

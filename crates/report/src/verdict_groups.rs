@@ -5,25 +5,26 @@ use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_method::findings::Row;
 use iodyno_page::Tone;
 
-/// Minimum number of groups of one code that are merged if they differ only by their numbers.
+/// Minimum number of groups to merge if they have the same code and texts that differ only by numbers.
 const ALIKE_MIN: usize = 4;
 
-/// A verdict, and the cells that have it.
+/// A verdict, with all cells that have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Group<'a> {
-    /// The verdict of the first cell.
+    /// Verdict of the first cell in the group, as an example for the others.
     pub verdict: &'a Verdict,
-    /// Indices of the cells, ascending and distinct: a code may occur for reads and for writes of one cell.
+    /// Indices of the cells, ascending. Each cell occurs once, even if it has the verdict for both reads and
+    /// writes.
     pub cells: Vec<usize>,
-    /// Number of verdicts.
+    /// Number of verdicts combined in the group. A cell may contribute several.
     pub count: usize,
-    /// Whether all cells have the verdict with the same text.
+    /// Whether all verdicts in the group have the same text.
     pub same_text: bool,
 }
 
-/// The verdicts of `cells` in groups, the most severe first. Verdicts with the same text form a group; so do
-/// four or more texts of one code that differ only by numbers; and with `by_code`, all verdicts of one code,
-/// without cells that only prepare.
+/// Groups the verdicts of `cells`, the most severe first. By default, a group has verdicts with the same
+/// text, or at least four of one code that differ only by numbers. With `by_code`, a group has all verdicts
+/// of one code, and the code `PREPARATION` is left out.
 pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (i, cell) in cells.iter().enumerate() {
@@ -52,13 +53,13 @@ pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
     groups
 }
 
-/// Number of cells that the groups cover: all, or with `by_code` those that do more than prepare.
+/// Number of cells that the groups cover. With `by_code`, cells that only prepare are not counted.
 pub(crate) fn count(cells: &[Cell], by_code: bool) -> usize {
     let prepares = |c: &Cell| c.verdicts.iter().all(|v| v.code == "PREPARATION");
     cells.iter().filter(|c| !by_code || c.verdicts.is_empty() || !prepares(c)).count()
 }
 
-/// Merges groups of one code that differ only by numbers, if there are many.
+/// Merges groups with the same code whose texts differ only by numbers, if there are at least [`ALIKE_MIN`].
 fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     let keys: Vec<(&str, Level, String)> = groups
         .iter()
@@ -85,7 +86,7 @@ fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     out
 }
 
-/// A text in which each number with its unit is replaced by a sign.
+/// Replaces each number and its unit in a text with a placeholder.
 pub(crate) fn without_numbers(text: &str) -> String {
     const UNITS: [&str; 22] = [
         "ns",
@@ -133,7 +134,7 @@ pub(crate) const fn rank(level: Level) -> u8 {
     }
 }
 
-/// The tone of a level.
+/// Display tone of a verdict's level.
 pub(crate) const fn tone(level: Level) -> Tone {
     match level {
         Level::Valid => Tone::Good,
@@ -143,7 +144,7 @@ pub(crate) const fn tone(level: Level) -> Tone {
     }
 }
 
-/// Tone of a method's point: plain unless its verdicts are warnings or worse.
+/// Display tone of a measured point: plain, unless one of its verdicts is a warning or worse.
 pub(crate) fn tone_of_point(row: &Row) -> Tone {
     row.level.filter(|level| *level >= Level::Warning).map_or(Tone::Plain, tone)
 }
@@ -161,7 +162,8 @@ mod tests {
         Cell { verdicts: verdicts.iter().map(verdict).collect(), ..Cell::default() }
     }
 
-    /// Reads and writes of one cell count as one cell; cells that only prepare don't count.
+    /// A cell with the same verdict for reads and writes counts once, and a cell that only prepares does not
+    /// count.
     #[test]
     fn a_cell_is_counted_once() {
         let both = cell(&[("FEW", "5 reads"), ("FEW", "7 writes")]);
@@ -174,8 +176,8 @@ mod tests {
         assert_eq!(count(&cells, true), 2);
     }
 
-    /// Many cells of one code whose texts differ by numbers and units form one line; a few keep their own
-    /// numbers, and texts with other words form another line.
+    /// Many verdicts whose texts differ only by numbers and units share one line. A few of them keep their own
+    /// lines, and other texts are never merged with them.
     #[test]
     fn cells_that_differ_by_numbers_are_one_line() {
         let of = |n: u32| {

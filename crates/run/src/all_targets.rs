@@ -2,10 +2,10 @@
 
 use iodyno_measure::{Cell, Ended, Storage};
 
-/// Prefix of the target name of a merged cell.
+/// Prefix of the target name in cells merged over all targets.
 pub(crate) const ALL_TARGETS: &str = "all";
 
-/// Merges the cells of all targets into one.
+/// Merges the cells of several targets into one cell.
 pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
     let mut all = cells[0].clone();
     for cell in &cells[1..] {

@@ -13,7 +13,7 @@ use iodyno_workload::{ArrivalKind, Content, Spec};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Builds the plan of a task, from which the driver runs it.
+/// Converts a task to the plan that the driver executes.
 pub(crate) fn cell_plan(
     run: &ResolvedRun,
     task: &Task,
@@ -37,8 +37,8 @@ pub(crate) fn cell_plan(
     }
 }
 
-/// Plans a cell on targets with these media: one plan for each target and each workload that runs on it, and the
-/// reason for each choice of engine.
+/// Plans a cell on targets with the given media. Returns one plan per target and workload, and the reason for
+/// each choice of engine.
 ///
 /// # Errors
 /// The requested engine does not work on a target.
@@ -84,7 +84,7 @@ pub(crate) fn targets_of(
     Ok(all)
 }
 
-/// Chooses the engine for a target's medium, and returns the reason.
+/// Chooses the I/O engine for a target's medium, and returns the reason for the choice.
 fn choose_engine(
     medium: &mut Medium,
     asked: Option<EngineKind>,
@@ -122,7 +122,7 @@ mod tests {
     use iodyno_targets::{TargetName, inspect};
     use iodyno_workload::CellSpec;
 
-    /// Each workload on a volume has its own workers in the machine, with consecutive numbers.
+    /// If several workloads run simultaneously on a volume, each has its own, consecutively numbered workers.
     #[test]
     fn workloads_at_once_share_no_worker_of_a_live_machine() {
         let cell = |threads| {

@@ -4,16 +4,15 @@ use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, St
 use iodyno_targets::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
 
-/// Minimum of own I/O for a comparison with foreign I/O, bytes.
+/// Bytes that a cell must move before its I/O is compared with that of other programs.
 const MOVED_BYTES_MIN: u64 = 64 << 20;
 
-/// File systems that write each block to a new place, and record that place in a tree or a table.
+/// Copy-on-write file systems, whose writes cause additional metadata I/O.
 const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
 
-/// Foreign I/O by target: the bytes that its device moved beyond those of this run, as a share of the run's. Other
-/// targets of the run may use the same device, directly or at the bottom of their stacks. None if own and foreign
-/// bytes can't be told apart: a page cache writes its bytes later, a server's I/O is unknown, and a copy-on-write file
-/// system reads and writes its own metadata with each small I/O.
+/// For each target, I/O of other programs on its device, as a fraction of the run's own I/O there. The run's
+/// I/O includes that of other targets on the same device. None if the two can't be distinguished: a page
+/// cache delays writes, the I/O of a server is unknown, and a copy-on-write file system adds metadata I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -56,18 +55,18 @@ pub(crate) fn foreign_shares(
     cells.iter().enumerate().map(one).collect()
 }
 
-/// Whether a layer of a stack is a copy-on-write file system: its name begins with the type.
+/// Whether a layer is a copy-on-write file system. The layer's name begins with the type of the file system.
 fn is_copy_on_write(layer: &Layer) -> bool {
     let fs_type = layer.name.split(' ').next().unwrap_or_default();
     layer.kind == LayerKind::FileSystem && COPY_ON_WRITE.contains(&fs_type)
 }
 
-/// Whether I/O through this stack may reach the device.
+/// Whether I/O to the top of this storage stack may reach device `dev`.
 fn may_pass(stack: &Stack, dev: DevNo) -> bool {
     stack.anywhere || stack.passes(dev)
 }
 
-/// The storage below each target, and the number of its cell's bytes that reached it.
+/// Describes the storage below each target, and how many bytes of its cell's I/O reached the devices.
 pub(crate) fn storage(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -98,7 +97,7 @@ pub(crate) fn storage(
     (0..stacks.len()).map(one).collect()
 }
 
-/// Converts a target's stack of storage layers into evidence.
+/// Converts a target's storage stack to the form stored with a cell's evidence.
 pub fn storage_of(stack: &Stack) -> Storage {
     let word = |kind: LayerKind| {
         let word = serde_json::to_value(kind).ok();
@@ -159,8 +158,8 @@ const fn same_effect(effect: iodyno_targets::Effect) -> Effect {
     }
 }
 
-/// The bytes of a cell's reads and writes, from its first operation to its last: all moved bytes, in the window's
-/// ratio of reads to writes.
+/// Estimates the bytes that a cell read and wrote, ramp included: its total bytes, divided in the ratio of
+/// reads to writes in the measured window.
 fn issued(cell: &Cell) -> Counted {
     let total = cell.total();
     let of = |kind| total.class(kind).map_or(0, |class| class.bytes);
@@ -172,8 +171,8 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
-/// The bytes that a target's own I/O certainly moved at the bottom of its stack, at most the bytes counted there. None
-/// if they are unknown: a page cache, a server or an emulated device may have answered.
+/// Bytes that a target's own I/O certainly moved at the bottom of its storage stack, at most the counted
+/// bytes. None if a page cache, a server or an emulated device may have completed the I/O instead.
 fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
     if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
         return None;
@@ -189,9 +188,9 @@ fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) ->
     }
 }
 
-/// The bytes at the bottom of target `i` that may be its own: all except those that the run's other targets with
-/// simpler stacks certainly moved. Foreign I/O counts for the target: it may hide that memory answered, but never
-/// casts doubt on an honest target.
+/// Upper bound of the bytes that target `i` moved at the bottom of its storage stack: the counted bytes, less
+/// those that other targets of the run with simpler stacks certainly moved. I/O of other programs is not
+/// subtracted, so that a target is never wrongly suspected of being served from memory.
 fn share_of(
     i: usize,
     stacks: &[Option<&Stack>],
@@ -214,7 +213,7 @@ fn share_of(
     Some(left)
 }
 
-/// Whether all bytes that `other` moves at its bottom are included in the count of `mine`.
+/// Whether the counters at the bottom of stack `mine` include all bytes that `other` moves at its own bottom.
 fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
     match other.lowest.as_slice() {
         _ if mine.anywhere => true,
@@ -225,7 +224,7 @@ fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
     }
 }
 
-/// The device whose counters include a target's I/O.
+/// Number of the device whose counters include a target's I/O.
 pub(crate) fn device_number(inspection: &Inspection) -> Option<DevNo> {
     inspection.device.as_ref().map(|d| d.dev)
 }

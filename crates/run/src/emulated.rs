@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Default block size of random writes: the unit of most mapping tables.
+/// Block size of random preconditioning if the workload has none, bytes: the unit of most mapping tables.
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
-/// Upper bound of the memory for the bytes of one device in real time.
+/// Maximum memory for the stored data of one device in real time, bytes.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
 
 /// The emulated system whose volumes are the targets of a run.
 #[derive(Clone, Debug)]
 pub struct Emulated {
-    /// The system; its volumes are the run's targets, in order. The device states in it are placeholders: each cell
-    /// sets its own.
+    /// The emulated system; its volumes are the run's targets, in order. Its device states are placeholders that
+    /// each cell replaces.
     pub system: System,
     /// Name and preconditioning of each volume.
     pub volumes: Vec<EmulatedVolume>,
@@ -39,19 +39,19 @@ pub struct Emulated {
 /// An emulated target and its preconditioning.
 #[derive(Clone, Debug)]
 pub struct EmulatedVolume {
-    /// Name as the user gave it, stored with the run; it may stand for several volumes.
+    /// Target name as the user wrote it, stored with the run. With a count, it names several volumes.
     pub asked: TargetName,
     /// The volume's name in results.
     pub name: String,
     /// State to which the volume is preconditioned before each cell.
     pub state: Precondition,
-    /// Share of the volume's capacity that the preconditioning wrote, above 0, at most 1.
+    /// Fraction of the volume's capacity that the preconditioning writes, above 0, at most 1.
     pub fill: f64,
 }
 
 impl EmulatedVolume {
-    /// State of the volume at the start of a cell with this workload: as requested by the cell, otherwise as in the
-    /// volume's name.
+    /// State of the volume before a cell with workload `spec`: the state that the cell requests, otherwise the
+    /// one that the target's name requests.
     fn before(&self, spec: &Spec, asked: &EmulationOptions, capacity_bytes: u64) -> Preconditioned {
         let fill = asked.fill.unwrap_or(self.fill);
         let how = match asked.precondition {
@@ -70,7 +70,7 @@ impl EmulatedVolume {
 }
 
 impl Emulated {
-    /// The system in its state at the start of a cell with this workload.
+    /// Returns the system with its devices in the state before a cell with workload `spec`.
     pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
         for (number, of) in (0..).zip(&self.volumes) {
@@ -88,8 +88,8 @@ impl Emulated {
         (0..).zip(&self.volumes).map(before).collect()
     }
 
-    /// State of each volume at the start of a cell that requests none, as text, with "(auto)" if the workload
-    /// determined it.
+    /// Describes the state of each volume before a cell without a request of its own. "(auto)" marks a state that
+    /// follows from the workload.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
         let mut states = self.states_for(spec, &EmulationOptions::default());
         for (state, volume) in states.iter_mut().zip(&self.volumes) {
@@ -100,8 +100,8 @@ impl Emulated {
         states
     }
 
-    /// Whether a cell's writes are skewed, but the volume's flash starts in the steady state of uniform writes. (The steady
-    /// state of skewed writes is not constructed.)
+    /// Whether a cell's writes are skewed although the volume's flash starts in the steady state of uniform
+    /// writes, because the steady state of skewed writes can't be constructed.
     pub(crate) fn is_skew_missing(&self, volume: usize, spec: &Spec) -> bool {
         self.volumes[volume].state == Precondition::Workload
             && has_skewed_writes(spec)
@@ -112,13 +112,13 @@ impl Emulated {
                 .any(|placed| matches!(placed.device.kind, Kind::Flash(_)))
     }
 
-    /// The medium of each volume, for uses that do not depend on its state.
+    /// Medium of each volume, for uses in which the devices' state does not matter.
     pub(crate) fn media(&self) -> Vec<Medium> {
         volumes(&Arc::new(self.system.clone()), 0..self.volumes.len())
     }
 
-    /// Builds a real-time machine for all targets of a cell, and the medium of each. The machine stores bytes if the
-    /// workload verifies them.
+    /// Builds a real-time machine for all targets of a cell, and returns it with the medium of each target. The
+    /// machine stores written data only if the workload verifies it.
     ///
     /// # Errors
     /// The violated rule, where the system can't be built.
@@ -149,7 +149,7 @@ impl Emulated {
         Ok((Arc::clone(&live), volumes.map(medium).collect()))
     }
 
-    /// Plans a workload on all volumes, with a series of one interval. Failed operations do not end it.
+    /// Plans a workload on all volumes, recorded as a single interval. Failed operations do not end the cell.
     ///
     /// # Errors
     /// The workload can't have this length.
@@ -169,7 +169,7 @@ impl Emulated {
         Ok(CellPlan::on_system(cell, &system, |volume| self.volumes[volume as usize].name.clone()))
     }
 
-    /// The properties of a volume, as stored with the run and shown to people.
+    /// Properties of a volume for the stored run and for display.
     pub fn facts(&self, volume: usize) -> Value {
         let System { name, host, .. } = &self.system;
         let of = self.system.devices_of(volume as u32).next();
@@ -189,11 +189,12 @@ impl Emulated {
     }
 }
 
-/// Share of the written capacity up to which a workload counts as writing only a part of the device.
+/// A workload that writes less than this fraction of the written capacity counts as writing only a part of
+/// it.
 const PART_MAX: f64 = 0.99;
 
-/// The state of a device with uniformly random writes in a part of it. None if writes have other patterns or use the
-/// whole written capacity.
+/// State of a device after uniformly random writes to a part of the written capacity. None if the workload
+/// writes in another pattern or to the whole written capacity.
 fn rewritten_part(
     spec: &Spec,
     block_bytes: u32,
@@ -218,14 +219,16 @@ fn has_skewed_writes(spec: &Spec) -> bool {
     spec.issues(OpKind::Write) && patterns.any(Pattern::is_skewed)
 }
 
-/// The kinds of operation that decide a device's state, with their shares: writes, or reads where there are none.
+/// Kinds of operation that determine the device's state, with their fractions: writes, or reads if the
+/// workload does not write.
 fn decisive(spec: &Spec) -> Vec<(OpKind, f64)> {
     let shares = |kind| spec.kinds().filter(move |k| k.0 == kind);
     let writes: Vec<_> = shares(OpKind::Write).collect();
     if writes.is_empty() { shares(OpKind::Read).collect() } else { writes }
 }
 
-/// Whether at least half of the decisive operations start where the previous one ended. True for a message log.
+/// Whether at least half of the writes (or reads, if the workload does not write) are sequential. True for a
+/// message log.
 fn is_sequential(spec: &Spec) -> bool {
     if spec.log().is_some() {
         return true;
@@ -242,7 +245,7 @@ fn is_sequential(spec: &Spec) -> bool {
     all > 0.0 && 2.0 * sequential >= all
 }
 
-/// The block size with the largest share among the decisive operations, bytes.
+/// Most frequent block size of the writes (or reads, if the workload does not write), bytes.
 fn block_bytes(spec: &Spec) -> u32 {
     let decisive = decisive(spec);
     let own = decisive.iter().flat_map(|(kind, _)| spec.blocks(*kind));
@@ -251,7 +254,7 @@ fn block_bytes(spec: &Spec) -> u32 {
     largest.map(|block| block.bytes).or_else(any).unwrap_or(BLOCK_BYTES_DEFAULT)
 }
 
-/// The volumes of a system in virtual time, as media.
+/// Media for a range of the volumes of a system in virtual time.
 pub(crate) fn volumes(system: &Arc<System>, volumes: Range<usize>) -> Vec<Medium> {
     let medium = |volume| Medium::Model { system: Arc::clone(system), volume: volume as u32 };
     volumes.map(medium).collect()
@@ -268,7 +271,7 @@ mod tests {
         volume.before(&spec, &EmulationOptions::default(), 1 << 40)
     }
 
-    /// Writes decide; reads only where there are no writes.
+    /// The writes of a workload determine the state; its reads do so only if it does not write.
     #[test]
     fn the_state_follows_the_workload() {
         use Written::{Random, RandomWithin, Sequential};

@@ -18,8 +18,8 @@ use look_up::{Found, look_up};
 pub use look_up::{catalog_entries, device as described_device, system as described_system};
 use std::collections::BTreeMap;
 
-/// Resolves the system whose volumes are the targets of a run; None for real targets. Files given by path are read and
-/// added to `files`, unless it has them already.
+/// Builds the emulated system whose volumes are the targets of a run; None for real targets. Adds the text of
+/// each file named by path to `files`; a file that `files` already contains is not read again.
 ///
 /// # Errors
 /// An unknown name, an invalid file, and targets that are not volumes of one system.
@@ -55,7 +55,7 @@ pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emul
     Ok(Some(emulated))
 }
 
-/// The devices that a name stands for, without duplicates, with the descriptions in their files.
+/// Returns the distinct devices of a named device or system, as described in their files.
 ///
 /// # Errors
 /// An unknown name, and an invalid file.
@@ -80,7 +80,7 @@ pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     Ok(all)
 }
 
-/// Builds a system that lists its own volumes. A run on it can't have other targets.
+/// Builds a system whose file lists its volumes. A run on such a system can't have other targets.
 fn whole_system(
     described: &DescribedSystem,
     file: &File,
@@ -123,7 +123,8 @@ fn whole_system(
     populate(described, file, &wanted)
 }
 
-/// The device that caches reads of the volumes in an entry of a system file; None if the entry names none.
+/// Looks up the device that caches reads for the volumes of an entry in a system file; None if the entry has
+/// no read cache.
 fn read_cache(
     of: &VolumesOf,
     system: &DescribedSystem,
@@ -153,7 +154,7 @@ fn read_cache(
     }
 }
 
-/// The device or array that an entry of a system file describes.
+/// Parses the device or array of a volume entry in a system file.
 fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
     let wrong = |message| Problem::at(file, of.span.clone(), message, None);
     match TargetName::parse(&format!("model:{}", of.device)) {
@@ -163,16 +164,16 @@ fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
     }
 }
 
-/// A requested volume: a device, or several as an array, or as an array of arrays.
+/// A requested volume: a single device, an array of devices, or an array of arrays.
 struct Wanted<'a> {
     device: Device,
     arrays: Vec<ArrayName>,
-    /// The device that caches the volume's reads, and the size of the cache, bytes; 0 stands for the whole device.
+    /// Device that caches the volume's reads, and size of the cache in bytes; 0: the whole device.
     read_cache: Option<(Device, u64)>,
     name: &'a ModelName,
 }
 
-/// Places individually named devices in the system that all names give, or in their default system.
+/// Puts individually named devices into one system: the one that all names specify, or the default.
 fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emulated, RunError> {
     let mut wanted = Vec::new();
     let mut host: Option<(String, &ModelName)> = None;
@@ -212,7 +213,7 @@ fn not_beside_others(name: &ModelName) -> RunError {
     ))
 }
 
-/// Places the devices in the server, if its rules allow it, and builds the arrays.
+/// Puts the devices into the system, if the system's rules allow them, and builds the arrays.
 fn populate(
     described: &DescribedSystem,
     file: &File,
@@ -271,8 +272,8 @@ fn populate(
     Ok(Emulated { system, volumes, live: false })
 }
 
-/// The groups of existing volumes that become the arrays of a level (0: arrays of devices), and for each group the
-/// number of the requested volume to which it belongs.
+/// Groups existing volumes into the arrays of one level (0: arrays of devices). Also returns, for each group,
+/// the index of its requested volume.
 fn groups(wanted: &[Wanted<'_>], level: usize, strip_bytes: u64) -> (Vec<Group>, Vec<usize>) {
     let (mut groups, mut of) = (Vec::<Group>::new(), Vec::new());
     for (number, Wanted { device, arrays, .. }) in wanted.iter().enumerate() {
@@ -300,7 +301,7 @@ fn groups(wanted: &[Wanted<'_>], level: usize, strip_bytes: u64) -> (Vec<Group>,
     (groups, of)
 }
 
-/// Whether the adapters' write cache is off. All names must agree.
+/// Whether `cache=off` turns the adapters' write cache off. An error if only some of the targets specify it.
 fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
     let off = wanted.first().is_some_and(|first| first.name.cache_off);
     if wanted.iter().any(|other| other.name.cache_off != off) {
@@ -312,7 +313,7 @@ fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
     Ok(off)
 }
 
-/// A volume with the options of its name, and with a number if the name stands for several.
+/// Creates a volume with the options in its name. The name gets `number` if it names several volumes.
 fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     EmulatedVolume {
         asked: TargetName::Model(name.clone()),
@@ -322,7 +323,7 @@ fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     }
 }
 
-/// Applies the name's options to the device itself.
+/// Applies options of the name, such as `occupancy=`, to the device.
 fn settle(device: &mut Device, name: &ModelName) -> Result<(), RunError> {
     if !name.max_occupancy {
         return Ok(());
@@ -339,7 +340,8 @@ fn settle(device: &mut Device, name: &ModelName) -> Result<(), RunError> {
     )))
 }
 
-/// Where workers run, if any name specifies it. All names that do must agree.
+/// Value of the option `workers=` (true: `near`); None if no name has the option. An error if names
+/// contradict each other.
 fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, RunError> {
     let mut given = names.iter().filter_map(|name| name.workers_near);
     let first = given.next();
@@ -351,7 +353,7 @@ fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, RunError> {
     Ok(first)
 }
 
-/// The preconditioning of a volume, as text, for a description without a workload.
+/// Describes the preconditioning of a volume if no workload is known yet.
 pub fn state_in_words(volume: &EmulatedVolume) -> String {
     match volume.state {
         Precondition::Workload => "auto: as each workload would leave the device itself".to_owned(),

@@ -23,8 +23,8 @@ use iodyno_notebook::{self as notebook, Notebook, RunHead, RunWriter, Timestamp}
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
-/// Executes a run. Cells measured before an error are in the notebook, with the error as the reason for the
-/// end.
+/// Executes a run. If an error ends it, the notebook keeps the cells measured before, and the error as the
+/// reason for the end.
 pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     over_ranks::vote(run, possible(run))?;
     let _pinned = run.request.processors.as_ref().map(Pinned::to).transpose()?;
@@ -41,7 +41,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     execution.finish(result, watch)
 }
 
-/// Plans the run on its open targets, and shows the plan.
+/// Plans the run after its targets are opened, and shows the plan to the user.
 fn announced_plan(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],
@@ -60,7 +60,7 @@ fn announced_plan(
     Ok(plan)
 }
 
-/// The head of the run, with the targets of all ranks.
+/// Head of the stored run, with the targets of all ranks.
 fn head_over_ranks(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],
@@ -75,35 +75,35 @@ fn head_over_ranks(
     Ok(head)
 }
 
-/// How the cells of a run ended.
+/// Where to find the reason for the end of a run.
 enum Ran {
-    /// The cells show how it ended.
+    /// In the cells: the last one shows how the run ended.
     AllCells,
-    /// A signal arrived between two cells, so no cell shows it.
+    /// Not in the cells, because a signal stopped the run between two of them.
     CutShort,
 }
 
-/// The file that records the operations of a run, and the channel to its writer.
+/// Writer of the file that records the operations of a run, and the channel through which workers feed it.
 type Recording = (TraceWriter, TraceEvents);
 
-/// A run whose targets and notebook are open.
+/// State of a run in progress, with open targets and notebook.
 struct Execution<'r> {
     run: &'r ResolvedRun,
     head: RunHead,
     open_targets: Vec<OpenTarget>,
     notebook: Option<Notebook>,
-    /// ID in the notebook; empty without one.
+    /// Id of the run in the notebook; empty if no notebook stores it.
     id: String,
     started: Timestamp,
     books: Books,
-    /// The most severe end of any cell so far.
+    /// Reason why cells ended, the most severe one so far.
     ended: Ended,
-    /// The cause of an engine failure.
+    /// Cause of the first engine failure, if any.
     failure: Option<String>,
 }
 
 impl<'r> Execution<'r> {
-    /// Begins the run in its notebook.
+    /// Stores the run's head in the notebook, before any cell is measured.
     fn begin(
         run: &'r ResolvedRun,
         open_targets: Vec<OpenTarget>,
@@ -121,7 +121,7 @@ impl<'r> Execution<'r> {
         Ok(Self { run, head, open_targets, notebook, id, started, books, ended, failure })
     }
 
-    /// Creates the file for the operations of the run; None if they are not recorded.
+    /// Creates the trace file that records the run's operations; None if they are not recorded.
     fn begin_recording(&self) -> Result<Option<Recording>, RunError> {
         let Some(path) = &self.run.request.record_trace else { return Ok(None) };
         let names: Vec<String> = self.open_targets.iter().map(|p| p.name.clone()).collect();
@@ -132,7 +132,7 @@ impl<'r> Execution<'r> {
         verified::begin(self.run, &mut self.open_targets, self.notebook.as_ref(), self.started)
     }
 
-    /// Lays the targets out, and runs the cells.
+    /// Lays out the targets' initial content, and measures the cells.
     fn measure(
         &mut self,
         parts: Parts,
@@ -204,7 +204,7 @@ impl<'r> Execution<'r> {
         }
     }
 
-    /// Notes how cells ended.
+    /// Records whether finished cells ended prematurely, and why.
     fn note_ends(&mut self, done: &[Cell]) {
         for cell in done {
             if is_premature(cell.ended) && self.ended != Ended::Hung {
@@ -216,7 +216,7 @@ impl<'r> Execution<'r> {
         }
     }
 
-    /// Completes the file of recorded operations.
+    /// Completes the trace file with the recorded operations.
     fn end_recording(&self, recording: Option<Recording>, watch: &mut dyn Watch) {
         let Some((file, events)) = recording else { return };
         // The writer's thread ends when the last sender is dropped.
@@ -228,7 +228,7 @@ impl<'r> Execution<'r> {
         }
     }
 
-    /// Stores what was written, for verification by later runs.
+    /// Stores a map of the written content, so that later runs can verify it.
     fn keep_verified(&self, watch: &mut dyn Watch) {
         // Skip the final flush of a hung target.
         if self.ended != Ended::Hung
@@ -240,7 +240,7 @@ impl<'r> Execution<'r> {
         }
     }
 
-    /// Ends the run in its notebook, and returns it as stored.
+    /// Stores the end of the run in the notebook, and returns the run as stored.
     fn finish(
         self,
         result: Result<Ran, RunError>,
@@ -284,12 +284,12 @@ impl<'r> Execution<'r> {
     }
 }
 
-/// An end of a cell that ends its run.
+/// Whether a cell that ends for this reason also ends the run.
 fn is_premature(ended: Ended) -> bool {
     matches!(ended, Ended::Interrupted | Ended::Errors | Ended::Hung)
 }
 
-/// The outcome of a run, as stored in the notebook.
+/// Determines the outcome of a run, as stored in the notebook.
 fn ending(
     result: &Result<Ran, RunError>,
     ended: Ended,
@@ -309,7 +309,8 @@ fn ending(
     }
 }
 
-/// Condition of each device after the run; also of other ranks' devices, if the run was complete.
+/// Condition (health log, temperature, link) of each device after the run. Includes the devices of other
+/// ranks if the run completed.
 fn conditions_after(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],

@@ -5,14 +5,14 @@ use iodyno_catalog::{File, Kind, Problem, find};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Texts, keyed by the path that names each file.
+/// Texts of files, keyed by the path as written by the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Files(BTreeMap<String, String>);
 
 impl Files {
-    /// Finds a file by its name in the catalog or by its path, relative to the working directory of the process.
-    /// A file is read from its path only once.
+    /// Finds a file by its name in the catalog, or by its path relative to the process's working directory.
+    /// Repeated calls read a path only once.
     ///
     /// # Errors
     /// The errors of [`iodyno_catalog::find`].

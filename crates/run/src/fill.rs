@@ -12,7 +12,7 @@ use iodyno_workload::{ActiveRange, Block, CellSpec, Pattern, Spec};
 
 use crate::outcome::RunError;
 
-/// The workload file that all fills have in common.
+/// Workload file on which all fills are based.
 const WORKLOAD: &str = r#"
 schema = 1
 about = "The active range from end to end, in whole passes: workload-independent preconditioning"
@@ -33,31 +33,33 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// Size and shape of a fill.
+/// Parameters of a fill, which writes a range of each target sequentially.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillShape {
     /// Workers per target.
     pub threads: u32,
-    /// Outstanding writes per worker.
+    /// Number of outstanding writes per worker.
     pub depth: u32,
-    /// Bytes per write; the specification requires 128 KiB.
+    /// Bytes per write. The SNIA specification requires 128 KiB.
     pub block_bytes: u32,
-    /// Part of each target to fill.
+    /// Range of each target to fill.
     pub active: ActiveRange,
-    /// Number of times that every block is written, 1 to 3; the specification requires two.
+    /// Number of times to write each block, 1 to 3. The SNIA specification requires 2.
     pub passes: u8,
 }
 
 impl Default for FillShape {
-    /// The values of the specification: 128 KiB, two passes over the whole target; one worker at depth 32.
+    /// Two passes over the whole target in 128 KiB blocks, as the SNIA specification requires; one worker at
+    /// depth 32.
     fn default() -> Self {
         let block_bytes = 128 << 10;
         Self { threads: 1, depth: 32, block_bytes, active: ActiveRange::WHOLE, passes: 2 }
     }
 }
 
-/// The cell that fills targets of at most `capacity_bytes`. Smaller targets get the same number of passes: the
-/// amount for each follows from its own capacity, and only the plan uses `capacity_bytes`.
+/// Builds the cell that fills targets of at most `capacity_bytes`. Smaller targets get the same number of
+/// passes, since the amount to write follows from each target's own capacity; `capacity_bytes` serves only
+/// for planning.
 ///
 /// # Errors
 /// [`RunError::Impossible`] for a number of passes that can't be tracked, and for a shape that is not a valid
@@ -83,7 +85,8 @@ pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSp
     Ok(CellSpec { fill_passes: Some(shape.passes), ..CellSpec::new(name, spec) })
 }
 
-/// Checks that a cell with a fill proof writes like a fill.
+/// Refuses a cell that is marked as a fill, but does not write (or verify) sequentially in blocks of one
+/// size.
 pub(crate) fn check(cell: &CellSpec) -> Result<(), RunError> {
     if cell.fill_passes.is_none() {
         return Ok(());

@@ -7,8 +7,8 @@ use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_workload::{Spec, Workload};
 use std::collections::BTreeMap;
 
-/// Reads a workload file: from the catalog by name, or by path. A file of another tool is accepted if it
-/// has a single job.
+/// Reads a workload file from the catalog or from a path. Accepts a job file of another tool, such as fio, if
+/// it contains a single job.
 ///
 /// # Errors
 /// Problems at their positions in the file.
@@ -16,7 +16,8 @@ pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
     read_workload(name_or_path, NamedBy::User)
 }
 
-/// Whether the user or a file gave a name.
+/// Whether a workload was named by the user or in a file. Errors quote the content only of files that users
+/// name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamedBy {
     User,
@@ -63,25 +64,25 @@ fn is_single(name: &str) -> bool {
     matches!(Workload::from_toml(&file.text), Ok(Workload::Single(_)))
 }
 
-/// What a name in the catalog or the path of a file of iodyno stands for.
+/// Content of a file that a user names as the work of a run.
 #[derive(Debug)]
 pub enum Found {
-    /// The file of a method.
+    /// A file that describes a method.
     Method(File),
-    /// Workloads.
+    /// A workload, or a group of workloads.
     Workloads(Workloads),
 }
 
-/// One workload, or a group of them, by name.
+/// A single workload, or a named group of workloads.
 #[derive(Debug)]
 pub struct Workloads {
     /// Name of the workload or the group.
     pub name: String,
-    /// The workload, or the members of the group.
+    /// Name and specification of the workload, or of each member of the group.
     pub members: Vec<(String, Spec)>,
 }
 
-/// Reads the method, the workload or the group of workloads that a name or a path stands for.
+/// Reads a method, a workload or a group of workloads, by name or path.
 ///
 /// # Errors
 /// Problems at their positions in the file.
@@ -108,8 +109,8 @@ pub fn work(name_or_path: &str) -> Result<Found, Problem> {
     Ok(Found::Workloads(Workloads { name: file.name, members }))
 }
 
-/// A method's file with the workload files that it names, members of groups included, and the user's
-/// choices.
+/// Collects the inputs of a method: its file, the workload files that it names (with the members of groups),
+/// and the user's choices.
 ///
 /// # Errors
 /// A workload that is unknown or invalid.
@@ -136,7 +137,7 @@ fn add_workload(name: &str, all: &mut BTreeMap<String, String>) -> Result<(), Pr
 /// Builds a method from all of its inputs.
 ///
 /// # Errors
-/// The first error at its position; an error in a choice or a sweep has none.
+/// The first error, with its position in the file. Errors in a choice or a sweep have no position.
 pub fn method(source: MethodSource) -> Result<Method, Problem> {
     let file = File {
         origin: source.name.clone(),

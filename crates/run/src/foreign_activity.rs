@@ -11,20 +11,20 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// The state of the machine and of the targets' devices at one instant.
+/// Snapshot of the machine and of the targets' devices.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
-    /// Time at which the devices' counters were read.
+    /// Time at which the device counters were read.
     counted: Option<Instant>,
     machine: MachineState,
     cpu: Option<CpuTimes>,
-    /// Counters of the device that each target is or lies on directly.
+    /// I/O counters of each target's device, or of the device with the target's file system.
     disks: Vec<Option<DiskStats>>,
-    /// Counters at the bottom of each target's stack.
+    /// I/O counters of the devices at the bottom of each target's storage stack.
     bottoms: Vec<Option<Counted>>,
-    /// State of the device below each target.
+    /// State of the physical device below each target.
     devices: Vec<Option<DeviceState>>,
-    /// Background work of each target's RAID sets.
+    /// Background work, such as a resync, of the RAID sets below each target.
     raid: Vec<Vec<String>>,
 }
 
@@ -35,7 +35,7 @@ struct CpuTimes {
 }
 
 impl Surroundings {
-    /// Reads the counters and settings of the machine and of every target's device before a cell.
+    /// Takes a snapshot of the counters and settings of the machine and the targets' devices before a cell.
     pub(crate) fn before(inspections: &[Inspection]) -> Self {
         let mut found = Self::state(inspections);
         // Counters are read last before the cell and first after it, so that this function's own reads are not
@@ -44,7 +44,7 @@ impl Surroundings {
         found
     }
 
-    /// Reads the counters and settings right after the cell.
+    /// Takes a snapshot of the counters and settings right after the cell.
     pub(crate) fn after(inspections: &[Inspection]) -> Self {
         let mut counted = Self::default();
         counted.count(inspections);
@@ -76,8 +76,8 @@ impl Surroundings {
         }
     }
 
-    /// Records the state, and its changes since `before`, in the evidence of these targets' cells. `companions` are
-    /// cells that other ranks measured on this machine at the same time: their I/O does not count as I/O of other
+    /// Records the state of the machine, and its changes since `before`, in the evidence of `cells`. `companions`
+    /// are cells that other ranks measured on this machine simultaneously; their I/O is not attributed to other
     /// programs.
     pub(crate) fn judge(
         &self,
@@ -148,14 +148,14 @@ impl Surroundings {
         }
     }
 
-    /// Share of the time since `before` in which at least one program waited for a processor.
+    /// Fraction of the time since `before` during which at least one program waited for a processor.
     fn processor_pressure(&self, before: &Self) -> Option<f64> {
         let elapsed = self.counted?.duration_since(before.counted?).as_micros() as f64;
         let waited_us = self.machine.cpu_waited_us?.saturating_sub(before.machine.cpu_waited_us?);
         (elapsed > 0.0).then(|| (waited_us as f64 / elapsed).min(1.0))
     }
 
-    /// Conditions during the cell of target `i`.
+    /// Conditions of the machine and the device during the cell of target `i`.
     fn conditions(&self, before: &Self, i: usize, inspection: &Inspection) -> Conditions {
         let facts = machine_facts();
         let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
@@ -209,7 +209,7 @@ impl Surroundings {
     }
 }
 
-/// A link's speed and width, and their maximum: `8.0 GT/s PCIe x2, of at most 16.0 GT/s PCIe x4`.
+/// Describes a PCIe link: `8.0 GT/s PCIe x2, of at most 16.0 GT/s PCIe x4`.
 fn link_in_words(link: &PcieLink) -> String {
     let words = |speed: &Option<String>, width: Option<u64>| {
         let speed = speed.as_deref().unwrap_or("an unknown speed");
@@ -222,7 +222,7 @@ fn link_in_words(link: &PcieLink) -> String {
     )
 }
 
-/// Facts that stay constant during the process's lifetime.
+/// Properties of the machine that do not change while the process runs.
 struct Facts {
     hypervisor: Option<bool>,
     mitigated: u32,
@@ -237,7 +237,8 @@ fn machine_facts() -> &'static Facts {
     })
 }
 
-/// Used share of the file system that holds a file. None for memory, which does not fragment.
+/// Used fraction of the file system that contains the target's file. None for a file system in memory, which
+/// does not fragment.
 fn file_system_used(inspection: &Inspection) -> Option<f64> {
     let file_system = inspection.file_system.as_ref()?;
     if inspection.kind != Kind::File || file_system.is_memory() {
@@ -253,7 +254,7 @@ fn cpu_times(text: &str) -> Option<CpuTimes> {
     Some(CpuTimes { total: fields.iter().take(8).sum(), stolen: *fields.get(7)? })
 }
 
-/// Memory of the machine, bytes.
+/// Size of the machine's memory, bytes.
 pub(crate) fn ram_bytes() -> Option<u64> {
     // SAFETY: sysconf reads constants of the system.
     let (pages, size) =

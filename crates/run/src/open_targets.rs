@@ -28,28 +28,28 @@ use std::time::Duration;
 
 /// Size of the chunks in which the memory of a `ram:` target is filled, bytes.
 const RAM_PIECE_BYTES: usize = 1 << 20;
-/// Number of blocks that are sampled to check whether a target holds only zeroes.
+/// Number of blocks read to check whether a target contains only zeroes.
 const SAMPLES: u32 = 64;
-/// Length of a sample, bytes.
+/// Size of a sampled block, bytes.
 const SAMPLE_BYTES: u64 = 4096;
-/// Timeout for an NBD server's answer to a sample.
+/// Timeout for an NBD server's reply when a block is sampled.
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// An open target of a run, with its known properties.
+/// An open target of a run, with the properties found when it was opened.
 pub(crate) struct OpenTarget {
     /// Name of the target, in canonical form.
     pub(crate) name: String,
-    /// The result of the inspection, updated when the target was opened.
+    /// Result of the inspection, updated when the target was opened.
     pub(crate) inspection: Inspection,
-    /// The medium that engines use.
+    /// The file, memory, connection or emulated volume on which engines issue I/O.
     pub(crate) medium: Medium,
-    /// Offsets and lengths must be multiples of this.
+    /// Alignment required of offsets and lengths, bytes.
     pub(crate) align_bytes: u32,
-    /// Share of the target that was ever written; None where unknown.
+    /// Fraction of the target that has been written at least once; None if unknown.
     pub(crate) written_share: Option<f64>,
     /// Bytes that this run trimmed or zeroed since it last filled the whole target.
     pub(crate) trimmed_bytes: u64,
-    /// State of the target's verifiable content.
+    /// Information needed to verify the target's content.
     pub(crate) verified: Verified,
     /// Health log of the device before the run; None if the device has none.
     pub(crate) health: Option<Health>,
@@ -57,12 +57,12 @@ pub(crate) struct OpenTarget {
     why_not_direct: Option<String>,
     lifted: Vec<String>,
     opened: Option<iodyno_targets::Opened>,
-    /// The properties of an emulated target; None for a real one.
+    /// Properties of an emulated target; None for a real one.
     emulated: Option<Value>,
 }
 
 impl OpenTarget {
-    /// A target of which only the name and the inspection are known.
+    /// Creates a target that is not open yet, from its name and inspection.
     pub(crate) fn new(name: String, inspection: Inspection) -> Self {
         Self {
             name,
@@ -81,7 +81,7 @@ impl OpenTarget {
         }
     }
 
-    /// The target's properties, as stored with the run.
+    /// Returns the target's properties as JSON, for the stored run.
     pub(crate) fn facts(&self) -> Value {
         let direct = self.medium.file().map(|file| file.direct);
         let mut facts = serde_json::to_value(&self.inspection).unwrap_or(Value::Null);
@@ -98,7 +98,7 @@ impl OpenTarget {
         facts
     }
 
-    /// Records the known properties of the target in a cell's evidence.
+    /// Copies the target's properties to the evidence of a cell.
     pub(crate) fn record_evidence(&self, spec: &Spec, evidence: &mut Evidence) {
         let capacity_bytes = self.medium.capacity_bytes();
         let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0..capacity_bytes);
@@ -118,7 +118,8 @@ impl OpenTarget {
         }
     }
 
-    /// Re-creates a file that this run created, as the workload expects it: empty, or with its space reserved.
+    /// Re-creates the file as the workload requires: empty, or with allocated space. Does nothing for workloads
+    /// that expect a fully written file.
     ///
     /// # Errors
     /// [`RunError::Target`].
@@ -130,13 +131,13 @@ impl OpenTarget {
         }
     }
 
-    /// Whether the target is a file that this run created, and may re-create.
+    /// Whether this run created the target's file, and therefore may re-create it.
     pub(crate) fn is_made_here(&self) -> bool {
         self.opened.as_ref().is_some_and(|opened| opened.made_here)
     }
 
-    /// Updates the written share after a cell that wrote: a proven fill has written its range; after other writes the
-    /// share is unknown. The map of written extents is read only once, before the first cell.
+    /// Updates the written fraction after a cell that wrote: 1 after a proven fill of the whole target, otherwise
+    /// unknown.
     pub(crate) fn note_writes(&mut self, spec: &Spec, done: &Cell) {
         if !spec.issues(OpKind::Write) || self.written_share.is_none_or(|share| share >= 1.0) {
             return;
@@ -144,14 +145,14 @@ impl OpenTarget {
         self.written_share = self.is_filled(spec, done).then_some(1.0);
     }
 
-    /// Whether a cell is a proven fill of the whole target.
+    /// Whether a cell was a fill that provably wrote the whole target.
     fn is_filled(&self, spec: &Spec, done: &Cell) -> bool {
         let capacity_bytes = self.medium.capacity_bytes();
         iodyno_drive::active_range(spec, capacity_bytes) == (0..capacity_bytes)
             && done.evidence.fill.is_some_and(|fill| fill.once_share >= 1.0)
     }
 
-    /// Counts the bytes that a cell trimmed or zeroed. A fill of the whole target resets the count.
+    /// Adds the bytes that a cell trimmed or zeroed to the total. A fill of the whole target resets it.
     pub(crate) fn note_trims(&mut self, spec: &Spec, done: &Cell) {
         if self.is_filled(spec, done) {
             self.trimmed_bytes = 0;
@@ -163,13 +164,13 @@ impl OpenTarget {
         }
     }
 
-    /// The opened file; None for a target without descriptor.
+    /// The target's open file; None if it has no file descriptor.
     pub(crate) fn opened(&self) -> Option<&iodyno_targets::Opened> {
         self.opened.as_ref()
     }
 
-    /// A fingerprint of all writes to the target so far. None where no counter exists, and where the page cache may
-    /// hold dirty data.
+    /// Returns counters and times that change with any write to the target. None if the device has no write
+    /// counter, or if the page cache may contain dirty data.
     pub(crate) fn writes_seen(&self) -> Option<WritesSeen> {
         if self.page_cache || self.emulated.is_some() {
             return None;
@@ -184,7 +185,7 @@ impl OpenTarget {
         writes_seen(&self.inspection)
     }
 
-    /// Reads random blocks of the active range, and counts in `evidence` those that hold only zeroes.
+    /// Reads random blocks of the active range, and adds the number of blocks and of zero blocks to `evidence`.
     pub(crate) fn sample(&self, seed: u64, spec: &Spec, evidence: &mut Evidence) {
         self.look_at_some(seed, spec, |block| {
             evidence.blocks_sampled += 1;
@@ -224,8 +225,8 @@ impl OpenTarget {
     }
 }
 
-/// Reads random blocks of the buffer's length, and calls `look` on each. `read` returns the number of bytes that it
-/// read.
+/// Reads random blocks of `buffer`'s length from `range`, and calls `look` on each. `read` reads at an
+/// offset, and returns the number of bytes.
 fn read_some(
     range: Range<u64>,
     buffer: &mut [u8],
@@ -244,7 +245,7 @@ fn read_some(
     }
 }
 
-/// Inspects, guards and opens every target. Nothing is written yet.
+/// Inspects the targets, checks that they may be used, and opens them. Nothing is written yet.
 pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, RunError> {
     let named = Confirm(run.request.destroy.clone());
     if let Some(emulated) = &run.emulated {
@@ -284,7 +285,7 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
     Ok(open_targets)
 }
 
-/// The volumes of an emulated system. They are not inspected, guarded or opened.
+/// Targets for the volumes of an emulated system. They need no inspection, confirmation or opening.
 fn emulated_targets(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
     let mut open_targets = Vec::new();
     for (i, (volume, medium)) in emulated.volumes.iter().zip(emulated.media()).enumerate() {
@@ -298,8 +299,8 @@ fn emulated_targets(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
     Ok(open_targets)
 }
 
-/// Whether a file does not exist yet, was left incomplete by a run that was killed, or is shorter than requested.
-/// Even a read-only workload writes to such a file first.
+/// Whether a file does not exist, was left incomplete by a killed run, or is shorter than requested. Such a
+/// file is written first, even for a read-only workload.
 fn is_not_whole(inspection: &Inspection) -> bool {
     inspection.kind == Kind::File
         && (!inspection.exists
@@ -308,13 +309,13 @@ fn is_not_whole(inspection: &Inspection) -> bool {
             || inspection.size_bytes > inspection.whole_bytes)
 }
 
-/// Whether every workload of the run creates the target's file itself, so that it needs no initial content.
+/// Whether every workload of the run re-creates the target's file, so that the file needs no initial content.
 fn is_made_by_cells(run: &ResolvedRun, open_target: &OpenTarget) -> bool {
     open_target.is_made_here() && run.loads().all(|cell| cell.spec.new_file() != NewFile::Written)
 }
 
-/// Warnings for targets that already existed although a workload begins with a new file: they are overwritten in
-/// place.
+/// Warnings for targets that a workload should re-create, but that existed before the run and are therefore
+/// overwritten in place.
 pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<String> {
     let Some(cell) = run.loads().find(|cell| cell.spec.new_file() != NewFile::Written) else {
         return Vec::new();
@@ -329,7 +330,7 @@ pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec
     others.map(words).collect()
 }
 
-/// Bytes that laying out will write to each target.
+/// Bytes of initial content to write to each target.
 pub(crate) fn lay_out_bytes(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<u64> {
     let of = |p: &OpenTarget| {
         let opened = p.opened.as_ref().filter(|_| !is_made_by_cells(run, p));
@@ -338,7 +339,7 @@ pub(crate) fn lay_out_bytes(run: &ResolvedRun, open_targets: &[OpenTarget]) -> V
     open_targets.iter().map(of).collect()
 }
 
-/// Writes the initial content that a target needs before a measurement: every byte of a new file, once.
+/// Writes the initial content of targets before a measurement: every byte of a new file, once.
 pub(crate) fn lay_all_out(
     run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -407,10 +408,10 @@ fn fill_ram(
     Ok(())
 }
 
-/// The initial content of targets, the same as that of the run's workloads.
+/// Generator of the initial content of targets, which is like that of the run's writes.
 struct Fill {
     filler: Filler,
-    /// Unit and stamp, if every cell verifies in the same unit.
+    /// Verification unit in bytes, and stamp, if all cells verify content in the same unit.
     verifiable: Option<(u32, u64)>,
 }
 
@@ -442,7 +443,7 @@ impl Fill {
     }
 }
 
-/// Name of these targets in a stored cell: the target's own, or `all (N targets)`.
+/// Target name in a stored cell: the name of the only target, or `all (N targets)`.
 pub(crate) fn target_name(open_targets: &[OpenTarget]) -> String {
     match open_targets {
         [one] => one.name.clone(),

@@ -6,64 +6,63 @@ use iodyno_notebook as notebook;
 use iodyno_targets::TargetError;
 use std::path::PathBuf;
 
-/// The outcome of a run.
+/// Result of an executed run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The run as the notebook stores it, or would store it.
+    /// The run in its stored form, even if no notebook stores it.
     pub run: notebook::Run,
     /// Whether a signal stopped the run.
     pub interrupted: bool,
-    /// Whether the run was stopped by too many failed operations, by an engine that could not continue,
-    /// or by a target that stopped answering.
+    /// Whether too many failed operations, an engine failure, or a hung target ended the run.
     pub too_many_errors: bool,
-    /// Set if the notebook does not store the run, although this was requested.
+    /// Set if the notebook should have stored the run, but could not.
     pub not_kept: Option<NotKept>,
 }
 
-/// A run that its notebook could not store.
+/// Details of a run that its notebook could not store.
 #[derive(Debug)]
 pub struct NotKept {
-    /// The error of the run's own notebook.
+    /// Error of the notebook.
     pub why: notebook::Error,
-    /// Another notebook, created for this run alone, which stores it; or the reason why there is none.
+    /// Path of a fallback notebook that stores only this run; or the reason why that failed, too.
     pub instead: Result<PathBuf, String>,
 }
 
 impl Outcome {
-    /// Whether verification read content that differs from what was written.
+    /// Whether verification found content that differs from the written content.
     pub fn wrong_content(&self) -> bool {
         let mut verified = self.run.cells.iter().filter_map(|c| c.evidence.verification.as_ref());
         verified.any(|v| v.wrong_reads() > 0)
     }
 
-    /// Whether any operation failed, even if the request allows it.
+    /// Whether any operation failed, even if the request tolerates failures.
     pub fn has_failed_operations(&self) -> bool {
         self.run.cells.iter().any(|cell| cell.total().errors().total() > 0)
     }
 }
 
-/// Why a run failed. Cells that finished before the failure are in the notebook.
+/// Reason why a run failed. The notebook keeps the cells that finished before.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// An error of a target.
+    /// A target can't be inspected, opened or used.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// An error of an engine.
+    /// An I/O engine failed.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// An error of the notebook.
+    /// The notebook can't be read or written.
     #[error(transparent)]
     Notebook(#[from] notebook::Error),
-    /// An error in a file of a workload, a method, a device or a system.
+    /// A file that describes a workload, a method, a device or a system is invalid.
     #[error("{0}")]
     File(Box<Problem>),
-    /// The request is an impossible combination.
+    /// The request can't be fulfilled; the text explains why.
     #[error("{0}")]
     Impossible(String),
     /// The operating system refused a resource.
     #[error("{what}: {source}")]
     System {
-        /// The attempted action.
+        /// Action that failed, such as mapping memory.
         what: String,
         /// The operating system's error.
         source: std::io::Error,
@@ -75,21 +74,21 @@ pub enum RunError {
         rank: u32,
         /// Host of the rank that failed.
         host: String,
-        /// Exit code of the rank's own error; see [`RunError::exit_code`].
+        /// Exit code of the failed rank; see [`RunError::exit_code`].
         exit_code: u8,
         /// Error message of the rank that failed.
         why: String,
     },
-    /// A rank of the run is lost.
+    /// Contact with another rank of the run was lost.
     #[error("{0}: the run ends, because fewer ranks would be a different measurement")]
     LostRank(#[from] iodyno_ranks::Lost),
-    /// Stopped by a signal before the first cell.
+    /// A signal stopped the run before its first cell.
     #[error("interrupted before the first measurement")]
     Interrupted,
 }
 
 impl RunError {
-    /// The exit code of a command that fails with this error.
+    /// Exit code of a command that fails with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Target(e) => e.exit_code(),

@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A failure of one rank, as reported to the others.
+/// Failure of one rank, in the form sent to the other ranks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RankFailure {
     rank: u32,
@@ -44,7 +44,7 @@ impl RankFailure {
     }
 }
 
-/// Returns this rank's value if all ranks succeed; otherwise the first failure, on all ranks.
+/// Returns this rank's value if all ranks succeed. Otherwise, all ranks return the first failure.
 pub(crate) fn vote<T>(run: &ResolvedRun, own: Result<T, RunError>) -> Result<T, RunError> {
     let ranks = &run.process.ranks;
     if ranks.is_alone() {
@@ -60,8 +60,8 @@ pub(crate) fn vote<T>(run: &ResolvedRun, own: Result<T, RunError>) -> Result<T, 
     }
 }
 
-/// Gathers each rank's value or failure at rank 0. Returns, on all ranks, rank 0's result from all values, or the
-/// first failure.
+/// Collects the values of all ranks at rank 0, applies `make` to them, and returns the result on all ranks.
+/// If any rank fails, all ranks return the first failure.
 pub(crate) fn through_first<T, U>(
     ranks: &Ranks,
     own: Result<T, RunError>,
@@ -84,7 +84,7 @@ where
     })
 }
 
-/// Whether any rank wants to stop; the answer is the same on all ranks.
+/// Whether any rank wants to stop. All ranks get the same result.
 pub(crate) fn any_stops(run: &ResolvedRun, stops: bool) -> Result<bool, RunError> {
     let ranks = &run.process.ranks;
     if ranks.is_alone() {
@@ -93,7 +93,7 @@ pub(crate) fn any_stops(run: &ResolvedRun, stops: bool) -> Result<bool, RunError
     Ok(ranks.all(&stops)?.contains(&true))
 }
 
-/// Refuses work that only a single process can do.
+/// Refuses requests that require a single process, if there are several ranks.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     if run.process.ranks.is_alone() {
         return Ok(());
@@ -134,7 +134,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Refuses work that is impossible on a target that ranks share.
+/// Refuses requests that are impossible if ranks share a target.
 pub(crate) fn impossible_when_shared(run: &ResolvedRun, parts: Parts) -> Result<(), RunError> {
     if parts.of == 1 || parts.own_region {
         return Ok(());
@@ -155,7 +155,8 @@ pub(crate) fn impossible_when_shared(run: &ResolvedRun, parts: Parts) -> Result<
     Ok(())
 }
 
-/// The agreement of the ranks on the start of one cell. Each rank takes part exactly once, even if it failed before.
+/// Synchronises the ranks for one cell. Each rank takes part in each exchange exactly once, even if its cell
+/// fails.
 #[derive(Debug)]
 pub(crate) struct StartOverRanks {
     ranks: Arc<Ranks>,
@@ -169,8 +170,8 @@ struct Agreed {
     gave_cells: bool,
 }
 
-/// Replaces the engines of a target that all ranks share with rank 0's choice: each rank's own probe might choose
-/// differently.
+/// Uses rank 0's choice of engine for targets that all ranks share, because the ranks' own probes might
+/// choose differently.
 pub(crate) fn agree_on_engines(
     run: &ResolvedRun,
     part: TargetPart,
@@ -196,11 +197,11 @@ pub(crate) fn agree_on_engines(
     Ok(())
 }
 
-/// A cell, the kernel of its machine and its inspected target, as sent to other ranks.
+/// Data about a cell that a rank sends to others: kernel of its machine, inspected target, and the cell.
 type Companion = (String, Inspection, Cell);
 
 impl StartOverRanks {
-    /// None for a run of one process.
+    /// Prepares the synchronisation for a cell; None if the run has a single process.
     pub(crate) fn of(run: &ResolvedRun) -> Option<Arc<Self>> {
         let ranks = &run.process.ranks;
         let agreed = Mutex::default();
@@ -218,8 +219,8 @@ impl StartOverRanks {
         agreed.start
     }
 
-    /// Exchanges cells with the other ranks, and returns those that they measured on this machine at the same time,
-    /// so that their I/O is not taken for foreign. Each rank takes part exactly once.
+    /// Exchanges cells with the other ranks. Returns the cells that other ranks measured simultaneously on this
+    /// machine, so that their I/O is not attributed to other programs. Each rank takes part exactly once.
     pub(crate) fn companions(
         &self,
         inspections: &[Inspection],
@@ -239,7 +240,7 @@ impl StartOverRanks {
         Ok(here.map(|(_, inspection, cell)| (inspection, cell)).collect())
     }
 
-    /// After the cell: takes part in the exchanges that this rank did not reach, and returns the rank's evidence.
+    /// Takes part in exchanges that this rank has missed because of a failure, and returns the rank's evidence.
     pub(crate) fn end(&self) -> RankEvidence {
         let start = self.take_part(false);
         if !self.agreed.lock().unwrap_or_else(PoisonError::into_inner).gave_cells {

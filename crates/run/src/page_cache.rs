@@ -18,7 +18,7 @@ struct CacheStatRange {
     len_bytes: u64,
 }
 
-/// The kernel's `struct cachestat`: numbers of pages.
+/// The kernel's `struct cachestat`; all fields are numbers of pages.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct CacheStat {
@@ -29,14 +29,14 @@ struct CacheStat {
     recently_evicted: u64,
 }
 
-/// Bytes of a range that are in the page cache.
+/// Bytes of a file range in the page cache: all, and those not written back yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cached {
     bytes: u64,
     unwritten_bytes: u64,
 }
 
-/// Counts the cached pages of a range. None where the kernel does not support it.
+/// Counts the cached pages of a file range. None if the kernel lacks the system call `cachestat`.
 fn count(fd: i32, bytes: &Range<u64>) -> Option<Cached> {
     let len_bytes = bytes.end.saturating_sub(bytes.start);
     let range = CacheStatRange { offset_bytes: bytes.start, len_bytes };
@@ -51,7 +51,7 @@ fn count(fd: i32, bytes: &Range<u64>) -> Option<Cached> {
     Some(Cached { bytes: stat.cached * page_bytes, unwritten_bytes })
 }
 
-/// Drops a range of a file from the page cache; `all`: writes dirty pages back first.
+/// Drops a range of a file from the page cache. If `all`, writes dirty pages back first; otherwise they stay.
 fn drop_pages(fd: i32, bytes: &Range<u64>, all: bool) {
     let (at, len) = (bytes.start as libc::off_t, (bytes.end - bytes.start) as libc::off_t);
     // SAFETY: plain system calls on an open descriptor. If they fail, the pages stay cached.
@@ -63,7 +63,7 @@ fn drop_pages(fd: i32, bytes: &Range<u64>, all: bool) {
     }
 }
 
-/// Drops the range of a workload from the page cache, if the workload's I/O goes through it.
+/// Drops the workload's active range from the page cache, unless its I/O is direct.
 pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
     let Some(file) = target.medium.file() else { return };
     if file.direct {
@@ -73,7 +73,7 @@ pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
     drop_pages(file.fd.as_raw_fd(), &active_range(spec, file.capacity_bytes), all);
 }
 
-/// The page cache's content before a cell of one workload on one target.
+/// Page cache content of a workload's active range before its cell.
 pub(crate) struct Before {
     fd: i32,
     range: Range<u64>,
@@ -81,8 +81,8 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Writes the range back and drops it from the page cache, because cached pages would stay and answer reads. None
-    /// unless the target's I/O is uncached.
+    /// Writes back and drops the active range, so that no reads hit pages cached earlier, and counts the pages
+    /// left. None unless the target's I/O is uncached (`RWF_DONTCACHE`).
     pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec) -> Option<Self> {
         let file = target.medium.file().filter(|file| file.uncached)?;
         let range = active_range(spec, file.capacity_bytes);
@@ -93,7 +93,7 @@ impl Before {
         Some(Self { fd, range, cached })
     }
 
-    /// Counts again, and records both counts in the cell's evidence.
+    /// Counts the cached pages after the cell, and records the counts before and after in the cell's evidence.
     pub(crate) fn record(&self, cell: &mut Cell) {
         let after = count(self.fd, &self.range);
         cell.evidence.uncached = Some(Uncached {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt as _;
 
-    /// Written pages are cached and dirty, then clean, then dropped. A kernel without the call counts nothing.
+    /// Counts pages when they are dirty, clean, and dropped. Skipped if the kernel lacks `cachestat`.
     #[test]
     fn pages_of_a_range_are_counted() {
         let file = tempfile::tempfile().unwrap();

@@ -17,11 +17,11 @@ use iodyno_drive::parallel::{at_once, processors};
 use iodyno_drive::{CellPlan, Unobserved, drive_cell};
 use iodyno_measure::Cell;
 
-/// A cell that can run in parallel with another, and its plan.
+/// A cell to run in parallel with another one, and its plan.
 pub(crate) type Beside = (Task, CellPlan);
 
-/// Returns the cells that may run in parallel with `task`. Empty if `task` itself already ran in parallel, or if cells
-/// pass device state on to each other.
+/// Returns the cells that may run in parallel with `task`. Empty if `task` itself already ran in parallel, or
+/// if cells depend on the device state that earlier cells leave.
 pub(crate) fn beside(
     run: &ResolvedRun,
     task: &Task,
@@ -48,8 +48,8 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// Returns the plan's cells: either they ran earlier in parallel with another cell, or they run now, in parallel with
-/// `beside`.
+/// Returns the results of `task`. Takes them from an earlier parallel run if they are known; otherwise runs
+/// the task's plan in parallel with `beside`, whose results are kept for later.
 pub(crate) fn drive(
     run: &ResolvedRun,
     task: &Task,
@@ -76,11 +76,12 @@ pub(crate) fn drive(
     Ok(mine?)
 }
 
-/// Mean number of cells per thread in a batch, enough to keep the wait for the last cells short.
+/// Mean number of cells per thread in a batch. A larger batch shortens the time in which threads idle at its
+/// end.
 const CELLS_OF_THREAD: usize = 16;
 
-/// Runs this plan's cells and those in `beside`, each on some rank. Rank 0 keeps whole cells; other ranks need only
-/// their figures, which decide the next step.
+/// Runs this plan's cells and those in `beside`, distributed over all ranks. Rank 0 keeps the complete
+/// results; other ranks keep only totals, which suffice to choose the next step.
 fn over_ranks(
     run: &ResolvedRun,
     plan: &CellPlan,

@@ -20,23 +20,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Maximum number of intervals of a cell in memory if the notebook stores the cell.
+/// Maximum number of intervals per cell kept in memory once the notebook has stored the cell.
 const SERIES_KEPT_MAX: usize = 8;
-/// Maximum number of intervals of a cell in memory while the notebook can't be written.
+/// Maximum number of intervals per cell kept in memory while the notebook can't be written.
 const SERIES_UNKEPT_MAX: usize = 2048;
 
-/// The finished cells of a run, in order, and the notebook that stores them.
+/// Finished cells of a run, in order, and the writer that stores them in the notebook.
 pub(crate) struct Books {
     writer: Option<RunWriter>,
     cells: Vec<Cell>,
-    /// Number of cells, counted from the first, that the notebook stores.
+    /// Number of cells that the notebook has stored. Later ones are only in memory.
     kept: usize,
-    /// Why the notebook does not store the remaining cells.
+    /// Error that prevented the notebook from storing the remaining cells; None if it has stored all.
     failure: Option<Error>,
 }
 
 impl Books {
-    /// Starts with `before`, the cells of a resumed run that the notebook already stores.
+    /// Begins with the cells in `before`, which the notebook has already stored (for a resumed run).
     pub(crate) fn new(writer: Option<RunWriter>, before: &[Cell]) -> Self {
         let mut cells = before.to_vec();
         for cell in &mut cells {
@@ -49,12 +49,11 @@ impl Books {
         self.writer.as_mut()
     }
 
-    /// The number of finished cells.
     pub(crate) fn count(&self) -> usize {
         self.cells.len()
     }
 
-    /// Adds finished cells, and writes all cells that the notebook does not store yet.
+    /// Adds finished cells, and stores them in the notebook with any earlier ones that it could not store.
     pub(crate) fn finish_cells(&mut self, done: Vec<Cell>, watch: &mut dyn Watch) {
         self.cells.extend(done);
         self.catch_up(watch);
@@ -82,8 +81,8 @@ impl Books {
         }
     }
 
-    /// Ends the run in the notebook. Returns the cells, with merged intervals if the notebook stores the originals,
-    /// and the error if the notebook does not store all of the run.
+    /// Stores the end of the run in the notebook. Returns the cells (with merged intervals if the notebook has
+    /// the originals), and the error if the notebook could not store the whole run.
     pub(crate) fn finish(
         mut self,
         outcome: &Outcome,
@@ -100,8 +99,8 @@ impl Books {
     }
 }
 
-/// Writes a run that its notebook could not store to a new notebook, in a new folder in the temporary directory.
-/// If this fails too, the run has no id, and its notebook is the one that failed.
+/// Stores a run in a new fallback notebook, in a new folder of the temporary directory. If this fails, too,
+/// clears the run's id and names the notebook that failed first.
 pub(crate) fn keep_elsewhere(
     run: &mut Run,
     id: &str,
@@ -130,12 +129,12 @@ pub(crate) fn keep_elsewhere(
     Ok(path)
 }
 
-/// The warning that is shown as soon as the notebook fails.
+/// Warning shown as soon as the notebook can't be written.
 fn unkept_words(e: &Error) -> String {
     format!("{e}; the run goes on, and its results stay in memory until its end")
 }
 
-/// Merges neighbouring intervals until at most `most` are left.
+/// Merges neighbouring intervals until at most `most` remain.
 fn thin(cell: &mut Cell, most: usize) {
     let merge = cell.series.len().div_ceil(most.max(1));
     if merge > 1 {
@@ -143,17 +142,17 @@ fn thin(cell: &mut Cell, most: usize) {
     }
 }
 
-/// The observer of one cell.
+/// Observer of a cell in progress, which stores its intervals in the notebook and reports progress.
 pub(crate) struct CellWriter<'a> {
     writer: Option<&'a mut RunWriter>,
     watch: &'a mut dyn Watch,
     ranks: &'a Ranks,
-    /// Index in the notebook of the first target's cell.
+    /// Index of the first target's cell among the run's cells in the notebook.
     first_cell: usize,
     position: CellPosition,
     pending: BTreeMap<(usize, usize), Interval>,
     written: Instant,
-    /// Whether the notebook failed once; the measurement goes on without it.
+    /// Whether writing to the notebook has failed. If so, the measurement continues without it.
     has_failed: bool,
 }
 
@@ -178,7 +177,7 @@ impl<'a> CellWriter<'a> {
         }
     }
 
-    /// Reports that `cells` cells of a batch that ranks share have begun, starting with this one.
+    /// Reports that `cells` cells, from this one on, have begun in a batch that the ranks share.
     pub(crate) fn begun(&mut self, cells: usize) {
         self.watch.begun(self.position.index + cells, self.ranks.size());
     }

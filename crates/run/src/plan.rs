@@ -10,79 +10,79 @@ use iodyno_workload::{ArrivalKind, CellSpec, Spec};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Approximate overhead of a method's step on real storage, ns: starting threads, calibrating the generator, reading
-/// conditions, storing the cell. Measured: 30 to 60 ms on two cores.
+/// Approximate overhead of a method's step on real storage, ns: starting threads, calibrating the load
+/// generator, reading conditions and storing the cell. Measured as 30 to 60 ms on two cores.
 const AROUND_STEP_NS: u64 = 50_000_000;
 
-/// The cost of a run, as far as it is known in advance.
+/// Cost of a run (time, bytes written, wear), as far as it is known in advance.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Plan {
     /// Number of cells over all targets, repeats included.
     pub cells: usize,
     /// Number of times that the list of cells is run.
     pub repeats: u32,
-    /// Thresholds of the run, for users who see the plan.
+    /// Thresholds by which the run will be judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
-    /// Ramps and measured times of the cells with a time limit, ns, without laying out.
+    /// Sum of ramps and measured times of cells with a time limit, ns. Excludes writing initial content.
     pub time_ns: u64,
-    /// Ramp and measured time of each listed cell, ns, without repeats. Empty for a method, which decides as it goes.
+    /// Ramp and measured time of each cell in the list, ns, without repeats. Empty for a method, whose cells
+    /// depend on results.
     #[serde(skip)]
     pub cell_times_ns: Vec<u64>,
-    /// Whether `time_ns` is virtual time.
+    /// Whether `time_ns` is simulated time.
     pub virtual_time: bool,
     /// Whether the targets are emulated, so that nothing real is written.
     pub emulated: bool,
-    /// Whether some cell ends by operations or bytes, so that its duration is unknown.
+    /// Whether the duration is unknown because a cell ends after a number of operations or bytes.
     pub open_ended: bool,
-    /// Bytes written to lay files out.
+    /// Bytes to write as initial content of files.
     pub lay_out_bytes: u64,
-    /// Bytes that cells will write on all targets together, where operations, bytes or a rate limit them.
+    /// Bytes that cells will write, summed over all targets. Only cells that operations, bytes or a rate limit.
     pub cell_write_bytes: u64,
-    /// Whether part of `cell_write_bytes` follows from a rate, which is kept only on average.
+    /// Whether part of `cell_write_bytes` is estimated from an offered rate, which is met only on average.
     #[serde(skip)]
     pub by_rate: bool,
-    /// Whether some workloads have one of the targets to themselves.
+    /// Whether some workloads run on a single target of their own.
     #[serde(skip)]
     pub on_own_targets: bool,
-    /// Time during which cells write as fast as the target accepts, ns.
+    /// Total time of cells whose writes only the target's speed limits, ns.
     pub unlimited_write_ns: u64,
     /// Endurance of each target whose device reports it.
     pub endurance: Vec<Endurance>,
-    /// The budget of a method; None for a list of cells.
+    /// Budget of a method, such as its bytes to fill; None for a list of cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// The plan for people, one sentence each.
+    /// Description of the plan, one sentence per element.
     pub words: Vec<String>,
 }
 
-/// A device's endurance, from its own log.
+/// Endurance of a target's device, from its health log.
 #[derive(Clone, Debug, Serialize)]
 pub struct Endurance {
     /// Name or path of the target.
     pub target: String,
-    /// Rated endurance, bytes; estimated from written bytes and percentage used.
+    /// Rated endurance, bytes. Estimated as bytes written so far divided by the percentage used.
     pub rated_bytes: u64,
-    /// Bytes written in the device's life so far.
+    /// Bytes written since the device was new.
     pub written_bytes: u64,
-    /// Bytes that this run writes to the device: by the cells' limits, or at 1 GB/s where cells write as fast as the
-    /// target accepts.
+    /// Bytes that this run will write to the device. Cells without a limit are assumed to write at 1 GB/s.
     pub run_bytes: u64,
 }
 
-/// The writes of a cell on one target.
+/// Estimated writes of a workload on one target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writes {
-    /// At most this number of bytes.
+    /// Upper bound, bytes.
     AtMost(f64),
-    /// About this number of bytes, by the rate.
+    /// Approximate amount, bytes, from the offered rate.
     About(f64),
-    /// As fast as the target accepts, for this time, ns.
+    /// Writes at the target's maximum speed for this time, ns.
     Unlimited(u64),
 }
 
 impl Writes {
-    /// The writes of a workload on one target, ramp included.
+    /// Estimates the writes of a workload on one target, including its ramp.
     fn of(spec: &Spec, capacity_bytes: u64) -> Self {
         let limits = spec.limits();
         let Range { start, end } = iodyno_drive::active_range(spec, capacity_bytes);
@@ -108,15 +108,15 @@ impl Writes {
     }
 }
 
-/// The mean size of a write, bytes.
+/// Mean size of a write in the workload, bytes.
 fn mean_write_bytes(spec: &Spec) -> f64 {
     let blocks = spec.blocks(OpKind::Write);
     let shares: f64 = blocks.iter().map(|b| b.share).sum();
     blocks.iter().map(|b| f64::from(b.bytes) * b.share).sum::<f64>() / shares.max(f64::MIN_POSITIVE)
 }
 
-/// Bytes written to each target's device: the sum over all targets on that device. `devices` has the names of the
-/// disks at the bottom of each target; a target without any counts as its own device.
+/// Bytes written to each target's device, by all targets on the same device. `devices` names the disks at the
+/// bottom of each target's storage stack; a target without disks counts as its own device.
 fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
     let same = |i: usize, j: usize| i == j || !devices[i].is_empty() && devices[i] == devices[j];
     let of = |i| (0..bytes.len()).filter(|&j| same(i, j)).map(|j| bytes[j]).sum();
@@ -124,7 +124,7 @@ fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
 }
 
 impl Plan {
-    /// Sums the cost of the request's cells over the targets.
+    /// Estimates the cost of the run, summed over its cells and targets.
     pub fn new(
         run: &ResolvedRun,
         inspections: &[Inspection],
@@ -276,9 +276,9 @@ impl Plan {
         words
     }
 
-    /// Approximate remaining time of the run, ns, when cell `index` (from 0, counting repeats) has `cell_left_ns` to
-    /// go, without the work between cells. None if unknown: rounds end when they are steady, and cells in virtual time
-    /// when they are simulated.
+    /// Approximate remaining time of the run, ns, if cell `index` (from 0, counting repeats) needs another
+    /// `cell_left_ns`. Excludes work between cells. None if the duration is unknown: for methods, virtual time,
+    /// and cells without a time limit.
     pub fn left_ns(&self, index: usize, cell_left_ns: u64) -> Option<u64> {
         if self.virtual_time || self.open_ended || self.cell_times_ns.is_empty() {
             return None;
@@ -287,7 +287,7 @@ impl Plan {
         Some(cell_left_ns + to_come.sum::<u64>())
     }
 
-    /// Whether the plan is worth printing: the run writes, takes long, or has emulated targets.
+    /// Whether the plan should be printed: the run writes, takes more than a minute, or has emulated targets.
     pub fn is_notable(&self) -> bool {
         self.emulated || self.time_ns > 60_000_000_000 || self.writes()
     }
@@ -347,7 +347,7 @@ impl Plan {
     }
 }
 
-/// The states in which cells find emulated devices, as sentences; cells with the same state share one.
+/// Describes the state of the emulated devices before each cell. Cells with the same state share a sentence.
 fn states(run: &ResolvedRun) -> Vec<String> {
     let Some(emulated) = &run.emulated else { return Vec::new() };
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
@@ -366,7 +366,7 @@ fn states(run: &ResolvedRun) -> Vec<String> {
     groups.into_iter().map(sentence).collect()
 }
 
-/// Bytes written in `ns` at 1 GB/s: one per ns.
+/// Bytes written in `ns` at 1 GB/s, which is 1 byte per ns.
 const fn bytes_at_1_gb_per_s(ns: u64) -> u64 {
     ns
 }
@@ -385,7 +385,7 @@ mod tests {
         Spec::from_toml(text).unwrap_or_else(|errors| panic!("{errors:?}"))
     }
 
-    /// 5000 operations per second for 6 s, 30 % writes of 8 KiB: 74 MB, not the target's maximum.
+    /// An offered rate limits the writes: 5000 operations/s for 6 s, of which 30 % write 8 KiB, write 74 MB.
     #[test]
     fn a_rate_limits_what_is_written() {
         let file = "schema = 1\nmix = { read = 70, write = 30 }\nblock = \"8KiB\"\nthreads = 1\ndepth = 1\n";
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(Writes::of(&few, 0), Writes::AtMost(1000.0 * 0.3 * 8192.0));
     }
 
-    /// A device is worn only by writes to its own targets.
+    /// The bytes written to a device include only those of targets on that device.
     #[test]
     fn a_device_takes_what_its_targets_write() {
         let devices = [vec!["nvme0n1"], vec!["nvme1n1"], vec!["nvme0n1"], vec![], vec![]];

@@ -21,11 +21,11 @@ use iodyno_workload::Spec;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Interval at which a wait checks the stop flag.
+/// Interval at which the wait between cells checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Prepares the run's targets in the range `targets`, while other ranks prepare theirs. Returns a cell that records
-/// the step, or the cells of a fill.
+/// Prepares the targets with the indices `targets` (purge, fill or wait); other ranks do the same for theirs.
+/// Returns a cell that records the step, or the measured cells of a fill.
 pub(crate) fn prepare(
     on: StepContext<'_, '_>,
     place: Place,
@@ -93,8 +93,8 @@ fn prepare_own(
     Ok(vec![record(name, &target, place, evidence)])
 }
 
-/// Purges each purgeable target that the user named for this. Other targets are reported, and the method continues.
-/// Returns a description of the actions, and the deviation from the request.
+/// Purges the targets that support it and that the user named for destruction. Other targets are reported,
+/// and the method continues. Returns a description, and the deviation from a complete purge.
 fn purge(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],
@@ -136,7 +136,8 @@ fn purge(
     Ok((words.join("; "), (!less.is_empty()).then(|| less.join("; "))))
 }
 
-/// The outer error ends the run; the inner one is the reason why the target is unchanged.
+/// Purges one target, and describes how. The outer error ends the run; the inner one explains why the target
+/// was not purged.
 fn purge_opened_target(
     run: &ResolvedRun,
     opened: &Opened,
@@ -174,7 +175,7 @@ fn purge_opened_target(
     })
 }
 
-/// Writes the active range from end to end, `passes` times, with a proof.
+/// Writes the active range sequentially, `passes` times, and proves that every block was written.
 fn fill(
     on: StepContext<'_, '_>,
     place: Place,
@@ -202,7 +203,7 @@ fn fill(
     run_cell(on, &task)
 }
 
-/// Waits; in virtual time if the devices are emulated.
+/// Waits for `ns`. With emulated devices, advances virtual time instead.
 pub(crate) fn wait(run: &ResolvedRun, schedule: &mut Schedule<'_>, ns: u64, watch: &mut dyn Watch) {
     if run.emulated.as_ref().is_some_and(|e| !e.live) {
         schedule.idle(ns);
@@ -215,8 +216,8 @@ pub(crate) fn wait(run: &ResolvedRun, schedule: &mut Schedule<'_>, ns: u64, watc
     }
 }
 
-/// Records the finished steps of an earlier process. Emulated devices that carry state repeat this work, to restore
-/// their state; the results are already known.
+/// Adds the steps that an earlier process finished to the schedule. If emulated devices carry state from cell
+/// to cell, repeats the steps to restore that state, and discards the results.
 pub(crate) fn catch_up<'r>(
     run: &'r ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -279,7 +280,7 @@ pub(crate) fn catch_up<'r>(
     Ok(())
 }
 
-/// Refuses to continue on targets other than those with which the run began.
+/// Refuses to resume a run if the size of a target has changed.
 fn same_targets(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(resume) = run.process.resume.as_ref() else {
         return Ok(());

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// Numbers of processors. As text and in JSON, a list of ranges: `0-3,8`.
+/// Set of processor numbers. As text and in JSON, a list of ranges: `0-3,8`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Processors(BTreeSet<usize>);
@@ -69,7 +69,7 @@ impl TryFrom<String> for Processors {
     }
 }
 
-/// Maximum number of processors in the kernel's set type, as this program uses it.
+/// Maximum number of processors in the kernel's `cpu_set_t`.
 const SET_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
 impl Processors {
@@ -100,7 +100,7 @@ fn of_this_thread() -> io::Result<Processors> {
     Ok(Processors((0..SET_BITS).filter(|n| unsafe { libc::CPU_ISSET(*n, &set) }).collect()))
 }
 
-/// Pins this thread to the processors.
+/// Pins the calling thread to `processors`.
 fn apply(processors: &Processors) -> io::Result<()> {
     // SAFETY: all zeroes is an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -115,14 +115,14 @@ fn apply(processors: &Processors) -> io::Result<()> {
     }
 }
 
-/// Pins this thread, and the threads that it starts, to some processors until dropped.
+/// Pins the creating thread, and threads that it starts, to some processors until dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: Processors,
 }
 
 impl Pinned {
-    /// Pins this thread.
+    /// Pins the calling thread to `processors`.
     pub(crate) fn to(processors: &Processors) -> Result<Self, RunError> {
         let system = |source| RunError::System { what: "choosing processors".to_owned(), source };
         let before = of_this_thread().map_err(system)?;

@@ -15,7 +15,7 @@ use iodyno_workload::{
     ArrivalKind, CellSpec, Content, Edge, Geometry, MAX_THREADS, Percent, Shared, Spec,
 };
 
-/// Refuses combinations that are impossible on any target.
+/// Refuses requests that are impossible whatever the targets are.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     interval(run)?;
     recording(run)?;
@@ -70,7 +70,7 @@ fn beside(cell: &CellSpec) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether one of two workloads verifies content that the other may change: their parts of the target may overlap.
+/// Whether two workloads conflict: one verifies content, one writes, and their active ranges may overlap.
 fn meet_verified(a: &Spec, b: &Spec) -> bool {
     if core::ptr::eq(a, b) || [a, b].iter().all(|spec| spec.content() != Content::Verifiable) {
         return false;
@@ -92,7 +92,7 @@ fn meet_verified(a: &Spec, b: &Spec) -> bool {
     a_at.end > b_at.start && b_at.end > a_at.start
 }
 
-/// Why an engine can't sustain a workload's depth; None if it can.
+/// Explains that a synchronous engine can't keep a workload's depth; None if the engine can.
 fn one_at_a_time(engine: EngineKind, spec: &Spec) -> Option<String> {
     let closed = matches!(spec.arrivals(), ArrivalKind::Closed { .. });
     if engine.queues() || spec.depth() <= 1 || !closed {
@@ -111,7 +111,7 @@ fn one_at_a_time(engine: EngineKind, spec: &Spec) -> Option<String> {
     ))
 }
 
-/// Refuses an interval that is out of range, or gives the cells too many intervals.
+/// Refuses a recording interval that is out of range, or that would give a cell too many intervals.
 fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     let Some(ns) = run.request.interval_ns else { return Ok(()) };
     let words = human::duration_ns;
@@ -136,8 +136,8 @@ fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Refuses more cells than fit in the memory for reading the notebook back. A method that continues until a steady
-/// state is refused if its minimum is too much; if only its maximum is, the run gets a note.
+/// Refuses a run with more cells than could later be read into memory. A method that repeats rounds until a
+/// steady state is refused only if its minimum is too much; if only its maximum is, the user is advised.
 pub(crate) fn too_many_cells(
     run: &ResolvedRun,
     plan: &Plan,
@@ -173,7 +173,7 @@ pub(crate) fn too_many_cells(
     Ok(())
 }
 
-/// Formats a refused duration exactly: `500 µs`.
+/// Formats a duration without rounding: `500 µs`.
 fn exactly(ns: u64) -> String {
     match ns {
         ns if ns.is_multiple_of(1_000_000_000) => human::duration_ns(ns),
@@ -183,7 +183,7 @@ fn exactly(ns: u64) -> String {
     }
 }
 
-/// Refuses cells that do not fit the inspected targets.
+/// Refuses cells that are impossible on the inspected targets.
 pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     memory(run, open_targets)?;
     for (number, open_target) in open_targets.iter().enumerate() {
@@ -214,7 +214,8 @@ pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<
     Ok(())
 }
 
-/// Refuses a trace that exceeds a target, or has a finer alignment.
+/// Refuses a trace that is larger than the target, or whose operations are less aligned than the target
+/// requires.
 fn replay(cell: &CellSpec, open_target: &OpenTarget) -> Result<(), RunError> {
     let Some(replay) = &cell.replay else { return Ok(()) };
     let misfit = |why: String| DriveError::DoesNotFit { target: open_target.name.clone(), why };
@@ -230,7 +231,7 @@ fn replay(cell: &CellSpec, open_target: &OpenTarget) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Refuses to record a trace of more than one cell.
+/// Refuses to record a trace unless the run has exactly one cell.
 fn recording(run: &ResolvedRun) -> Result<(), RunError> {
     let cells = run.cells.iter().filter(|cell| cell.fill_passes.is_none()).count();
     let is_one = cells == 1 && run.method.is_none() && run.request.repeats == 1;
@@ -242,7 +243,7 @@ fn recording(run: &ResolvedRun) -> Result<(), RunError> {
     ))
 }
 
-/// Why a method's cell can't be issued on these targets; None if it can.
+/// Reason why a method's cell is impossible on its targets; None if it is possible.
 pub(crate) fn misfit(
     run: &ResolvedRun,
     spec: &Spec,
@@ -270,7 +271,7 @@ pub(crate) fn misfit(
     })
 }
 
-/// Refuses cells whose workers' buffers, over all real targets, exceed the available memory.
+/// Refuses cells whose I/O buffers, summed over all workers and real targets, exceed the available memory.
 fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(available_bytes) = memory_available_bytes(&SysRoot::real()) else { return Ok(()) };
     let targets = open_targets.iter().filter(|it| it.medium.moves_bytes()).count() as u64;
@@ -313,7 +314,7 @@ fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
     }
 }
 
-/// Message for an engine that does not work on a target.
+/// Error message for an engine that does not work on a target.
 pub(crate) fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> String {
     format!(
         "the {} engine does not work on `{}`: leave --engine out, and a suitable engine is chosen",
@@ -322,7 +323,8 @@ pub(crate) fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> Strin
     )
 }
 
-/// Refuses features that a workload requires and an NBD server does not advertise: the protocol forbids their use.
+/// Refuses workloads with operations that the NBD server does not advertise, because the protocol forbids
+/// their use.
 fn nbd(name: &str, spec: &Spec, open_target: &OpenTarget) -> Result<(), RunError> {
     let Some(export) = &open_target.inspection.nbd else { return Ok(()) };
     let refused =

@@ -12,22 +12,22 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Memory per operation, bytes: for the trace, and for its think time.
+/// Memory per operation of a trace, bytes. Its think time takes `WAIT_BYTES` more.
 const OP_BYTES: u64 = 24;
 const WAIT_BYTES: u64 = 16;
-/// Number of operations that any machine can hold.
+/// Number of operations accepted on any machine, whatever its memory.
 const OPS_MIN: u64 = 1 << 16;
-/// Default depths: `FAST_DEPTH` as fast as possible, `DEPTH` otherwise; less if buffers would exceed
-/// `BUFFERS_BYTES`.
+/// Default depth of a replay as fast as possible. Other replays have `DEPTH`. Both are reduced if buffers
+/// would exceed `BUFFERS_BYTES`.
 const FAST_DEPTH: u64 = 32;
 const DEPTH: u64 = 256;
 const BUFFERS_BYTES: u64 = 256 << 20;
-/// Approximate number of intervals in a replay's series.
+/// Approximate number of recording intervals in a replay.
 const INTERVALS: u64 = 200;
-/// Digits of the file's hash in the description.
+/// Number of hexadecimal digits of the file's hash in the description.
 const HASH_DIGITS: usize = 16;
 
-/// The maximum number of operations that fit in half of the available memory.
+/// Maximum number of operations of a trace, so that it fits in half of the available memory.
 pub fn trace_ops_max(thinks: bool) -> usize {
     let bytes = if thinks { OP_BYTES + WAIT_BYTES } else { OP_BYTES };
     let available_bytes = memory_available_bytes(&SysRoot::real()).unwrap_or(u64::MAX);
@@ -45,7 +45,8 @@ pub fn read_trace(path: &Path, chosen: &Selection, thinks: bool) -> Result<Trace
     trace::read(BufReader::with_capacity(1 << 20, file), &origin, chosen, trace_ops_max(thinks))
 }
 
-/// Builds the cell of a request. Fills in the request's file hash and effective issue parameters.
+/// Builds the cell that replays a trace. Completes the request with the file's hash and the parameters in
+/// effect.
 pub(crate) fn cell(
     of: &mut TraceRequest,
     folder: &Path,
@@ -118,7 +119,7 @@ pub(crate) fn cell(
     Ok(CellSpec { interval_ns, replay: Some(Arc::new(replay)), ..CellSpec::new(name, spec) })
 }
 
-/// A short description of the trace and its replay; equal descriptions imply equal operations.
+/// Short description of a trace and its replay. Replays with equal descriptions issue the same operations.
 fn words(of: &TraceRequest, sha256: &str) -> String {
     let mut words = vec![match of.timing {
         Timing::Time { speed } if speed.to_bits() == 1.0_f64.to_bits() => "by its times".to_owned(),

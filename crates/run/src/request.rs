@@ -15,72 +15,73 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Key of the request in a stored run's plan.
+/// Key of the request in the plan stored with a run.
 pub(crate) const STORED_AS: &str = "request";
 
-/// Key of the number of ranks in a stored run's plan; absent for one process.
+/// Key of the number of ranks in the plan stored with a run; absent for a single process.
 pub(crate) const RANKS: &str = "ranks";
 
-/// A request for a run.
+/// Everything that the user requests of a run: work, targets and settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRequest {
-    /// The name of the work, such as `four-corners`.
+    /// Name of the work, such as `four-corners`.
     pub name: String,
-    /// Name of the work with the changes that flags made, for people, such as `random-read, sequential, fsync every
-    /// 8`. None without changes.
+    /// Name of the work including changes by flags, for display: `random-read, sequential, fsync every 8`. None
+    /// if nothing was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<String>,
-    /// The work: cells, a method or a trace.
+    /// The work: a list of cells, a method or a trace.
     pub work: Work,
     /// Number of times that the whole list of cells is run, 1 or more. Each repeat has its own random streams.
     pub repeats: u32,
-    /// Thresholds for the figures, in addition to those of a method.
+    /// Thresholds for the results, in addition to those of a method.
     pub thresholds: Vec<Threshold>,
-    /// The targets, named as in the results.
+    /// Targets of the run, with the names that the results show.
     pub targets: Vec<TargetName>,
-    /// The folder to which relative paths of targets refer.
+    /// Folder to which relative target paths refer.
     pub folder: PathBuf,
-    /// The files of emulated devices and systems outside the catalog.
+    /// Files that describe emulated devices and systems, other than those of the catalog.
     pub files: Files,
     /// Seed of all random streams.
     pub seed: u64,
-    /// The engine; None chooses by the target.
+    /// I/O engine; None: chosen per target.
     pub engine: Option<EngineKind>,
     /// Options of the engine, such as polling for completions.
     pub options: EngineOptions,
-    /// The processors for all threads of the run; None: all that this process may use.
+    /// Processors on which the run's threads may run; None: all that the process may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<Processors>,
-    /// Whether timestamps come from the system's clock rather than the processor's.
+    /// Whether timestamps come from the operating system's clock rather than the processor's counter.
     pub system_clock: bool,
-    /// Length of the series' intervals, ns; None chooses by the length of the cell.
+    /// Length of the recording intervals, ns; None: chosen by the length of the cell.
     pub interval_ns: Option<u64>,
-    /// Number of failed operations above which the run stops.
+    /// Number of failed operations that the run tolerates before it stops.
     pub errors_max: u64,
-    /// Whether targets are never opened for writing.
+    /// Whether to never open targets for writing.
     pub read_only: bool,
-    /// Names of targets that may be overwritten although they hold data.
+    /// Names of targets that may be overwritten although they contain data.
     pub destroy: Vec<String>,
-    /// The shard of the run's cells to measure; None for all cells.
+    /// Shard of the run to measure; None: all cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// Settings of a run of several processes; empty for one process.
+    /// Settings for a run of several processes (ranks); default for a single process.
     #[serde(default, skip_serializing_if = "RanksRequest::is_default")]
     pub ranks: RanksRequest,
-    /// File to which the operations of the run's only cell are written as a trace.
+    /// File in which to record the operations of the run's only cell as a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_trace: Option<PathBuf>,
 }
 
-/// The part of a request that concerns runs of several processes.
+/// Settings for a run of several processes (ranks).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RanksRequest {
-    /// Targets by host, where these differ; `*` stands for every other host. Empty where all hosts have the same.
+    /// Targets per host name if hosts have different targets; `*` matches all other hosts. Empty if all hosts
+    /// have the same targets.
     pub targets_by_host: BTreeMap<String, Vec<TargetName>>,
-    /// Whether to refuse the run unless all ranks have the same target.
+    /// Whether all ranks must share the same target; otherwise the run is refused.
     pub shared: bool,
-    /// Whether ranks that share a target all use the whole of it, rather than a region each.
+    /// Whether ranks that share a target all use the whole target rather than separate regions.
     pub overlap: bool,
 }
 
@@ -91,7 +92,7 @@ impl RanksRequest {
 }
 
 impl RunRequest {
-    /// The request of a stored run; None if the run's version stored none, or if it can't be read.
+    /// Reads the request of a stored run; None if the run has none, or if it is unreadable.
     pub fn stored_in(head: &RunHead) -> Option<Self> {
         serde_json::from_value(head.plan.get(STORED_AS)?.clone()).ok()
     }
@@ -103,53 +104,53 @@ impl RunRequest {
 pub enum Work {
     /// A list of cells, in order.
     Cells(Vec<ListedCell>),
-    /// A method, which chooses each step by the results of earlier ones.
+    /// A method, which chooses each step by the results of earlier steps.
     Method {
         /// All inputs of the method.
         source: Box<MethodSource>,
-        /// Whether the method runs on each target alone, one after the other, rather than on all at once.
+        /// Whether to run the method on one target after the other rather than on all targets together.
         each: bool,
-        /// Whether to reuse the preconditioning of an earlier run, if it is proven to be intact.
+        /// Whether to skip preconditioning if an earlier run's is proven to be intact.
         reuse: bool,
     },
-    /// A trace, on all targets at once.
+    /// A trace to replay on all targets simultaneously.
     Trace(Box<TraceRequest>),
 }
 
-/// A trace, and how it is issued.
+/// A trace to replay, and the parameters of the replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceRequest {
-    /// The file, relative to the request's folder.
+    /// Trace file, relative to the request's folder.
     pub path: PathBuf,
-    /// Expected SHA-256 of the file, in hexadecimal; a file with another hash is refused. None accepts any file, and
-    /// the hash is filled in.
+    /// Expected SHA-256 of the file, in hexadecimal; a file with another hash is refused. None accepts any file,
+    /// and is then replaced by the file's hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// The part of the file to replay.
     pub selection: Selection,
-    /// When operations are due.
+    /// Rule for when to issue operations: by the trace's times, by its think times, or as fast as possible.
     pub timing: Timing,
-    /// How the trace's addresses map to the target.
+    /// Mapping of the trace's offsets to the target.
     pub fit: Fit,
-    /// Offset in the target at which the trace begins, bytes.
+    /// Offset in the target at which the replayed range begins, bytes.
     pub offset_bytes: u64,
     /// Workers per target.
     pub threads: u32,
-    /// Maximum number of operations in flight per worker; None chooses by the timing and the largest operation.
+    /// Maximum number of outstanding operations per worker; None: chosen by timing and operation size.
     pub depth: Option<u32>,
     /// Content of writes, as given to `--content`.
     pub content: String,
 }
 
-/// A cell in a list.
+/// A cell in a list, as requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedCell {
     /// Name of the cell within the run.
     pub name: String,
-    /// The workload's own name, if the cell has another.
+    /// Name of the workload if it differs from the cell's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// The workload, after all overrides.
+    /// Workload specification, after all overrides.
     pub spec: Spec,
     /// Number of passes of a fill or a verification pass; None for other cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,19 +158,19 @@ pub struct ListedCell {
     /// Name of the engine, if the workload specifies one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// Pages of the active range to drop from the page cache before the cell.
+    /// Which pages of the active range to drop from the page cache before the cell; None: no pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_cache: Option<DropCache>,
     /// Index of the only target on which the cell runs; None for all targets of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_on: Option<usize>,
-    /// Workloads at the same time, on the same targets unless each has one of its own.
+    /// Workloads that run simultaneously with this one, on the same targets unless `only_on` is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<ListedCell>,
 }
 
 impl ListedCell {
-    /// A cell named after its workload.
+    /// Creates a cell that is named after its workload.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
         let (workload, fill_passes, engine, drop_cache) = (None, None, None, None);
         let (only_on, beside) = (None, Vec::new());

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The minimum measured time of a cell, ns: too short for a few I/Os of a disk, but enough for tens of an SSD.
+/// Minimum measured time of a cell, ns: enough for tens of I/Os on an SSD, though not on a disk.
 const CELL_NS_MIN: u64 = 1_000_000;
 
 /// A request with its names resolved and its files read, ready for execution.
@@ -27,58 +27,58 @@ const CELL_NS_MIN: u64 = 1_000_000;
 pub struct ResolvedRun {
     /// The request, with the texts of all files that it names.
     pub request: RunRequest,
-    /// The cells, in order; for a method all cells that it may issue.
+    /// Cells to measure, in order. For a method, all cells that it may choose.
     pub cells: Vec<CellSpec>,
     /// The method; None for a list of cells.
     pub method: Option<MethodRun>,
-    /// The thresholds for the figures, the method's own first; stored with the run.
+    /// Thresholds for the results, the method's own first. They are stored with the run.
     pub thresholds: Vec<Threshold>,
-    /// The system of which all targets are volumes; None for real targets.
+    /// Emulated system whose volumes are the targets; None for real targets.
     pub emulated: Option<Emulated>,
-    /// The clock of all timestamps.
+    /// Clock from which all timestamps are taken.
     pub clock: Clock,
-    /// Properties of this process, which are not part of the request.
+    /// Settings of this process, which are not part of the request.
     pub process: Process,
     /// Remarks about the files that were read, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A method to execute.
+/// A method to execute, with the settings of its execution.
 #[derive(Clone, Debug)]
 pub struct MethodRun {
     /// The method, adapted to the run's number of targets.
     pub method: Method,
-    /// Whether the method runs on each target alone, one after the other.
+    /// Whether to run the method on one target after the other.
     pub each: bool,
-    /// Whether the request or the method itself asks for reuse of preconditioning.
+    /// Whether to reuse preconditioning of an earlier run, by request or by the method's own rule.
     pub reuse: bool,
 }
 
-/// Properties of the process that executes a run, rather than of the request.
+/// Settings of the process that executes a run, as opposed to the request.
 #[derive(Debug)]
 pub struct Process {
-    /// The command line, stored with the run.
+    /// Command line of the process, stored with the run.
     pub command: Vec<String>,
     /// Version of the program, stored with the run.
     pub version: String,
-    /// The notebook that stores the run; None stores nothing.
+    /// Path of the notebook that stores the run; None: the run is not stored.
     pub notebook: Option<PathBuf>,
-    /// The run to resume; None begins a new one.
+    /// Run to resume; None: a new run begins.
     pub resume: Option<Resume>,
-    /// Stop flag, set by a signal, and when another rank is lost.
+    /// Stop flag. A signal or the loss of another rank sets it.
     pub stop: Arc<AtomicBool>,
-    /// The processes that execute the run; usually this one alone.
+    /// Processes that execute the run together; usually only this one.
     pub ranks: Arc<Ranks>,
 }
 
-/// The finished part of a run to be resumed.
+/// The finished part of a run that is being resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resume {
     /// Id of the run.
     pub id: String,
-    /// Finished cells of the run, in order.
+    /// Finished cells of the run to resume, in order.
     pub cells: Vec<Cell>,
-    /// Sizes of the run's targets, bytes; 0 where unknown. With several ranks, those of rank 0 come first.
+    /// Sizes of the run's targets, bytes; 0 if unknown. With several ranks, the targets of rank 0 come first.
     pub capacities_bytes: Vec<u64>,
     /// Number of processes that began the run.
     pub ranks: u32,
@@ -89,7 +89,7 @@ impl Resume {
         self.cells.iter().all(|cell| cell.evidence.virtual_time)
     }
 
-    /// Reduces the finished part to what rank `rank` of `size` needs.
+    /// Keeps only the data that rank `rank` of `size` needs.
     ///
     /// # Errors
     /// The run was begun by another number of ranks.
@@ -119,7 +119,7 @@ impl Resume {
 }
 
 impl ResolvedRun {
-    /// Resolves the names in the request, and reads the files.
+    /// Resolves the names in a request, and reads the files that it names.
     ///
     /// # Errors
     /// An unknown name, an invalid file, and a combination that is impossible on any target.
@@ -154,19 +154,19 @@ impl ResolvedRun {
         Ok(Self { request, cells, method, thresholds, emulated, clock, process, notes })
     }
 
-    /// Whether several ranks distribute the cells among themselves, rather than measure each together. True in
-    /// virtual time, where a cell uses one processor.
+    /// Whether ranks divide the cells among themselves instead of measuring each cell together. True in virtual
+    /// time, where a cell needs only one processor.
     pub(crate) fn is_farmed(&self) -> bool {
         !self.process.ranks.is_alone() && self.emulated.as_ref().is_some_and(|of| !of.live)
     }
 
-    /// Every workload of the run's cells, including those that run at the same time as others.
+    /// Iterates over all workloads of the run's cells, including simultaneous ones.
     pub(crate) fn loads(&self) -> impl Iterator<Item = &CellSpec> {
         self.cells.iter().flat_map(|cell| core::iter::once(cell).chain(&cell.beside))
     }
 
-    /// The folder to which relative paths of targets refer. Empty if it is this process's own, so that messages
-    /// show paths as given.
+    /// Folder to which relative target paths refer. Empty if it is the process's working directory, so that
+    /// messages show paths as the user wrote them.
     pub(crate) fn folder(&self) -> &Path {
         match std::env::current_dir() {
             Ok(own) if own != self.request.folder => &self.request.folder,
@@ -175,7 +175,7 @@ impl ResolvedRun {
     }
 }
 
-/// The targets of this rank's host.
+/// Targets for this rank, by the name of its host.
 fn targets_on(request: &RunRequest, ranks: &Ranks) -> Result<Vec<TargetName>, RunError> {
     let host = &ranks.hosts()[ranks.rank() as usize].name;
     let on = &request.ranks.targets_by_host;
@@ -186,7 +186,7 @@ fn targets_on(request: &RunRequest, ranks: &Ranks) -> Result<Vec<TargetName>, Ru
     })
 }
 
-/// The number of targets that a name stands for.
+/// Number of targets that a target name with a count, such as `model:x*4`, represents.
 pub fn volumes(name: &TargetName) -> u32 {
     match name {
         TargetName::Model(model) => model.count,
@@ -194,7 +194,7 @@ pub fn volumes(name: &TargetName) -> u32 {
     }
 }
 
-/// Refuses a scale that makes a cell too short to measure.
+/// Refuses a `--scale` that makes a cell of the method too short to measure.
 fn check_scale(source: &MethodSource) -> Result<(), RunError> {
     let Some(scale) = source.choice.scale else { return Ok(()) };
     let choice = Choice { scale: None, ..source.choice.clone() };

@@ -8,13 +8,13 @@ use iodyno_notebook::{Run, Status};
 use iodyno_targets::{MachineFacts, TargetName};
 use serde_json::Value;
 
-/// Returns the request of an interrupted run of this version of the program, and its finished part. `destroy` names
-/// the targets that may be overwritten. Names given when the run began don't count, because the target may have new
-/// content since, and the notebook may come from another user.
+/// Returns the request and the finished part of an interrupted run. `destroy` names the targets that may be
+/// overwritten. Names given to the original run are ignored: the targets may have new content by now, and the
+/// notebook may come from another user.
 ///
 /// # Errors
-/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, of another version,
-/// not a method, or its target is gone.
+/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, of another
+/// version, not a method, or its target is gone.
 pub fn resume(
     run: Run,
     version: &str,

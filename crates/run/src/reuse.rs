@@ -22,39 +22,38 @@ use iodyno_notebook::{Notebook, Run, RunSummary, Status};
 use iodyno_targets::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
 
-/// Name of the cells that a fill yields.
+/// Name of the cells that record a fill.
 pub(crate) const FILL_NAME: &str = "fill";
 /// Name of the cell that records a purge.
 pub(crate) const PURGE_NAME: &str = "purge";
-/// Number of earlier runs to examine, the latest first. The latest fill of a target decides; runs on other
-/// targets may lie in between.
+/// Maximum number of earlier runs to search for the latest fill of a target, the latest run first.
 const RUNS_MAX: usize = 8;
 
-/// The state that a method requires of its target before it measures.
+/// State that a method requires of its target before the first measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wanted {
     /// Whether the target must have been purged before it was filled.
     pub(crate) purged: bool,
-    /// Minimum number of fill passes.
+    /// Required minimum number of fill passes.
     pub(crate) passes: u8,
-    /// Size of a block of the fill, bytes.
+    /// Required block size of the fill, bytes.
     pub(crate) block_bytes: u32,
-    /// Offset of the first byte of the filled range.
+    /// Offset at which the filled range starts, bytes.
     pub(crate) start_bytes: u64,
     /// Length of the filled range, bytes.
     pub(crate) len_bytes: u64,
 }
 
-/// The proven state of a target, with the evidence for it.
+/// State of a target that an earlier run left and that is proven to be intact, described in words.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
-    /// Deviation of the earlier run's purge, as text.
+    /// How the earlier run's purge deviated from a complete one; None if it did not.
     deviation: Option<String>,
 }
 
-/// Whether a step can be skipped because an earlier run did it. Records that run in `evidence`, or, if reuse was
-/// requested, the reason why the step must be repeated.
+/// Whether a preparation step can be skipped because an earlier run did it. Records that run in `evidence`;
+/// or, if the user requested reuse, the reason why the step must be repeated.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
     targets: &Range<usize>,
@@ -121,7 +120,7 @@ pub(crate) fn reused(
     Ok(true)
 }
 
-/// Finished runs that filled something, the latest first.
+/// Finished runs with a fill, the latest first, loaded from the notebook when needed.
 struct Past<'a> {
     notebook: &'a Notebook,
     summaries: Vec<RunSummary>,
@@ -140,8 +139,8 @@ impl<'a> Past<'a> {
         Ok(Self { notebook, summaries, loaded: Vec::new() })
     }
 
-    /// The state of a target after the latest run that filled it. The inner error is the reason why it can't be
-    /// reused.
+    /// Examines the latest run that filled a target. Returns the target's proven state; the inner error is the
+    /// reason why it can't be reused.
     fn look(
         &mut self,
         open_target: &OpenTarget,
@@ -173,7 +172,7 @@ fn seen_after(run: &Run, target: usize) -> Option<WritesSeen> {
     serde_json::from_value(run.head.targets[target].writes_seen()?.clone()).ok()
 }
 
-/// Whether a run's target is the same as the present one, by name and identity.
+/// Whether an earlier run's target is the present one, by the identity of its file or device.
 fn is_same(run: &Run, target: usize, now: &WritesSeen) -> bool {
     let Some(then) = seen_after(run, target) else { return false };
     match (&then.file, &now.file, &then.device, &now.device) {
@@ -186,7 +185,7 @@ fn is_same(run: &Run, target: usize, now: &WritesSeen) -> bool {
     }
 }
 
-/// Index of the last fill of a target among the run's cells, with its proof.
+/// Index of the last cell of a run that filled the target, and the proof of that fill.
 fn fill_of(run: &Run, target: usize) -> Option<(usize, FillProof)> {
     let name = &run.head.targets[target].name;
     let mut cells = run.cells.iter().enumerate().rev().filter(|(_, cell)| cell.key.target == *name);
@@ -264,8 +263,8 @@ fn believe(
     })
 }
 
-/// Finds the purge that belongs to the fill at `at`, without a cell between the two. Returns the purge's
-/// deviation.
+/// Finds the purge before the fill in cell `at`, with no other I/O between them. Returns the deviation of
+/// that purge.
 fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, String> {
     let place = run.cells[at].key.place.as_ref();
     let before = run.cells[..at].iter().rev().filter(|cell| {
@@ -286,7 +285,7 @@ fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, St
     }
 }
 
-/// Checks that after its fill the run only read this target.
+/// Checks that the run did not write to the target after the fill in cell `at`.
 fn untouched_after(run: &Run, at: usize, target: &str) -> Result<(), String> {
     for cell in &run.cells[at + 1..] {
         if cell.key.target != target && !cell.key.is_of_all_targets() {

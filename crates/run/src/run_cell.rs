@@ -19,8 +19,8 @@ use iodyno_units::OpKind;
 use iodyno_workload::{CellSpec, Content, Spec};
 use std::sync::Arc;
 
-/// Measures one cell. Returns each target's cell, and the merged one if there are several. If the cell does not fit
-/// its targets, returns a cell that records the reason instead.
+/// Measures one cell. Returns the cell of each target, and the merged cell if there are several. If a target
+/// can't run the workload, returns a cell that records the reason.
 pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>, RunError> {
     let run = on.run;
     let start = if run.is_farmed() { None } else { StartOverRanks::of(run) };
@@ -40,7 +40,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     over_ranks::merged(run, own, loads)
 }
 
-/// The judged cells of this rank's targets, in their order.
+/// Measures and judges the cells of this rank's targets, in their order.
 fn own_cells(
     on: StepContext<'_, '_>,
     task: &Task,
@@ -68,7 +68,8 @@ fn own_cells(
     Ok(cells)
 }
 
-/// The plan of a task on these media, one for each of its targets, and the reason for each engine.
+/// Plans a task on the given media. Returns the plan, with one entry per target, and the reason for each
+/// choice of engine.
 fn planned(
     on: &mut StepContext<'_, '_>,
     task: &Task,
@@ -85,15 +86,15 @@ fn planned(
     Ok((plan, choices))
 }
 
-/// A workload on one target: its results are one cell.
+/// A workload on one target, whose results become one cell.
 #[derive(Clone, Copy)]
 struct Load<'a> {
-    /// Number of the target in the task.
+    /// Index of the target among the task's targets.
     target: usize,
     cell: &'a CellSpec,
 }
 
-/// The workload behind each cell that a plan yields, in their order.
+/// Lists the workload and target of each cell that a plan produces, in the order of the cells.
 fn loads(plan: &CellPlan) -> Vec<Load<'_>> {
     let targets = plan.targets.iter().enumerate();
     targets
@@ -101,7 +102,7 @@ fn loads(plan: &CellPlan) -> Vec<Load<'_>> {
         .collect()
 }
 
-/// Records the evidence that all cells have, on real and on emulated targets.
+/// Records the evidence that real and emulated targets have in common.
 fn record_evidence(
     loads: &[Load<'_>],
     index: usize,
@@ -117,13 +118,13 @@ fn record_evidence(
     open_target.verified.note(done);
 }
 
-/// Records the trace that a replay issued.
+/// Adds the replayed trace to the facts of a cell.
 fn record_replay(cell: &mut Cell) {
     let words = cell.evidence.trace.clone();
     cell.facts.extend(words.map(|words| ("trace".to_owned(), words)));
 }
 
-/// Adds an empty verification to the evidence if content was to be verified, but no read could be.
+/// Adds an empty verification result if reads were to be verified, but none could be.
 fn record_unverified(spec: &Spec, cell: &mut Cell) {
     let has_read = cell.total().class(OpKind::Read).is_some_and(|reads| reads.ops() > 0);
     if spec.content() == Content::Verifiable && has_read {
@@ -134,7 +135,7 @@ fn record_unverified(spec: &Spec, cell: &mut Cell) {
     }
 }
 
-/// A cell that records why it can't be issued on its targets.
+/// Creates the cell that records why a workload was skipped on its targets.
 fn skipped(task: &Task, place: &Place, open_targets: &[OpenTarget], why: String) -> Cell {
     let evidence = Evidence { skipped: Some(why), ..Evidence::default() };
     let CellSpec { name, spec, .. } = &task.cell;

@@ -14,7 +14,7 @@ use iodyno_notebook::{
 use iodyno_targets::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
 
-/// Head of a stored run, as written before its first cell.
+/// Builds the head of a stored run, which is written before the first cell.
 pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
     let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
     RunHead {
@@ -44,8 +44,8 @@ pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) 
     }
 }
 
-/// Adds to the plan the request, from which the run can be repeated or resumed, and the method, by which it can be
-/// judged again.
+/// Adds the request and the method to a stored plan, so that the run can be repeated, resumed and judged
+/// again.
 fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
     if let Value::Object(plan) = &mut plan {
         let request = serde_json::to_value(&run.request).unwrap_or(Value::Null);
@@ -65,8 +65,8 @@ fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
     plan
 }
 
-/// The device's health log, its temperature and its link at this moment. Recorded before and after a run, so that
-/// wear, heat and a degraded link are visible. None if none of them can be read.
+/// Reads the device's health log, temperature and link speed. Recorded before and after a run to reveal wear,
+/// heat and a degraded link. None if nothing can be read.
 fn condition(open_target: &OpenTarget) -> Option<Value> {
     let device = open_target.inspection.physical.first()?;
     let device = BlockDevice::read(&SysRoot::real(), device.dev)?;
@@ -82,7 +82,8 @@ fn condition(open_target: &OpenTarget) -> Option<Value> {
     }))
 }
 
-/// The device's condition after the run, with a fingerprint by which a later run detects writes of other programs.
+/// Condition of the device after the run, with counters by which a later run detects writes of other
+/// programs.
 pub(crate) fn condition_after(open_target: &OpenTarget) -> Option<Value> {
     let condition = condition(open_target);
     let Some(seen) = open_target.writes_seen() else { return condition };
@@ -91,7 +92,7 @@ pub(crate) fn condition_after(open_target: &OpenTarget) -> Option<Value> {
     Some(condition)
 }
 
-/// A run that no notebook stores, in the same form as a stored one.
+/// Builds a run in its stored form without storing it.
 pub(crate) fn unkept(
     mut head: RunHead,
     started: Timestamp,
@@ -119,8 +120,8 @@ pub(crate) fn unkept(
     }
 }
 
-/// The run as read back from the notebook. If the notebook stored all of it but can't read it back, returns the copy
-/// in memory, whose series are coarser.
+/// Reads the run back from the notebook. If the notebook stored it but can't read it back, returns the copy
+/// in memory, whose intervals are coarser.
 pub(crate) fn read_back(
     notebook: &Notebook,
     id: &str,

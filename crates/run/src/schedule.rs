@@ -15,50 +15,50 @@ use iodyno_workload::{CellSpec, EmulationOptions, Spec, TargetPart};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// One cell to measure, with its targets and its place in the run.
+/// A cell to measure, with its targets and its position in the run.
 #[derive(Debug)]
 pub(crate) struct Task {
-    /// The cell.
+    /// Workload of the cell, with its settings.
     pub(crate) cell: CellSpec,
-    /// The cell's place in a method; None in a list.
+    /// Position in the method (stage, round, point); None for a list of cells.
     pub(crate) place: Option<Place>,
-    /// Indices of the run's targets that the cell uses.
+    /// Range of indices into the run's targets that the cell uses.
     pub(crate) targets: Range<usize>,
-    /// The engine; None chooses by the target.
+    /// I/O engine; None: chosen per target.
     pub(crate) engine: Option<EngineKind>,
     /// Idle time after the cell, ns.
     pub(crate) then_wait_ns: u64,
-    /// The cell's place among the run's cells.
+    /// Position among the run's cells.
     pub(crate) position: CellPosition,
 }
 
-/// The place of a cell among the cells of its run.
+/// Position of a cell among the cells of its run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CellPosition {
     pub(crate) index: usize,
-    /// Number of the run's cells; 0: unknown.
+    /// Number of cells in the run; 0 if unknown.
     pub(crate) count: usize,
 }
 
-/// The next task.
+/// The next thing that a run does.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A cell.
+    /// Measure a cell.
     Measure(Box<Task>),
-    /// A preparation that brings the targets into a state.
+    /// Prepare targets: purge, fill or wait.
     Prepare {
-        /// The preparation's place in the method.
+        /// Position of the preparation in the method.
         place: Place,
-        /// The preparation.
+        /// Kind of preparation, with its parameters.
         how: Prepare,
-        /// Indices of the run's targets to prepare.
+        /// Range of indices into the run's targets to prepare.
         targets: Range<usize>,
     },
     /// All tasks are done.
     Finished,
 }
 
-/// How targets are prepared.
+/// Kind of preparation of targets.
 #[derive(Debug)]
 pub(crate) enum Prepare {
     Purge,
@@ -66,28 +66,28 @@ pub(crate) enum Prepare {
     Wait { ns: u64 },
 }
 
-/// The sequence of a run's tasks, and the state that one task passes on to the next.
+/// Determines the sequence of a run's tasks, and keeps the state that tasks pass on.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
     run: &'a ResolvedRun,
     targets: usize,
-    /// This rank's part of the targets.
+    /// This rank's part of targets that several ranks share.
     parts: TargetPart,
-    /// The finished steps of a method; for a list only their number counts.
+    /// Finished steps of a method. For a list of cells, only their number matters.
     done: Vec<Done>,
     count: usize,
-    /// Numbers of the subjects whose targets this run may have changed.
+    /// Numbers of the subjects (of a method) whose targets this run may have written.
     touched: BTreeSet<u32>,
-    /// Cells that ran in parallel with an earlier one, and wait for their turn.
+    /// Results of cells that ran in parallel with an earlier cell, in the order in which they will be due.
     ahead: VecDeque<(Task, Vec<Cell>)>,
-    /// Positions of sequential cursors, by subject and stage.
+    /// Positions of sequential cursors, keyed by subject and stage.
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
-    /// The emulated machine on which cells continue from each other, and its system.
+    /// Emulated system, and its machine, whose state is passed on from cell to cell.
     carried: Option<(Arc<System>, Carried)>,
-    /// Preconditioning with which the next such machine is created.
+    /// Preconditioning for the next emulated machine whose state will be passed on.
     made: Precondition,
-    /// Cost of the generator on the null engine, by workload. The rounds of a method issue the same workloads
-    /// repeatedly.
+    /// Known overheads of the load generator (ns per I/O, maximum IOPS) by workload, since the rounds of a method
+    /// repeat their workloads.
     calibrations: Vec<(Spec, (f64, f64))>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Schedule<'a> {
         Ok(Next::Finished)
     }
 
-    /// Counts the cells of other shards as done, up to the next one of this shard.
+    /// Skips cells of other shards, up to the next cell of this shard.
     pub(crate) fn pass_over_other_shards(&mut self) -> Result<(), RunError> {
         let (Some(shard), Some((_, method))) = (self.run.request.shard, self.method()) else {
             return Ok(());
@@ -163,7 +163,7 @@ impl<'a> Schedule<'a> {
         }))
     }
 
-    /// Applies the request's settings for all cells to a cell.
+    /// Applies settings that the request makes for all cells.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
         let interval_ns = self.run.request.interval_ns.or(cell.interval_ns);
         let errors_max = self.run.request.errors_max;
@@ -176,8 +176,8 @@ impl<'a> Schedule<'a> {
         self.on_part(CellSpec { seed, interval_ns, errors_max, beside, ..cell })
     }
 
-    /// Restricts the cell to this rank's part of the targets. A rank with its own region gets its own random streams:
-    /// equal ones would hit the same places in all regions.
+    /// Restricts a cell to this rank's part of shared targets. A rank with its own region also gets its own
+    /// random streams; otherwise all ranks would access the same relative offsets.
     fn on_part(&self, cell: CellSpec) -> CellSpec {
         if self.parts == TargetPart::WHOLE {
             return cell;
@@ -221,7 +221,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Cost of the generator with a workload, measured on first use.
+    /// Overhead of the load generator for a workload: ns per I/O, and maximum IOPS. Measured on first use.
     pub(crate) fn calibrated(
         &mut self,
         spec: &Spec,
@@ -236,18 +236,19 @@ impl<'a> Schedule<'a> {
         Ok(measured)
     }
 
-    /// Notes a purge or a fill of emulated devices: the next carried cell gets new devices in this state.
+    /// Records that emulated devices were purged or filled. The next cell that continues on them gets new devices
+    /// in this state.
     pub(crate) fn rewrite(&mut self, how: Precondition) {
         self.made = how;
         self.carried = None;
     }
 
-    /// Leaves emulated devices idle for `ns`. None if no system is carried.
+    /// Lets emulated devices idle for `ns`. None if no machine's state is being passed on.
     pub(crate) fn idle(&mut self, ns: u64) -> Option<()> {
         self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
     }
 
-    /// The emulated system in its state at the start of a cell; None for real targets.
+    /// Emulated system in its state before a cell; None for real targets.
     pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
         let Some(emulated) = &self.run.emulated else { return Ok(None) };
         if cell.emulation.precondition != Precondition::Carried {
@@ -265,7 +266,8 @@ impl<'a> Schedule<'a> {
         Ok(Some(emulated.before(&cell.spec, &new)))
     }
 
-    /// Up to `most` cells after this one in its round; stops at a cell that takes over state from another.
+    /// Returns up to `most` cells that follow `task` in the same round. Stops before a cell that depends on an
+    /// earlier cell's device state.
     pub(crate) fn following(&mut self, task: &Task, most: usize) -> Vec<Task> {
         let mut all = Vec::new();
         let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
@@ -299,18 +301,18 @@ impl<'a> Schedule<'a> {
         all
     }
 
-    /// Whether this cell ran in parallel with an earlier one.
+    /// Whether `task` is the next cell whose results are already known from a parallel run.
     pub(crate) fn has_ahead(&self, task: &Task) -> bool {
         self.ahead.front().is_some_and(|(ahead, _)| is_same(ahead, task))
     }
 
-    /// Whether cells that ran in parallel with an earlier one wait for their turn.
+    /// Whether results of cells that ran in parallel with an earlier one are waiting to be used.
     pub(crate) fn is_ahead(&self) -> bool {
         !self.ahead.is_empty()
     }
 
-    /// Takes the cell's results if it ran in parallel with an earlier one. Drops results of other cells that did not
-    /// come next.
+    /// Takes the results of `task` if it ran in parallel with an earlier cell. Otherwise discards all such
+    /// results, because other cells were expected next.
     pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
         if !self.has_ahead(task) {
             self.ahead.clear();
@@ -319,13 +321,14 @@ impl<'a> Schedule<'a> {
         self.ahead.pop_front().map(|(_, cells)| cells)
     }
 
-    /// Stores the results of a cell that ran in parallel with another, in order.
+    /// Keeps the results of a cell that ran in parallel with an earlier one. Must be called in the order of the
+    /// cells.
     pub(crate) fn put_ahead(&mut self, task: Task, cells: Vec<Cell>) {
         self.ahead.push_back((task, cells));
     }
 
-    /// Positions of the sequential cursors that the cells of a series pass on; None for a cell outside a series. On
-    /// real storage, a resumed series begins at the start of the range again, because positions are not stored.
+    /// Positions of sequential cursors, which each cell of a series passes on to the next; None outside a series.
+    /// A resumed series on real storage starts at the beginning of the range, because positions are not stored.
     pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
         let place = task.place.as_ref()?;
         let stage = self.method()?.1.stages.get(place.stage as usize)?;
@@ -333,7 +336,7 @@ impl<'a> Schedule<'a> {
             .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
     }
 
-    /// The machine on which a cell continues, created on first use; None for a cell that gets a new machine.
+    /// Emulated machine on which a cell continues, created on first use; None for a cell that gets a new machine.
     pub(crate) fn carried_for(
         &mut self,
         task: &Task,
@@ -371,12 +374,12 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Whether this run may have changed the state that an earlier one left on a subject's targets.
+    /// Whether this run may have written to a subject's targets since it began.
     pub(crate) fn has_touched(&self, subject: u32) -> bool {
         self.touched.contains(&subject)
     }
 
-    /// Records a finished step: its cells, with the merged one last.
+    /// Records a finished step. If `cells` has several cells, the last is the merged one.
     pub(crate) fn note(&mut self, cells: &[Cell]) {
         self.count += 1;
         let touching = cells.iter().filter(|cell| !touches_nothing(cell));
@@ -385,8 +388,8 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// Number of cells in complete steps of a run that was cut short. A step consists of the cells of all its targets,
-/// and the merged one if there are several.
+/// Number of cells of an interrupted run that belong to complete steps. A step has a cell per target, and a
+/// merged cell if there are several targets.
 pub(crate) fn whole_steps(cells: &[Cell]) -> usize {
     let (mut whole, mut start) = (0, 0);
     while start < cells.len() {
@@ -418,19 +421,19 @@ fn is_whole(cell: &Cell) -> bool {
     )
 }
 
-/// Seed of a step. Each has its own random streams: otherwise every round would issue the same addresses.
+/// Random seed of a method's step. Seeds differ per step, so that rounds do not repeat the same addresses.
 fn seed_of(seed: u64, place: &Place) -> u64 {
     let Place { subject, stage, round, index, role, .. } = place;
     let name = format!("subject {subject} stage {stage} round {round} role {role:?}");
     rng::key(seed, &name, u64::from(*index))
 }
 
-/// Seed of a repeat. The first has the run's own seed, so that it equals a run without repeats.
+/// Random seed of a repeat. The first repeat uses the run's seed, so that it equals a run without repeats.
 fn seed_of_repeat(seed: u64, repeat: u32) -> u64 {
     if repeat == 0 { seed } else { rng::stream(seed, "repeat", repeat.into()).next_u64() }
 }
 
-/// A cell that records a step without measurement.
+/// Creates a cell that records a step without a measurement, such as a purge.
 pub(crate) fn record(name: &str, target: &str, place: Place, evidence: Evidence) -> Cell {
     let key = CellKey {
         name: name.to_owned(),
@@ -448,7 +451,7 @@ pub(crate) fn record(name: &str, target: &str, place: Place, evidence: Evidence)
     cell
 }
 
-/// Whether a step left its targets unchanged.
+/// Whether a step did not write to its targets.
 pub(crate) fn touches_nothing(cell: &Cell) -> bool {
     let is_preparation = cell.key.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
     let did = &cell.evidence.preparation;

@@ -4,20 +4,20 @@ use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of shards of a run.
+/// Maximum number of shards into which a run can be divided.
 const SHARDS_MAX: u32 = 100_000;
 
 /// Shard K of N of a run, written `K/N`: `3/64` is the third of 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct Shard {
-    /// K, from 1.
+    /// K, the number of this shard, from 1.
     pub number: u32,
     /// N, the number of shards.
     pub of: u32,
 }
 
-/// The stored form, before validation.
+/// A shard as stored, before validation.
 #[derive(Deserialize)]
 struct Stored {
     number: u32,
@@ -33,7 +33,7 @@ impl TryFrom<Stored> for Shard {
 }
 
 impl Shard {
-    /// Whether the step with this index, counted from 0, belongs to the shard.
+    /// Whether step number `index` of the run, from 0, belongs to this shard.
     pub(crate) fn has(self, index: usize) -> bool {
         index % self.of as usize + 1 == self.number as usize
     }

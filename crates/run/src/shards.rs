@@ -12,7 +12,7 @@ use iodyno_targets::TargetName;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Refuses shards of a run whose cells can't be measured independently.
+/// Refuses to divide a run into shards unless its cells are independent of each other.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), String> {
     let Some(shard) = run.request.shard else { return Ok(()) };
     let refused = |why: &str| Err(format!("--shard {shard}: {why}"));
@@ -35,15 +35,15 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), String> {
     }
 }
 
-/// All shards of one run.
+/// All shards of one run, ready to be merged.
 #[derive(Debug)]
 pub struct Shards {
     runs: Vec<Run>,
 }
 
 impl Shards {
-    /// Collects the shards of one run from these notebooks: the run to which the last shard in the first notebook
-    /// belongs. Notebooks are not trusted: their cells must be those of the run's method, in its order.
+    /// Collects all shards of one run, identified by the latest shard in the first notebook. Since notebooks are
+    /// not trusted, checks that the cells are those of the run's method, in its order.
     ///
     /// # Errors
     /// A notebook that can't be read, and a shard that is missing, duplicated, unfinished or of another run.
@@ -100,7 +100,7 @@ impl Shards {
         Ok(Self { runs })
     }
 
-    /// Writes the merged run into a notebook, and returns its id.
+    /// Merges the shards into one run in `notebook`, and returns the run's id.
     ///
     /// # Errors
     /// The errors of the notebook.
@@ -122,18 +122,18 @@ impl Shards {
     }
 }
 
-/// Why shards can't be merged into a run.
+/// Reason why shards can't be merged into a run.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardError {
     /// A notebook can't be read.
     #[error(transparent)]
     Notebook(#[from] Error),
-    /// The shards do not form a whole run.
+    /// The shards do not form a whole run; the text explains why.
     #[error("{0}")]
     Wrong(String),
 }
 
-/// The error for two runs of the same shard.
+/// Error for two runs that measured the same shard.
 fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
     let [first, second] = [a, b].map(|run| format!("run {} in {}", run.id, run.notebook.display()));
     ShardError::Wrong(format!(
@@ -141,7 +141,7 @@ fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
     ))
 }
 
-/// Checks that the cells of all shards are those of the run's method, each in its shard.
+/// Checks that the shards contain the cells of the run's method, each in the right shard.
 fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
     let Work::Method { source, .. } = whole.work else {
         return Err("the run has no shards, because it is not of a sweep or a method".to_owned());
@@ -184,7 +184,7 @@ fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
     Ok(())
 }
 
-/// The request of the whole run, and the shard to which this run belongs; None if it is not a shard.
+/// Request of the whole run, and the shard that `run` measured; None if it is not a shard.
 fn shard_of(run: &Run) -> Option<(RunRequest, Shard)> {
     let mut request = RunRequest::stored_in(&run.head)?;
     let shard = request.shard.take()?;
@@ -193,7 +193,7 @@ fn shard_of(run: &Run) -> Option<(RunRequest, Shard)> {
     Some((request, shard))
 }
 
-/// The cells of all shards in the order of the whole run: steps alternate between shards.
+/// Cells of all shards in the order of the whole run. Consecutive steps are in different shards.
 fn in_turn(runs: &[Run]) -> Vec<&Cell> {
     let steps: Vec<Vec<&[Cell]>> = runs
         .iter()

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-/// Maximum number of batches of events waiting to be written: about 50 MB.
+/// Maximum number of batches of events that wait to be written; about 50 MB.
 const BATCHES: usize = 256;
 
-/// Handle of the thread that writes a trace.
+/// Handle of the thread that writes the trace file.
 pub(crate) struct TraceWriter {
     thread: JoinHandle<io::Result<()>>,
     file: NewFile,
@@ -22,7 +22,7 @@ pub(crate) struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Creates a new file for a trace, and the channel whose events are written to it.
+    /// Creates a new trace file, and returns its writer with the channel for events.
     pub(crate) fn create(path: &Path, targets: &[String]) -> Result<(Self, TraceEvents), RunError> {
         let file = NewFile::create(path)?;
         let name = path.display().to_string();
@@ -37,8 +37,8 @@ impl TraceWriter {
         Ok((Self { thread, file, name }, sender))
     }
 
-    /// Waits until everything is written; the sender must be dropped. Fails with the reason if the trace is
-    /// incomplete.
+    /// Waits until all events are written. The caller must have dropped the channel's sender. Returns an error if
+    /// the trace is incomplete.
     pub(crate) fn finish(self) -> Result<(), String> {
         let result =
             self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread failed")));

@@ -22,17 +22,17 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of units of a target whose map is kept: 128 GiB in units of 4 KiB.
+/// Maximum number of verification units for which a map of the target is stored: 128 GiB in units of 4 KiB.
 const UNITS_MAX: u64 = 1 << 25;
-/// Bytes of a stored map: per unit, and in addition to all units.
+/// Maximum size of a stored map, bytes: per unit, and constant part.
 const MAP_BYTES: (usize, usize) = (10, 4096);
 /// Timeout of an NBD server's final flush.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
-/// Stamp of content that is discarded with its cell.
+/// Stamp in the content of targets that are re-created in each cell.
 const FRESH_STAMP: u64 = 1;
 
-/// The notebook's key for the content of a target: for a device its identity across reboots, for a file and an
-/// export its location. None for volatile targets, and for a device without a lasting unique identity.
+/// Key under which the notebook stores the map of a target's content: identity of a device, or location of a
+/// file or export. None for volatile targets, and for devices without a lasting, unique identity.
 pub fn written_key(inspection: &Inspection) -> Option<String> {
     if inspection.is_scratch() {
         return None;
@@ -66,7 +66,7 @@ fn changes_content(run: &ResolvedRun) -> bool {
     run.loads().any(|c| c.spec.changes_content())
 }
 
-/// Whether the run writes content that later runs can't verify.
+/// Whether the run will overwrite the target with content that later runs can't verify.
 fn writes_otherwise(run: &ResolvedRun, capacity_bytes: u64) -> bool {
     let by_cells = run.loads().any(|c| c.spec.changes_content() && !verifies(&c.spec));
     by_cells
@@ -75,7 +75,7 @@ fn writes_otherwise(run: &ResolvedRun, capacity_bytes: u64) -> bool {
         })
 }
 
-/// Assigns each target the stamp of this run's writes, and loads the map that an earlier run left.
+/// Assigns each target the stamp for this run's writes, and loads the map of content that earlier runs wrote.
 pub(crate) fn begin(
     run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -111,7 +111,7 @@ pub(crate) fn begin(
     Ok(())
 }
 
-/// Before the first cell: records in the notebook that this run will write.
+/// Records in the notebook, before the first cell, that this run will write.
 pub(crate) fn announce(
     run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -156,7 +156,8 @@ pub(crate) fn announce(
     Ok(())
 }
 
-/// Before a cell that verifies: creates the map by which its reads are checked.
+/// Creates the verification map of a target before the first cell that verifies content. Before a cell that
+/// writes other content, forgets the map.
 pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTarget) {
     if !verifies(&cell.spec) || !open_target.medium.moves_bytes() {
         if cell.spec.changes_content() {
@@ -186,8 +187,8 @@ pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTa
         Some(Arc::new(VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known)));
 }
 
-/// Unit of verification of a cell, bytes: that of its workload, or, if nothing is written, that of the existing
-/// content.
+/// Size of the units in which a cell verifies content, bytes: the workload's own; or, if the run does not
+/// write, that of the existing content.
 fn unit_bytes(run: &ResolvedRun, cell: &CellSpec, open_target: &OpenTarget) -> u32 {
     let own = cell.spec.verify_unit_bytes();
     if changes_content(run) {
@@ -203,14 +204,15 @@ fn unit_bytes(run: &ResolvedRun, cell: &CellSpec, open_target: &OpenTarget) -> u
     if own.is_multiple_of(there) { there } else { own }
 }
 
-/// The map for a target that is new and empty in each cell.
+/// Verification map for a target that is new and empty at the start of each cell; None if the workload does
+/// not verify.
 pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> {
     let unit_bytes = spec.verify_unit_bytes();
     let map = || VerifyMap::new(capacity_bytes, unit_bytes, FRESH_STAMP, Known::default());
     verifies(spec).then(|| Arc::new(map()))
 }
 
-/// After the last cell: flushes the writes, and stores the map of written content.
+/// After the last cell, flushes the targets and stores the maps of written content in the notebook.
 pub(crate) fn keep(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],
@@ -233,7 +235,7 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// Makes all writes durable; false if that failed.
+/// Flushes a medium. Returns false if the flush failed, or if the medium does not support it.
 fn flush(medium: &Medium) -> bool {
     match medium {
         // SAFETY: the descriptor is open.

@@ -5,27 +5,26 @@ use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_measure::{Cell, Ended, ErrorKind};
 use std::sync::Arc;
 
-/// The state of a target's verified content.
+/// What is known about a target's verifiable content.
 #[derive(Debug, Default)]
 pub(crate) struct Verified {
     /// Stamp that identifies this run's writes.
     pub(crate) stamp: u64,
-    /// The unit of the verifiable content with which the target was laid out, bytes; None if it was
-    /// not.
+    /// Unit of the verifiable content that was written as the target's initial content, bytes; None if there was
+    /// none.
     pub(crate) laid_out: Option<u32>,
-    /// Whether the target was newly laid out with other content, so that an earlier run's content
-    /// is gone.
+    /// Whether new, unverifiable initial content has replaced the content of earlier runs.
     pub(crate) is_laid_out_otherwise: bool,
-    /// Map by which reads are verified, created before the first cell that verifies.
+    /// Map against which reads are verified; None before the first cell that verifies.
     pub(crate) map: Option<Arc<VerifyMap>>,
-    /// Map of written content that an earlier run left.
+    /// Map of the content that earlier runs wrote.
     pub(crate) before: Option<Arc<Written>>,
-    /// Whether an operation failed, so that the success of a final flush proves nothing.
+    /// Whether any operation failed. If so, a successful final flush does not prove that all writes are durable.
     pub(crate) failed: bool,
 }
 
 impl Verified {
-    /// Updates the state with the result of a cell.
+    /// Updates the state after a cell: notes failed operations, and that the initial content may have changed.
     pub(crate) fn note(&mut self, cell: &Cell) {
         let errors = cell.total().errors();
         self.failed |=
@@ -33,7 +32,7 @@ impl Verified {
         self.laid_out = None;
     }
 
-    /// Forgets the map after other content was written.
+    /// Forgets all known content because unverifiable content was written.
     pub(crate) fn forget(&mut self) {
         (self.map, self.before, self.laid_out) = (None, None, None);
     }

@@ -10,11 +10,11 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{Block, Content, Spec};
 use std::collections::BTreeMap;
 
-/// Name of the cell and of its workload.
+/// Name of the verifying cell and of its workload.
 const NAME: &str = "verify";
 /// Maximum size of a read, bytes.
 const BLOCK_BYTES_MAX: u32 = 128 << 10;
-/// Minimum size of a read that contains whole units of every size, bytes.
+/// Minimum size of a read, bytes. A read of this size contains whole verification units of any size.
 const BLOCK_BYTES_MIN: u32 = 4096;
 
 const WORKLOAD: &str = r#"
@@ -38,7 +38,8 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// Builds the cell that verifies each of these targets from end to end. The caller may narrow the workload's `active`.
+/// Builds the cell that reads and verifies all of the targets' content. The caller may restrict the
+/// workload's `active` range.
 ///
 /// # Errors
 /// A target that can't be inspected; [`RunError::Impossible`] for one without earlier content, and for one
@@ -67,7 +68,7 @@ pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
     Ok(ListedCell { fill_passes: Some(1), ..ListedCell::new(NAME, spec) })
 }
 
-/// Refuses a target without content of an earlier run.
+/// Refuses a target that can't have content of an earlier run, such as a scratch file.
 fn lasts(name: &TargetName, inspection: &Inspection) -> Result<(), RunError> {
     let is_there = matches!(inspection.kind, Kind::File | Kind::Block | Kind::Nbd)
         && inspection.exists
@@ -80,12 +81,13 @@ fn lasts(name: &TargetName, inspection: &Inspection) -> Result<(), RunError> {
     )))
 }
 
-/// Whether a cell is a verification pass.
+/// Whether a workload only reads and verifies content.
 pub(crate) fn is_pass(spec: &Spec) -> bool {
     spec.content() == Content::Verifiable && spec.kinds().all(|(kind, _)| kind == OpKind::Read)
 }
 
-/// The most frequent unit of verifiable content in a sample; the workload's unit if the sample has none.
+/// Size of the verification units found most often in sampled blocks, bytes. If there are none, the unit of
+/// the workload.
 pub(crate) fn unit_found(open_target: &OpenTarget, spec: &Spec) -> u32 {
     let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
     open_target.look_at_some(0, spec, |block| {

@@ -4,26 +4,26 @@ use crate::plan::Plan;
 use iodyno_measure::{Cell, Interval};
 use serde::{Deserialize, Serialize};
 
-/// The current activity of a run.
+/// Current activity of a run other than measuring.
 #[derive(Clone, Copy, Debug)]
 pub enum Phase<'a> {
-    /// Writing a file's content for the first time.
+    /// Writing the initial content of a file.
     LayingOut {
         /// Name or path of the target.
         target: &'a str,
-        /// Bytes done.
+        /// Bytes written so far.
         done_bytes: u64,
-        /// Bytes to do.
+        /// Bytes to write in total.
         total_bytes: u64,
     },
-    /// Restoring emulated devices to the state in which an earlier process left them.
+    /// Repeating simulated cells to restore the device state in which an earlier process stopped.
     Replaying,
-    /// Idle for a time that a method requires.
+    /// Waiting for the idle time that a method requires.
     Waiting {
         /// Duration of the wait, ns.
         ns: u64,
     },
-    /// Calibrating the generator in a short run on the null engine.
+    /// Calibrating the load generator by a short run on the null engine.
     Calibrating,
     /// Building an emulated system, with preconditioned devices.
     Preparing,
@@ -36,22 +36,22 @@ pub struct Rates {
     pub iops: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Median response time, ns: the maximum over all kinds of operation, and over all ranks.
+    /// Median response time, ns. With several kinds of operation or ranks, the largest of their medians.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the response time, ns: the maximum, as for the median.
+    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest.
     pub p99_ns: Option<u64>,
-    /// Number of failed operations so far.
+    /// Number of failed operations in the cell so far.
     pub errors: u64,
 }
 
-/// Differences between the ranks that measure a cell together.
+/// Comparison of the ranks that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
-    /// Number of ranks.
+    /// Number of ranks in the run.
     pub ranks: u32,
     /// Number of ranks that have reported their rates.
     pub heard: u32,
-    /// The rank with the lowest rate.
+    /// Number of the rank with the lowest rate.
     pub slowest: u32,
     /// Host of the slowest rank.
     pub slowest_host: String,
@@ -59,27 +59,27 @@ pub struct OverRanks {
     pub slowest_iops: f64,
 }
 
-/// Observer of a run. Called from the coordinating thread.
+/// Observer of a run. Its methods are called from the coordinating thread.
 pub trait Watch {
-    /// Announces the cost of the run, before anything is opened for writing.
+    /// Called with the estimated cost of the run, before anything is opened for writing.
     fn planned(&mut self, _plan: &Plan) {}
-    /// The run begins: its id in the notebook (empty without one), and its name.
+    /// Called when the run begins, with its id (empty if not stored) and its name.
     fn began(&mut self, _id: &str, _name: &str) {}
-    /// Advice on a choice that the user may want to change.
+    /// Called with advice on a choice that the user may want to change.
     fn advise(&mut self, _words: &str) {}
-    /// A problem that does not end the run, but that the user must know now.
+    /// Called with a problem that does not end the run, but that the user must know immediately.
     fn warn(&mut self, _words: &str) {}
-    /// An activity that is not a measurement begins.
+    /// Called when an activity other than measuring begins.
     fn phase(&mut self, _phase: Phase<'_>) {}
-    /// Cell `index` of `count` starts; `count` is 0 if it is unknown.
+    /// Called when cell `index` of `count` starts; `count` is 0 if unknown.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
-    /// The workers of the next cells are ready. `cells` has one cell per target, still empty; the first has this
-    /// index in the run.
+    /// Called when the workers of the next cells are ready. `cells` has one empty cell per target; the first one
+    /// has the given index in the run.
     fn ready(&mut self, _first_index: usize, _cells: &[Cell]) {}
-    /// A worker of cell `target` has finished interval `index`. Several workers deliver the same index; their
-    /// intervals merge.
+    /// Called when a worker of cell `target` has finished interval `index`. Each worker delivers its own part of
+    /// the same interval.
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
-    /// Cells are finished and judged; the first has this index in the run.
+    /// Called when cells are finished and judged. The first one has the given index in the run.
     fn finished(&mut self, _first_index: usize, _cells: &[Cell]) {}
     /// Called about ten times per second while a cell runs. `ranks` compares the ranks that measure the cell; None for
     /// a run of one process.
@@ -90,6 +90,7 @@ pub trait Watch {
         _ranks: Option<&OverRanks>,
     ) {
     }
-    /// Called a few times per second while ranks share the run's cells: `cells` have begun so far, on `ranks` ranks.
+    /// Called a few times per second while ranks divide the cells among themselves. `cells` is the number begun
+    /// so far.
     fn begun(&mut self, _cells: usize, _ranks: u32) {}
 }

@@ -6,7 +6,7 @@ use iodyno_live::frontend::Served;
 use iodyno_units::human;
 use iodyno_units::text::numbered;
 
-/// How many adapters, links and volumes a system has, to check the numbers in fault commands.
+/// Numbers of adapters, links and volumes of a system, to check the numbers in fault commands.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Named {
     adapters: u32,
@@ -63,7 +63,8 @@ impl Named {
     }
 }
 
-/// The error for a number that is not among the `count` numbers of such things.
+/// Error message for a nonexistent adapter, link or volume. `what` names its kind, and `count` is the number
+/// of existing ones.
 pub(crate) fn no_such(what: &str, number: u32, count: usize) -> String {
     match count {
         0 => format!("there is no {what}"),
@@ -80,7 +81,7 @@ pub(crate) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
     adapters.chain(links).collect()
 }
 
-/// Describes the state of the adapters in words, one line each.
+/// Describes the state of the adapters as text, one line per adapter.
 pub(crate) fn adapters_in_words(state: &AdaptersState) -> String {
     let mut lines = Vec::new();
     for (number, adapter) in state.adapters.iter().enumerate() {

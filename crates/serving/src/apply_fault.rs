@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Returns the function that answers the control socket of a served machine.
+/// Returns the function that executes the commands of a server's control socket and answers them.
 pub(crate) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> Arc<Answer> {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     Arc::new(move |line: &str| {
@@ -39,15 +39,15 @@ pub(crate) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
     })
 }
 
-/// Answer to the command `stop`.
+/// Text of the response to the command `stop`.
 pub(crate) const STOPS: &str = "the server flushes and shuts down";
 
-/// Builds the answer to a command that was executed.
+/// Builds the response to a successful command.
 pub(crate) fn done(text: &str) -> Value {
     json!({ "ok": true, "text": text })
 }
 
-/// Applies a fault command to a served system, and returns the answer.
+/// Applies a fault command to a served system, and returns the response.
 pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
     let (numbered, was_off) = live.look(|machine, _, _| {
         let numbered = Numbered::of(machine.system(), live.capacities_bytes().to_vec());
@@ -104,7 +104,7 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     Ok(answer)
 }
 
-/// Refuses a command that is impossible in the present state.
+/// Returns an error if a command is impossible in the system's current state.
 fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), String> {
     let why = live.look(|machine, _, _| match *ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
@@ -129,7 +129,7 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
     why.map_or(Ok(()), Err)
 }
 
-/// Carries out a command, and returns the losses of each volume.
+/// Executes a command, and returns the data that each volume lost.
 fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
     match *ask {
         Ask::Fault(fault) => {
@@ -169,7 +169,7 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
     Vec::new()
 }
 
-/// Losses of a volume as JSON.
+/// Converts the losses of a volume to JSON.
 fn losses_of_volume(volume: u32, taken: &Taken) -> Value {
     json!({
         "volume": volume,
@@ -180,8 +180,8 @@ fn losses_of_volume(volume: u32, taken: &Taken) -> Value {
     })
 }
 
-/// Describes the state of the array that a device belongs to, and of the arrays above it. None if the device is not in
-/// an array.
+/// Describes the state of the array that contains a device, and of the arrays that contain this array. None
+/// if the device is not in an array.
 fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     live.look(|machine, _, _| {
         let system = machine.system();
@@ -216,7 +216,8 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     })
 }
 
-/// Describes each volume's array that lacks a device, with the command that replaces the first missing one.
+/// Describes each volume's array with a missing device, and the command that replaces the first missing
+/// device.
 fn incomplete_arrays(live: &Served) -> Vec<String> {
     let lacking = live.look(|machine, _, _| {
         let system = machine.system();
@@ -246,7 +247,7 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
     lacking.into_iter().filter_map(words).collect()
 }
 
-/// Describes the data lost by a fault: the number of failed operations, then one line per volume with a loss.
+/// Describes the losses by a fault: the number of failed operations, then one line per volume that lost data.
 fn losses(taken: &[Taken]) -> String {
     let failed = taken.iter().map(|taken| taken.failed).sum();
     let mut lines = vec![format!("in flight: {} failed", counted(failed, "operation"))];

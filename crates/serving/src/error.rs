@@ -2,7 +2,7 @@
 
 use iodyno_run::RunError;
 
-/// Reason why storage could not be served, by exit code.
+/// Reason why storage could not be served. Each variant has its own exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The request is invalid.

@@ -13,7 +13,7 @@ const IN_BUFFER: &str = "the data there is still in the write buffer, and would 
 const BY_DEVICE: &str = "the device rebuilds it from its parity";
 const BY_ARRAY: &str = "the array rebuilds it from its other members";
 
-/// Determines the effect that a command would have now.
+/// Determines the effect that a command would have in the current state.
 pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     live.look(|machine, stores, _| match *ask {
         Ask::Fault(fault) => of_fault(machine, fault),
@@ -47,7 +47,7 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     })
 }
 
-/// Determines the effect of damage to stored bytes, if nothing rebuilds them.
+/// Determines the effect of corrupting stored bytes, assuming that no redundancy rebuilds them.
 pub(crate) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     match store.held(range_bytes) {
         Held::OnMedium => Effect::Usual,
@@ -56,7 +56,7 @@ pub(crate) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     }
 }
 
-/// Whether a volume has no holes. Checking its end first finds most holes without reading the rest.
+/// Whether a volume has no holes. Holes are usually at its end, which is checked first and quickly.
 fn is_all_data(store: &Store, size_bytes: u64) -> bool {
     let is_data = |from: u64, len_bytes: u64| {
         let extents = store.extents(from, len_bytes, 1).unwrap_or_default();
@@ -102,7 +102,8 @@ fn of_medium(machine: &Machine, part: PartId, offset_bytes: u64, len_bytes: u64)
     }
 }
 
-/// Determines the effect of unreadable data on a device, which an array or the device itself may rebuild.
+/// Determines the effect of unreadable data on a device, including whether an array or the device itself
+/// rebuilds it.
 fn rebuilt(machine: &Machine, device: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {
     let system = machine.system();
     for array in system.arrays_above(device) {

@@ -7,7 +7,7 @@ use iodyno_emulate::System;
 use iodyno_live::frontend::Served;
 use std::sync::Arc;
 
-/// Open frontends, which close when dropped.
+/// Open frontends (FUSE, ublk). They close when dropped.
 #[derive(Default)]
 pub(crate) struct Frontends {
     #[cfg(feature = "fuse")]
@@ -100,7 +100,7 @@ impl Frontends {
     }
 }
 
-/// Creates the error for a frontend that this build lacks.
+/// Creates the error for a frontend that is not compiled into this build.
 #[cfg(not(all(feature = "fuse", feature = "ublk")))]
 fn without(feature: &str) -> ServeError {
     ServeError::input(format!(

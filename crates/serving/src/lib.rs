@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 pub use system::{Access, enlarge, system};
 
-/// Serves storage until `stop` is set.
+/// Serves storage until the flag `stop` is set.
 ///
 /// # Errors
 /// The request is invalid, or the storage, a frontend or an address is not available.

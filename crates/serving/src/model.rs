@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Serves volumes at the model's times until the stop flag is set.
+/// Serves volumes with the model's latencies until the stop flag is set.
 pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(), ServeError> {
     let &Setup { request, console, stop, .. } = setup;
     let transport = if request.no_floor { None } else { transport_calibration::measure() };
@@ -64,7 +64,7 @@ pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(),
     live.end(|volume| volume * WORKERS).map_err(ServeError::target)
 }
 
-/// Creates the running machine with its stores, and starts a record if the request asks for one.
+/// Starts the emulated machine with its stores, and begins a record if the request asks for one.
 fn machine(
     setup: &Setup<'_>,
     opened: Opened,
@@ -108,7 +108,7 @@ fn machine(
     Ok(live)
 }
 
-/// Starts to serve metrics over HTTP, if the request has an address for them.
+/// Starts serving metrics over HTTP, if the request specifies an address for them.
 fn serve_metrics(
     request: &ServeRequest,
     live: &Arc<Served>,
@@ -119,7 +119,8 @@ fn serve_metrics(
     request.metrics.map(serve).transpose()
 }
 
-/// Removes the files of a server that could not start, and its record, which the next server would refuse to overwrite.
+/// Removes the record and other files of a server that failed to start, because the next server would refuse
+/// to overwrite the record.
 fn clean_up(request: &ServeRequest, live: &Served) {
     live.abandon();
     if let Some(path) = &request.record {
@@ -127,7 +128,7 @@ fn clean_up(request: &ServeRequest, live: &Served) {
     }
 }
 
-/// Describes in words the times that clients measure.
+/// Describes how the latencies that clients measure relate to the model's latencies.
 fn time_in_words(request: &ServeRequest, transport: Option<Transport>) -> String {
     let mut words = "the model's times".to_owned();
     if let Some(k) = request.dilate {

@@ -19,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Largest read buffer that a connection keeps between reads, bytes.
+/// Maximum size of the read buffer that a connection keeps between requests, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
 struct Native {
@@ -27,7 +27,7 @@ struct Native {
     info: Info,
 }
 
-/// Serves volumes at native speed.
+/// Serves volumes as fast as this machine can, without the model's latencies.
 pub(crate) fn serve(setup: &Setup<'_>, stores: Vec<Store>) -> Result<(), ServeError> {
     let request = setup.request;
     let exports = Arc::new(Exports::default());
@@ -48,7 +48,7 @@ pub(crate) fn serve(setup: &Setup<'_>, stores: Vec<Store>) -> Result<(), ServeEr
     stores.iter().try_for_each(|store| store.end().map_err(|e| ServeError::target(e.to_string())))
 }
 
-/// Creates the export of a volume at native speed.
+/// Creates the NBD export of a volume that is served without the model's latencies.
 fn export(store: &Arc<Store>, system: &System, volume: u32, read_only: bool) -> Arc<dyn Export> {
     let name = &system.volumes[volume as usize].name;
     let words = format!("{name} in {}, at native speed, by iodyno", system.name);
@@ -107,7 +107,7 @@ impl Session for Client {
     }
 }
 
-/// Returns the function that answers the control socket at native speed.
+/// Returns the function that answers the control socket if storage is served without the model's latencies.
 fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
     let (stores, stop) = (stores.to_vec(), Arc::clone(stop));
     Arc::new(move |line: &str| {
@@ -134,7 +134,7 @@ fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
     })
 }
 
-/// Applies a fault command to the stored bytes.
+/// Applies a fault command to the stored data.
 fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
     let numbered = Numbered::alone(stores.iter().map(|s| s.capacity_bytes()).collect());
     numbered.check(ask)?;

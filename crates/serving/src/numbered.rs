@@ -4,18 +4,18 @@ use crate::adapters::{Named, no_such};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::fault_command::Ask;
 
-/// Which devices or volumes the numbers in fault commands refer to: devices, or volumes for `full` and `resize`. If
-/// every volume is one device, both have the same numbers.
+/// Meaning of the numbers in fault commands. They refer to devices, except in `full` and `resize`, where they
+/// refer to volumes. If every volume is a single device, devices and volumes have the same numbers.
 pub(crate) struct Numbered {
     devices_bytes: Vec<u64>,
     volumes_bytes: Vec<u64>,
     adapters: Named,
-    /// Word for a device in messages: `device` or `volume`.
+    /// Noun for a numbered device in messages: `device` or `volume`.
     pub(crate) device: &'static str,
 }
 
 impl Numbered {
-    /// Creates the numbering of a system whose volumes have these sizes.
+    /// Creates the numbering of a system whose volumes have the given sizes.
     pub(crate) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
         let adapters = Named::of(system);
         if !system.numbers_devices() {
@@ -25,7 +25,7 @@ impl Numbered {
         Self { devices_bytes, volumes_bytes, adapters, device: "device" }
     }
 
-    /// Creates the numbering of volumes that are one device each.
+    /// Creates the numbering of volumes that consist of one device each.
     pub(crate) fn alone(sizes_bytes: Vec<u64>) -> Self {
         Self {
             devices_bytes: sizes_bytes.clone(),
@@ -35,7 +35,7 @@ impl Numbered {
         }
     }
 
-    /// Checks that a command names an existing device or volume, and a range within it.
+    /// Checks that a command refers to an existing device or volume, and to a range within it.
     pub(crate) fn check(&self, ask: &Ask) -> Result<(), String> {
         use Fault::{Block, Latent, Page};
         if let Ask::Fault(Fault::Adapters(fault)) = ask {

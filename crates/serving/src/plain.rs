@@ -41,7 +41,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Returns the status as JSON. Before the server starts, all counts are 0.
+/// Returns the status as JSON. All counts are 0 if the server has not started.
 fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();

@@ -15,49 +15,50 @@ pub enum Speed {
     Native,
 }
 
-/// What to serve, how fast and at which addresses.
+/// What to serve, with which timing, and at which addresses.
 #[derive(Clone)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct ServeRequest {
     /// The storage: emulated, or plain memory.
     pub device: TargetName,
-    /// Addresses at which NBD listens.
+    /// Addresses of the NBD server.
     pub endpoints: Vec<Endpoint>,
     /// TLS settings of NBD; `None`: no TLS.
     pub tls: Option<ServerTls>,
     /// Whether NBD may listen without TLS on addresses that other machines can reach.
     pub insist_on_plain: bool,
-    /// Folder in which FUSE provides a file for each volume.
+    /// Folder to mount by FUSE, with one file per volume; `None`: no FUSE.
     pub fuse: Option<PathBuf>,
-    /// Whether each volume is also a block device, through ublk.
+    /// Whether to create a block device for each volume through ublk.
     pub ublk: bool,
     /// Timing of completions.
     pub speed: Speed,
-    /// Files or folders that keep the data, one per volume; empty: memory.
+    /// Files or folders in which the data is stored, one per volume; empty: in memory.
     pub backing: Vec<PathBuf>,
-    /// Existing disk images, one per volume: paths or URIs of NBD exports.
+    /// Existing disk images with the volumes' initial content, one per volume: paths or URIs of NBD exports.
     pub image: Vec<String>,
-    /// Whether clients write into the image files.
+    /// Whether writes of clients change the image files.
     pub write_image: bool,
-    /// Size of each volume, bytes; `None`: that of its image or its device.
+    /// Size of each volume, bytes; `None`: the size of its image or device.
     pub size: Option<u64>,
-    /// Memory for all volumes, bytes; `None`: half of the free memory.
+    /// Memory limit for the data of all volumes, bytes; `None`: half of the free memory.
     pub memory: Option<u64>,
-    /// Path of the control socket.
+    /// Path of the control socket; `None`: no control socket.
     pub control: Option<PathBuf>,
-    /// Path of the scenario file, which lists faults and their times.
+    /// Path of the scenario file, which lists faults and their times; `None`: no scenario.
     pub scenario: Option<PathBuf>,
-    /// Path of the record of all requests and faults.
+    /// File in which to record all requests and faults; `None`: no record.
     pub record: Option<PathBuf>,
-    /// Address at which metrics are served over HTTP.
+    /// Address at which to serve metrics over HTTP; `None`: no metrics.
     pub metrics: Option<SocketAddr>,
-    /// Factor by which the model's times are multiplied.
+    /// Factor by which the model's latencies are multiplied; `None`: 1.
     pub dilate: Option<f64>,
-    /// Whether writes are refused.
+    /// Whether writes from clients are refused.
     pub read_only: bool,
-    /// Whether the transport's latency is not compensated.
+    /// Whether to skip the compensation of transport latency. By default, the server subtracts it from the
+    /// model's latencies.
     pub no_floor: bool,
-    /// Seed of all random behaviour.
+    /// Seed of all random behaviour of the device.
     pub seed: u64,
 }
 
@@ -69,11 +70,11 @@ impl ServeRequest {
     }
 }
 
-/// Functions that print a server's output for people.
+/// Functions that print a server's output on the console.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
-    /// Prints a text, which has its own line ends.
+    /// Prints a text. The function adds no newline.
     pub say: fn(&str),
-    /// Prints a line, given its kind, such as `warning`, and words that may quote a file, a server or a device.
+    /// Prints a line: a label such as `warning`, and a text that may quote a file, a server or a device.
     pub remark: fn(&str, &str),
 }

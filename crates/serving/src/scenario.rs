@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Maximum length of a line, bytes, as for the control socket.
+/// Maximum length of a line, bytes; the control socket has the same limit.
 const LINE_BYTES_MAX: usize = 4096;
 /// Maximum number of faults in a scenario.
 const FAULTS_MAX: usize = 100_000;
 
-/// The faults of a scenario in order of time: line number, time in ns, and command.
+/// Faults of a scenario, in the order of their times: line number, time in ns, and command.
 pub(crate) type Plan = Vec<(u32, u64, Ask)>;
 
 /// Reads and parses a scenario file.
@@ -58,12 +58,12 @@ pub(crate) fn read(path: &Path) -> Result<Plan, ServeError> {
     Ok(plan)
 }
 
-/// Creates the error for a line of a scenario that is not possible.
+/// Creates the error for an invalid line of a scenario.
 pub(crate) fn wrong(path: &Path, number: u32, why: &str) -> ServeError {
     ServeError::input(format!("{}:{number}: {why}", path.display()))
 }
 
-/// Executes the scenario in its own thread.
+/// Starts a thread that executes the scenario.
 pub(crate) fn play(
     plan: Plan,
     live: &Arc<Served>,

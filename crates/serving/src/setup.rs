@@ -20,23 +20,24 @@ use std::time::Duration;
 
 /// Line that a server prints once clients can connect.
 pub(crate) const READY: &str = "ready\n";
-/// Number of checks of the stop flag (one every 20 ms) between two checks for warnings, which also flush the record.
+/// Number of checks of the stop flag (one every 20 ms) per check for warnings. The latter also flushes the
+/// record.
 const CHECKS_PER_WARNING: u32 = 10;
 
-/// A server of emulated storage before it is started.
+/// What is needed to start a server of emulated storage.
 pub(crate) struct Setup<'a> {
     pub(crate) request: &'a ServeRequest,
     pub(crate) console: Console,
-    /// Flag that ends the server when it is set.
+    /// Flag that stops the server when it is set.
     pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) system: System,
-    /// Names of the exports, by volume.
+    /// Name of each volume's export.
     pub(crate) names: Vec<String>,
     pub(crate) volumes: Volumes,
 }
 
 impl<'a> Setup<'a> {
-    /// Resolves the system, and opens its volumes.
+    /// Creates the emulated system that the request names, and opens its volumes.
     pub(crate) fn open(
         request: &'a ServeRequest,
         console: Console,
@@ -56,7 +57,7 @@ impl<'a> Setup<'a> {
         Ok((Self { request, console, stop, system, names, volumes }, opened))
     }
 
-    /// Prints the volumes and their addresses.
+    /// Prints the volumes and the addresses at which clients reach them.
     pub(crate) fn announce(&self, server: &Server, frontends: &str, time: &str) {
         let mut text = String::new();
         for (name, &size) in self.names.iter().zip(&self.volumes.sizes_bytes) {
@@ -87,7 +88,7 @@ pub(crate) fn addresses(request: &ServeRequest, server: &Server) -> String {
     text
 }
 
-/// Returns the names of the exports: the device's name, numbered if several are equal.
+/// Returns the names of the exports: the names of the devices, with a number if several are equal.
 fn names(system: &System) -> Vec<String> {
     let alike = |n: &String| system.volumes.iter().filter(|v| v.name == *n).count();
     let mut numbers = std::collections::BTreeMap::new();
@@ -103,7 +104,7 @@ fn names(system: &System) -> Vec<String> {
     system.volumes.iter().map(number).collect()
 }
 
-/// Adds an export; the first one is also available under the empty name.
+/// Adds an NBD export. The first export is also available under the empty name, NBD's default export.
 pub(crate) fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>) {
     if is_first {
         exports.insert("", Arc::clone(&export));
@@ -111,7 +112,7 @@ pub(crate) fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<
     exports.insert(name, export);
 }
 
-/// Starts the NBD server at the request's addresses.
+/// Starts the NBD server at the addresses in the request.
 pub(crate) fn start(request: &ServeRequest, exports: &Arc<Exports>) -> Result<Server, ServeError> {
     let (endpoints, config) = (&request.endpoints, request.config());
     Server::start(Arc::clone(exports), endpoints, config).map_err(|e| match e {
@@ -132,7 +133,7 @@ pub(crate) fn control(
     control.map(Some).map_err(|e| ServeError::target(format!("--control {}: {e}", path.display())))
 }
 
-/// Refuses flags for the content or size of a single device if a volume is an array.
+/// Returns an error if a volume is an array and the request has flags that apply only to a single device.
 fn single_devices_only(request: &ServeRequest, system: &System) -> Result<(), ServeError> {
     let given = [
         ("--image", !request.image.is_empty()),
@@ -150,7 +151,7 @@ fn single_devices_only(request: &ServeRequest, system: &System) -> Result<(), Se
     }
 }
 
-/// Builds the URI under which clients reach an endpoint.
+/// Builds the NBD URI of an endpoint, for clients.
 fn uri(endpoint: &Endpoint, plain: bool) -> String {
     let address = match endpoint {
         Endpoint::Unix(path) => Address::Unix(path.clone()),
@@ -160,7 +161,7 @@ fn uri(endpoint: &Endpoint, plain: bool) -> String {
     Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
-/// Waits until the stop flag is set. Calls `troubles` every 200 ms, and prints each warning once.
+/// Waits until the stop flag is set. Every 200 ms, calls `troubles` and prints each new warning once.
 pub(crate) fn wait(stop: &AtomicBool, console: Console, troubles: impl Fn() -> Vec<String>) {
     let mut said: Vec<String> = Vec::new();
     let mut checks = 0_u32;

@@ -7,23 +7,23 @@ use iodyno_live::frontend::nbd::WORKERS;
 use iodyno_run::Files;
 use iodyno_targets::TargetName;
 
-/// Block size with which devices are preconditioned if their name states none, bytes.
+/// Block size of the writes that preconditioned a device, if its name does not specify one, bytes.
 const BLOCK_BYTES: u32 = 4096;
 
-/// Access pattern of clients, which decides the state of devices whose name does not specify one.
+/// Access pattern of clients. It determines the initial state of devices whose name does not specify one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Sequential, as by a message log.
+    /// Sequential, as with a message log.
     Sequential,
-    /// The pattern is not known.
+    /// Unknown.
     Any,
 }
 
-/// Returns the system that a name stands for. Its host's own load generator costs no time and no core, because clients
-/// are real programs, which take their own time.
+/// Returns the emulated system with this name. Its simulated load generator takes no time and no processor
+/// core, because real clients generate the load.
 ///
 /// # Errors
-/// The name is not known, or does not stand for emulated storage.
+/// The name is unknown, or is not the name of emulated storage.
 pub fn system(name: &TargetName, access: Access) -> Result<System, ServeError> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated =
@@ -48,7 +48,7 @@ pub fn system(name: &TargetName, access: Access) -> Result<System, ServeError> {
     Ok(system)
 }
 
-/// Enlarges the devices of single-device volumes to the volumes' sizes.
+/// Enlarges each volume's device to the given size. Volumes that are arrays are unchanged.
 ///
 /// # Errors
 /// A device can't be enlarged.

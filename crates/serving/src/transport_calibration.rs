@@ -20,16 +20,16 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Number of sequential reads; [`PAUSED_ROUNDS`] is the number of reads after a pause.
+/// Number of reads without pauses between them; [`PAUSED_ROUNDS`] is the number of reads after a pause.
 const ROUNDS: usize = 500;
 const PAUSED_ROUNDS: usize = 100;
-/// Pause between reads, after which no thread of the server polls any more.
+/// Pause before a read, long enough that no thread of the server is still polling.
 const PAUSE: Duration = Duration::from_micros(500);
-/// Emulated device to read from. It takes about 120 µs per read: roughly the time after which a processor enters an
-/// idle state.
+/// Emulated device to read from. A read takes about 120 µs, roughly the time after which an idle processor
+/// enters a sleep state.
 const DEVICE: &str = "model:exflash-200g";
 
-/// Measures the latencies of this machine's transport. None if that fails.
+/// Measures the transport latency of this machine; None if the measurement fails.
 pub(crate) fn measure() -> Option<Transport> {
     rounds().ok()
 }
@@ -88,7 +88,7 @@ fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
     })
 }
 
-/// Reads 4 KiB, and returns the duration, ns.
+/// Reads 4 KiB through `client`, and returns the duration, ns.
 fn read(client: &mut Blocking, round: usize) -> std::io::Result<u64> {
     let mut buffer = [0; 4096];
     let started = Instant::now();

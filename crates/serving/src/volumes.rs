@@ -20,22 +20,22 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Minimum memory for the data of a volume, bytes; the map of written units alone takes some of it.
+/// Minimum memory for the data of a volume, bytes. The map of written 4 KiB blocks uses a part of it.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// The volumes of a server before their stores are opened.
+/// The volumes of a server, before their stores are opened.
 pub(crate) struct Volumes {
     /// Size of each volume, bytes.
     pub(crate) sizes_bytes: Vec<u64>,
-    /// Disk image under each volume; empty if there are no images.
+    /// Disk images with the volumes' initial content, one per volume; empty if there are no images.
     images: Vec<Image>,
     console: Console,
-    /// Descriptions of the images and array folders, one line each.
+    /// Descriptions of the images and array folders for the server's output, one line each.
     pub(crate) words: String,
 }
 
 impl Volumes {
-    /// Opens the images, and enlarges devices to the size of their volumes.
+    /// Opens the disk images, determines the volumes' sizes, and enlarges devices to these sizes.
     pub(crate) fn open(
         request: &ServeRequest,
         console: Console,
@@ -76,7 +76,7 @@ impl Volumes {
         Ok(Self { sizes_bytes, images, console, words })
     }
 
-    /// Opens the stores of all devices, and the folders of arrays.
+    /// Opens the stores of all devices, and the folders that contain arrays.
     pub(crate) fn stores(
         &mut self,
         request: &ServeRequest,
@@ -121,7 +121,7 @@ impl Volumes {
         Ok(Opened { stores: stores.into_iter().map(|of| of.1).collect(), folders })
     }
 
-    /// Creates stores in memory, each limited to `share` bytes.
+    /// Creates stores that keep data in memory, at most `share` bytes each.
     fn in_memory(&mut self, system: &System, share: u64) -> Vec<Store> {
         let mut images = self.images.drain(..);
         let mut stores = Vec::new();
@@ -147,22 +147,22 @@ impl Volumes {
         stores.into_iter().map(|of| of.1).chain(caches).collect()
     }
 
-    /// Returns the numbering of volumes and devices in fault commands.
+    /// Returns the numbering of devices and volumes for fault commands.
     pub(crate) fn numbered(&self, system: &System) -> Numbered {
         Numbered::of(system, self.sizes_bytes.clone())
     }
 }
 
-/// The open stores and array folders of a server.
+/// A server's open stores and array folders.
 pub(crate) struct Opened {
-    /// Stores of the devices, followed by those of the adapters' caches.
+    /// Stores of all devices, followed by the stores of the adapters' caches.
     pub(crate) stores: Vec<Store>,
-    /// Folders of arrays, each with its part.
+    /// Folders that contain arrays, each with the id of its array.
     pub(crate) folders: Vec<(PartId, ArrayFolder)>,
 }
 
-/// Returns the path of a file or folder for each volume. For volumes behind adapters, a single folder may be given,
-/// which then has a subfolder for each volume.
+/// Returns the path of a file or folder for each volume. Volumes behind adapters may have a single folder
+/// together, with a subfolder for each volume.
 fn backing(request: &ServeRequest, system: &System) -> Result<Vec<PathBuf>, ServeError> {
     let volumes = system.volumes.len();
     if let [folder] = request.backing.as_slice()
@@ -176,7 +176,8 @@ fn backing(request: &ServeRequest, system: &System) -> Result<Vec<PathBuf>, Serv
     Ok(request.backing.clone())
 }
 
-/// Describes what opening found in an array's folder, in words.
+/// Describes what was found when an array's folder was opened: resynchronised blocks, cached data, missing
+/// members.
 fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
     let path = clean(&folder.path().to_string_lossy()).into_owned();
@@ -204,7 +205,7 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     words
 }
 
-/// Numbers of all volumes.
+/// The numbers of all volumes of a system.
 fn numbers(system: &System) -> Range<u32> {
     0..system.volumes.len() as u32
 }
@@ -221,7 +222,7 @@ fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), ServeEr
     )))
 }
 
-/// Opens a disk image for reading.
+/// Opens a disk image for reading only.
 fn image(text: &str, console: Console) -> Result<Image, ServeError> {
     if text.contains("://") {
         let uri: Uri =
@@ -244,7 +245,7 @@ fn image(text: &str, console: Console) -> Result<Image, ServeError> {
     Ok(image)
 }
 
-/// Size of an image that clients may write to, bytes. Refuses an image that something else uses.
+/// Returns the size in bytes of an image that clients may write to. Refuses an image that is in use.
 fn writable_bytes(text: &str) -> Result<u64, ServeError> {
     if text.contains("://") {
         return Err(ServeError::input(format!(
@@ -262,8 +263,8 @@ fn writable_bytes(text: &str) -> Result<u64, ServeError> {
     }
 }
 
-/// Refuses an image in a format other than raw: clients would see the file's own bytes, and writing them would
-/// destroy the image.
+/// Refuses an image in a format other than raw. Clients would see the bytes of the image file itself, and
+/// writes would destroy the image.
 fn check_raw(text: &str, content: Option<&Content>) -> Result<(), ServeError> {
     let container = content.and_then(Content::container);
     let Some(Signature { kind, name, .. }) = container else { return Ok(()) };
@@ -278,8 +279,8 @@ fn check_raw(text: &str, content: Option<&Content>) -> Result<(), ServeError> {
     )))
 }
 
-/// Returns the reasons why another program may be using a file. (That the file holds data is expected.) Refuses a file
-/// that is not a raw image.
+/// Returns the reasons why another program may be using an image file. Unlike for other targets, existing
+/// data is not a reason. Refuses a file that is not a raw image.
 fn in_use(path: &str) -> Result<Vec<String>, ServeError> {
     use RefusalCode::{ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent};
     let name = TargetName::Path { path: path.into(), size_bytes: None, direct: Direct::default() };
@@ -301,7 +302,8 @@ fn options(system: &System, volume: u32) -> store::Options {
     }
 }
 
-/// Refuses a memory limit that is too small for writes, and warns if it exceeds the machine's free memory.
+/// Refuses a memory limit that is too small for any write. Warns if the limit exceeds the machine's free
+/// memory.
 fn check_memory(memory_bytes: u64, volumes: u64, console: Console) -> Result<(), ServeError> {
     let least = volumes * MEMORY_BYTES_MIN;
     if memory_bytes < least {

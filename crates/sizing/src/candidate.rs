@@ -12,10 +12,11 @@ use iodyno_run::{Files, RunError, described_device, described_system, emulated};
 use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
 
-/// Maximum drives of a server without adapters: the bays of a server with two rack units.
+/// Maximum number of drives in a server without RAID adapters: the bays of a server with two rack units.
 pub const SERVER_BAYS: u32 = 24;
 
-/// Requested systems to search; empty lists leave the choice to the catalog.
+/// Systems, devices and RAID levels to which the user restricts the search. Empty lists: all suitable ones in
+/// the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Names of systems to search.
@@ -24,7 +25,7 @@ pub struct Choice {
     pub devices: Vec<String>,
     /// RAID levels to search.
     pub levels: Vec<Level>,
-    /// Members of an array; `None`: the usual number for the level.
+    /// Number of devices per array; `None`: the usual number for the RAID level.
     pub width: Option<u32>,
 }
 
@@ -34,56 +35,56 @@ pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 /// A combination of system, device and array to search.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the system, as in a target name: a system with adapters, or a server.
+    /// Name of the host, as in a target's name: a system with RAID adapters, or a server without.
     pub host: String,
-    /// Description of the system, one line.
+    /// Description of the host in one line.
     pub host_summary: String,
-    /// Parameters in the system's file.
+    /// Parameters of the host, from its description in the catalog.
     pub host_parameters: Vec<Parameter>,
-    /// RAID adapters of the system, if it has any.
+    /// RAID adapters of the host; `None` for a server without.
     pub adapters: Option<Adapters>,
-    /// Name of the device, as in a target name.
+    /// Name of the device, as in a target's name.
     pub device_name: String,
-    /// Description of the device, from its file.
+    /// Description of the device from the catalog or a file.
     pub device: DescribedDevice,
     /// RAID level of the arrays.
     pub level: Level,
-    /// Devices per array.
+    /// Number of devices per array.
     pub members: u32,
-    /// Maximum arrays in one system.
+    /// Maximum number of arrays in one system.
     pub arrays_max: u32,
-    /// Usable bytes of an array.
+    /// Usable capacity of an array, bytes.
     pub array_bytes: u64,
 }
 
 impl Candidate {
-    /// Name of one array: `raid5(ssd-gen3-emlc*3)`.
+    /// Name of one array, such as `raid5(ssd-gen3-emlc*3)`.
     pub fn array(&self) -> String {
         format!("{}({}*{})", self.level_word(), self.device_name, self.members)
     }
 
-    /// RAID level as a word: `raid5`.
+    /// Name of the RAID level, such as `raid5`.
     pub fn level_word(&self) -> &'static str {
         self.level.word()
     }
 
-    /// Name of a target with this many arrays.
+    /// Name of an emulated target with this number of arrays.
     pub fn target(&self, arrays: u32) -> String {
         format!("model:{}*{arrays}@{}", self.array(), self.host)
     }
 
-    /// Number of adapters in one system.
+    /// Number of RAID adapters in one system.
     pub fn adapter_count(&self) -> u32 {
         self.adapters.as_ref().map_or(0, |adapters| adapters.count)
     }
 
-    /// True if the adapters have a write cache.
+    /// True if the RAID adapters have a write cache.
     pub fn has_cache(&self) -> bool {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Upper bound of the rate of one system: each operation of a host occupies an adapter's processor, and its bytes
-    /// the slot.
+    /// Upper bound of one system's operations per second. Each operation occupies an adapter's processor, and its
+    /// data the adapter's PCIe slot.
     pub fn iops_max(&self, demand: &Demand) -> f64 {
         let Some(a) = &self.adapters else { return f64::INFINITY };
         let writes = demand.write_share();
@@ -104,10 +105,11 @@ struct Host {
     system: DescribedSystem,
 }
 
-/// Candidates for a choice, in the catalog's order.
+/// Lists the candidates that match the user's choice, in the catalog's order.
 ///
 /// # Errors
-/// An unknown name, an invalid file, a width that a level can't have, and a choice without any candidate.
+/// An unknown name, an invalid file, a number of devices that the RAID level does not allow, or no candidate
+/// at all.
 pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     let mut files = Files::default();
     let mut devices = Vec::new();
@@ -157,12 +159,12 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     }))
 }
 
-/// True for devices that are searched without being named: hot-swappable drives.
+/// True for devices that are searched by default: hot-swappable drives.
 fn is_usual(device: &DescribedDevice) -> bool {
     device.bay.is_some() && device.device.hot_swap && !matches!(device.device.kind, Kind::Memory(_))
 }
 
-/// The named systems, or else all with adapters.
+/// The systems that the user named, otherwise all systems with RAID adapters.
 fn hosts(choice: &Choice, files: &mut Files) -> Result<Vec<Host>, RunError> {
     let named = !choice.hosts.is_empty();
     let in_catalog = list(FileKind::System).map(|(name, _)| name.to_owned());
@@ -183,7 +185,8 @@ fn hosts(choice: &Choice, files: &mut Files) -> Result<Vec<Host>, RunError> {
     Ok(all)
 }
 
-/// True if the host takes the device: adapters take SAS devices, and any drive that is named together with them.
+/// True if the host can use the device. Adapters accept SAS drives and, if the user named hosts, also drives
+/// whose file states no kind of bay.
 fn fits(host: &Host, device: &DescribedDevice, choice: &Choice) -> bool {
     match host.system.adapters {
         Some(_) => device.bay == Some(Bay::Sas) || !choice.hosts.is_empty() && device.bay.is_none(),
@@ -191,8 +194,8 @@ fn fits(host: &Host, device: &DescribedDevice, choice: &Choice) -> bool {
     }
 }
 
-/// Keeps one of the adapters that differ only in slots or drawers: the one that takes the most devices, then has the
-/// fastest slots, then the fewest drawers, then comes last.
+/// Among adapters that differ only in PCIe slots or drawers, keeps one: that with the most devices, then the
+/// fastest slots, then the fewest drawers, then the last one listed.
 fn only_fastest_slots(hosts: &mut Vec<&Host>, device: &DescribedDevice) {
     let all: Vec<&Adapters> =
         hosts.iter().filter_map(|host| host.system.adapters.as_ref()).collect();
@@ -215,7 +218,7 @@ fn only_fastest_slots(hosts: &mut Vec<&Host>, device: &DescribedDevice) {
     });
 }
 
-/// Maximum devices of a kind behind adapters, or in a server.
+/// Maximum number of devices of this kind behind the adapters, or in a server without adapters.
 fn devices_max(adapters: Option<&Adapters>, device: &DescribedDevice, host: Option<&Host>) -> u32 {
     match adapters {
         Some(a) => {

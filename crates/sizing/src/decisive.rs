@@ -3,7 +3,8 @@
 use crate::candidate::Candidate;
 use iodyno_emulate::describe::{Parameter, Source};
 
-/// Resources, by the beginning of their names, and the keys of device and system files that determine their capacity.
+/// Prefixes of resource names, each with the keys of device and system files that determine the resource's
+/// capacity.
 const KEYS: &[(&str, &[&str])] = &[
     (
         "controller",
@@ -52,7 +53,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Assumed parameters of a resource, such as `controller.turn = 3.9us`.
+/// Parameters of the resource `binds` that are assumptions without a source, such as `controller.turn =
+/// 3.9us`.
 pub(crate) fn assumed(of: &Candidate, binds: &str) -> Vec<String> {
     let keys = KEYS.iter().filter(|(name, _)| binds.contains(name)).flat_map(|(_, keys)| *keys);
     let keys: Vec<&str> = keys.copied().collect();
@@ -66,7 +68,7 @@ mod tests {
     use super::*;
     use iodyno_catalog::{Kind, find, list};
 
-    /// A key that no file has would never be named.
+    /// Every key in the list exists in some file of the catalog; a misspelt key would never match.
     #[test]
     fn every_key_is_one_of_the_catalog() {
         let files = [Kind::Device, Kind::System].into_iter().flat_map(|kind| {

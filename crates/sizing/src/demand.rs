@@ -4,10 +4,11 @@ use crate::log_demand::LogDemand;
 use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 
-/// Maximum operations per second issued by one worker; a core of the slowest host manages about a million.
+/// Maximum operations per second issued by one simulated worker. One core of the slowest host manages about a
+/// million.
 const WORKER_IOPS_MAX: f64 = 250e3;
 
-/// A quantile of response times.
+/// A high percentile of response times, which a demand may limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// The 99th percentile.
@@ -17,7 +18,7 @@ pub enum Tail {
 }
 
 impl Tail {
-    /// As a quantile, 0 to 1.
+    /// The quantile as a fraction, 0 to 1.
     pub const fn quantile(self) -> f64 {
         match self {
             Self::P99 => 0.99,
@@ -25,7 +26,7 @@ impl Tail {
         }
     }
 
-    /// As a word: `p99`.
+    /// Name of the quantile, such as `p99`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::P99 => "p99",
@@ -34,10 +35,10 @@ impl Tail {
     }
 }
 
-/// Upper bound of a quantile of response times.
+/// Maximum allowed value of a quantile of response times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Kind of operation; `None`: all.
+    /// Kind of operation that the limit concerns; `None`: all kinds.
     pub of: Option<OpKind>,
     /// The quantile that is limited.
     pub tail: Tail,
@@ -45,7 +46,7 @@ pub struct Limit {
     pub ns: u64,
 }
 
-/// A part whose loss the system must tolerate.
+/// A component whose failure the system must tolerate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// One device of one array.
@@ -57,7 +58,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// In words: `a device lost`.
+    /// Description of the loss, such as `a device lost`.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Device => "a device lost",
@@ -67,35 +68,35 @@ impl Loss {
     }
 }
 
-/// What a system must achieve.
+/// Workload, rate, latency and other requirements that a system must meet.
 #[derive(Clone, Debug)]
 pub struct Demand {
     /// Name of the workload.
     pub name: String,
-    /// The run that supplied the workload; `None`: the workload of that name.
+    /// Recorded run from which the workload was derived; `None`: the workload called `name`.
     pub like: Option<String>,
-    /// Message log that causes the demand, if any.
+    /// Message log from which the demand was derived, if any.
     pub log: Option<LogDemand>,
-    /// Workload; its loop and limits are replaced.
+    /// Workload to simulate. Its rate, loop and limits are replaced by those of the demand.
     pub spec: Spec,
-    /// Operations per second, over the whole system.
+    /// Required operations per second, over all systems together.
     pub rate_iops: f64,
-    /// Maximum of the 99th percentile of all operations' response times, ns.
+    /// Maximum 99th percentile of response times, over all operations, ns.
     pub p99_ns: u64,
-    /// Limits in addition to that of `p99_ns`.
+    /// Further limits on response times.
     pub limits: Vec<Limit>,
-    /// Loss with which the demand must be met; `None`: no loss.
+    /// Component whose loss the system must survive while meeting the demand; `None`: none.
     pub survive: Option<Loss>,
-    /// Years that flash must last by its rating. `None`: as rated; 0: no condition.
+    /// Minimum life of flash devices by their rated endurance, years. `None`: as rated; 0: not required.
     pub life_years: Option<f64>,
     /// Minimum usable capacity, bytes.
     pub capacity_bytes: u64,
-    /// Working set over the whole system, bytes; `None`: the workload's active range on each array.
+    /// Bytes that the workload accesses over the whole system; `None`: the workload's active range on each array.
     pub active_bytes: Option<u64>,
 }
 
 impl Demand {
-    /// The demand of a workload, without further limits and conditions.
+    /// Creates the demand of a workload without further limits and conditions.
     pub const fn new(name: String, spec: Spec, rate_iops: f64, p99_ns: u64) -> Self {
         Self {
             name,
@@ -112,7 +113,7 @@ impl Demand {
         }
     }
 
-    /// The demand of a message log.
+    /// Creates the demand of a message log.
     ///
     /// # Errors
     /// Reason why the log is not possible, as a sentence.
@@ -122,19 +123,19 @@ impl Demand {
         Ok(Self { log: Some(log), ..demand })
     }
 
-    /// All limits of response times; the 99th percentile of all operations comes first.
+    /// All limits on response times, beginning with that on the 99th percentile of all operations.
     pub fn all_limits(&self) -> impl Iterator<Item = Limit> + '_ {
         let first = Limit { of: None, tail: Tail::P99, ns: self.p99_ns };
         core::iter::once(first).chain(self.limits.iter().copied())
     }
 
-    /// The largest limit, ns.
+    /// The longest of the demand's limits on response times, ns.
     pub(crate) fn longest_ns(&self) -> u64 {
         self.all_limits().map(|limit| limit.ns).max().unwrap_or(0)
     }
 
-    /// The workload on one array. `arrays` share `rate_iops`, and `all_arrays` of `array_bytes` each share the working
-    /// set. Arrivals are random (Poisson), as from users.
+    /// The workload on one array, with random (Poisson) arrivals, as from independent users. `rate_iops` is
+    /// divided among `arrays`, and the working set among `all_arrays` of `array_bytes` each.
     pub(crate) fn on_array(
         &self,
         rate_iops: f64,
@@ -169,7 +170,7 @@ impl Demand {
         if shares > 0.0 { sum / shares } else { 0.0 }
     }
 
-    /// Share of writes among the operations, 0 to 1.
+    /// Fraction of writes among the operations, 0 to 1.
     pub fn write_share(&self) -> f64 {
         let of = |changes: bool| {
             let kinds = self.spec.kinds().filter(|(kind, _)| kind.changes_content() == changes);
@@ -180,7 +181,7 @@ impl Demand {
     }
 }
 
-/// Active range at the start of each array, if the bytes are spread over all arrays.
+/// Active range at the start of each array if `bytes` are spread evenly over all arrays.
 fn part(bytes: u64, all_arrays: u32, array_bytes: u64) -> ActiveRange {
     let each = bytes.div_ceil(u64::from(all_arrays)).next_multiple_of(1 << 20);
     ActiveRange::between(Edge::Bytes(0), Edge::Bytes(each.min(array_bytes)))

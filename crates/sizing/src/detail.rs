@@ -12,56 +12,57 @@ use iodyno_run::RunError;
 use iodyno_workload::Spec;
 
 const MS: u64 = 1_000_000;
-/// Queue depths of sequential cells, per array.
+/// Queue depths per array at which sequential throughput is simulated.
 pub const SEQUENTIAL_DEPTHS: [u32; 4] = [1, 24, 48, 96];
-/// Ramp and window of a sequential cell, ns.
+/// Ramp and window of a simulation of sequential throughput, ns.
 const SEQUENTIAL: Length = Length { ramp_ns: 60 * MS, window_ns: 60 * MS };
 
-/// Further results for the recommended system.
+/// Further simulation results for the recommended system.
 #[derive(Clone, Debug)]
 pub struct Detail {
-    /// Outcomes at the requested rate under each condition, with the cache on.
+    /// Results at the requested rate under each failure or other condition, with the write cache on.
     pub what_ifs: Vec<WhatIf>,
-    /// Comparison of the cache on and off, if there is one.
+    /// Comparison of write cache on and off; `None` without a cache.
     pub cache: Option<CacheAdvice>,
-    /// Sequential throughput of all systems, by depth.
+    /// Sequential throughput of all systems together, by queue depth.
     pub sequential: Vec<Sequential>,
 }
 
-/// Sequential throughput of all systems at a depth.
+/// Sequential throughput of all systems together at one queue depth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequential {
-    /// Queue depth of each array.
+    /// Queue depth per array.
     pub depth: u32,
-    /// Throughput of reads.
+    /// Read throughput, bytes per second.
     pub read_bytes_per_s: f64,
-    /// Throughput of writes.
+    /// Write throughput, bytes per second.
     pub write_bytes_per_s: f64,
 }
 
-/// Outcome at the requested rate under a condition.
+/// Result at the requested rate under a condition, such as the loss of a device.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
-    /// Failure or setting during the measurement.
+    /// Failure or setting during the simulation.
     pub condition: Condition,
-    /// Measurement of the system under the condition.
+    /// Simulation result under the condition.
     pub measured: Measured,
     /// Whether the system still meets the demand.
     pub holds: bool,
 }
 
-/// Comparison of a write cache on and off.
+/// Comparison of a system with its write cache on and off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheAdvice {
-    /// 99th percentile at the requested rate, ns: on, off. `None` if nothing completed.
+    /// 99th percentile of response times at the requested rate with the cache on and off, ns. `None` if nothing
+    /// completed.
     pub p99_ns: (Option<f64>, Option<f64>),
-    /// Highest rate of all systems within the limit: on, off. Off is `None` if the requested rate
-    /// can't be sustained.
+    /// Highest rate of all systems within the latency limit with the cache on and off. Off is `None` if even the
+    /// requested rate can't be sustained.
     pub highest_iops: (f64, Option<f64>),
 }
 
 impl CacheAdvice {
-    /// True if the cache should stay on: it sustains 5 % more, or else responds sooner.
+    /// True if the write cache should stay on, because the system then sustains 5 % more or else responds faster.
     pub fn leave_on(&self) -> bool {
         let (on, Some(off)) = self.highest_iops else { return true };
         let (on_ns, off_ns) = (self.p99_ns.0, self.p99_ns.1.unwrap_or(f64::INFINITY));
@@ -81,7 +82,7 @@ enum Done {
     BytesPerS(f64),
 }
 
-/// Simulates the details, several cells at once.
+/// Simulates the further results, several cells in parallel.
 pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail, RunError> {
     let (demand, count) = (lab.demand, row.count);
     let share_iops = demand.rate_iops / f64::from(count.units);
@@ -157,7 +158,7 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
     Ok(Detail { what_ifs, cache, sequential })
 }
 
-/// Sequential throughput of one system in bytes per second, in blocks of 1 MiB.
+/// Simulates the sequential throughput of one system in blocks of 1 MiB, in bytes per second.
 fn in_order(
     lab: &Lab<'_>,
     of: &Candidate,

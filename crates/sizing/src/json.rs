@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// JSON schema of [`document`] and of [`crate::saturate::document`], draft 2020-12.
 pub const SCHEMA_SIZE: &str = include_str!("../../../docs/schema/size-v1.schema.json");
 
-/// The whole answer as JSON.
+/// The complete result of a sizing as JSON.
 pub fn document(sizing: &Sizing) -> Value {
     let demand = &sizing.demand;
     json!({
@@ -72,7 +72,7 @@ fn count(of: &Candidate, count: Count) -> Value {
     })
 }
 
-/// A message log's demand, and the storage stall that its publishers survive.
+/// A message log's demand as JSON, with the longest storage stall that its publishers can bridge.
 fn log(sizing: &Sizing, log: &LogDemand) -> Value {
     let highest = sizing.rows.first().and_then(|row| row.highest.as_ref());
     json!({

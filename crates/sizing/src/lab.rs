@@ -11,13 +11,13 @@ use iodyno_run::RunError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Queue depth at which the textbook's device rate is taken: enough to saturate a device.
+/// Queue depth at which a single device's rate is simulated for the textbook formula. Saturates any device.
 const DEVICE_DEPTH: u32 = 128;
 const LENGTH: Length = Length { ramp_ns: 50_000_000, window_ns: 50_000_000 };
-/// Step by which a rate is lowered if a longer cell does not sustain it.
+/// Fraction by which a rate is lowered if a longer simulation does not sustain it.
 const CONFIRM_STEP_SHARE: f64 = 0.015;
 
-/// State shared by all jobs.
+/// State shared by all parallel simulations of a sizing.
 pub(crate) struct Lab<'a> {
     pub(crate) demand: &'a Demand,
     pub(crate) stop: &'a Arc<AtomicBool>,
@@ -26,7 +26,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// Simulates one of `count.units` equal systems at `rate_iops`, and counts the cell.
+    /// Simulates one of `count.units` equal systems, which receives `rate_iops` by itself. Counts the cell.
     pub(crate) fn cell(
         &self,
         of: &Candidate,
@@ -48,8 +48,8 @@ impl Lab<'_> {
         (self.progress)(self.cells.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
-    /// Finds the highest rate of one system within the limit, starting from `holds_iops`, a rate
-    /// that is known to hold. Returns it with the trials.
+    /// Finds the highest rate of one system within the latency limit. `holds_iops` is a rate known to be
+    /// sustained. Returns the rate and the trials.
     pub(crate) fn highest(
         &self,
         of: &Candidate,
@@ -81,7 +81,7 @@ impl Lab<'_> {
     }
 }
 
-/// Runs all jobs, several at once; returns their results in order.
+/// Runs all jobs, several in parallel. Returns their results in the order of the jobs.
 pub(crate) fn together<J: Sync, T: Send + Sync>(
     jobs: &[J],
     work: impl Fn(&J) -> Result<T, RunError> + Sync,

@@ -4,21 +4,21 @@
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
 
-/// Sequential read length of a replay, as in the catalog's workload `log-80-20`.
+/// Length of a sequential read in a replay, bytes, as in the catalog's workload `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
-/// The rates and sizes of a message log.
+/// Rates and sizes of a message log, from which its demand is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogDemand {
     /// Messages per second from publishers.
     pub messages_per_s: f64,
     /// Size of a message in the log, bytes.
     pub message_bytes: u64,
-    /// Size of a chunk, bytes. A chunk holds as many messages as fit, and is written as a whole.
+    /// Size of a chunk, bytes. A chunk contains as many whole messages as fit, and is written by one operation.
     pub chunk_bytes: u64,
-    /// Messages per second read by all replays together.
+    /// Messages read per second, over all replays together.
     pub replayed_per_s: f64,
-    /// Bytes of unpersisted messages that publishers can buffer; 0: not requested.
+    /// Size of the publishers' buffers for messages not yet durable, bytes; 0: not specified.
     pub room_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl LogDemand {
         Ok(())
     }
 
-    /// Messages per chunk.
+    /// Number of messages per chunk.
     pub fn messages_a_chunk(&self) -> u64 {
         self.chunk_bytes / self.message_bytes
     }
@@ -55,26 +55,25 @@ impl LogDemand {
         self.replayed_per_s / self.messages_a_chunk() as f64
     }
 
-    /// Written bytes per second, including padding of chunks.
+    /// Bytes written per second, including the padding of chunks.
     pub fn written_bytes_per_s(&self) -> f64 {
         self.writes_per_s() * self.chunk_bytes as f64
     }
 
-    /// Longest storage stall without blocking a publisher, ns; `None` if no buffer was requested.
+    /// Longest storage stall that the publishers' buffers can bridge, ns; `None` if no buffer size was specified.
     pub fn survived_ns(&self) -> Option<f64> {
         let held_per_s = self.messages_per_s * self.message_bytes as f64;
         (self.room_bytes > 0).then(|| self.room_bytes as f64 / held_per_s * 1e9)
     }
 
-    /// Time from the end of a stall of length [`Self::survived_ns`] until the backlog is persisted,
-    /// ns, by a system that sustains `highest_iops` of this mix. `None` if never, or if no buffer
-    /// was requested.
+    /// Time from the end of a stall of length [`Self::survived_ns`] until the backlog is durable, ns, on a system
+    /// that sustains `highest_iops` of this mix. `None` if it can't catch up or no buffer size was specified.
     pub fn caught_up_ns(&self, highest_iops: f64) -> Option<f64> {
         let spare = highest_iops / (self.writes_per_s() + self.reads_per_s()) - 1.0;
         self.survived_ns().filter(|_| spare > 0.0).map(|stall_ns| stall_ns / spare)
     }
 
-    /// The log's writes and reads as a workload, without a rate.
+    /// Workload with the log's writes and reads, without a rate.
     ///
     /// # Errors
     /// Reason why the log or workload is not possible, as a sentence.
@@ -101,7 +100,7 @@ impl LogDemand {
 mod tests {
     use super::*;
 
-    /// The published example: a million messages of 1 KB per second cause more than 1 GB/s of writes.
+    /// Checks the published example: a million messages of 1 KB per second cause more than 1 GB/s of writes.
     #[test]
     fn a_million_messages_a_second() {
         let log = LogDemand {

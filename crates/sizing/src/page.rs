@@ -15,11 +15,12 @@ use iodyno_page::{
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
-/// Explanation of the dots, which may lie below the latency limit.
+/// Caption that explains the dots in a chart, which may be below the latency limit.
 const SUSTAINED: &str = "Dots are rates that can't be sustained: a buffer or a cache fills, or a resource is busy for more than \
                          98 % of the time, so the latency rises in a longer run.";
 
-/// The answer as a document. `made_by` is program and version, `command` the command line that reproduces it.
+/// The result of a sizing as a document. `made_by` is program and version, `command` the command line that
+/// reproduces the result.
 pub fn document(sizing: &Sizing, made_by: &str, command: &str) -> Document {
     let demand = demand_in_words(sizing);
     let mut sections = vec![answer(sizing)];
@@ -84,7 +85,7 @@ fn headline(sizing: &Sizing, row: &Row) -> Headline {
     }
 }
 
-/// Latency by load for the first two rows, and by number of devices.
+/// Charts of latency by load and by number of devices, for the two best systems.
 fn curves(sizing: &Sizing) -> Option<Section> {
     let best = sizing.rows.first()?;
     Some(Section {
@@ -95,7 +96,7 @@ fn curves(sizing: &Sizing) -> Option<Section> {
     })
 }
 
-/// Latency by completed rate, with the number of arrays in the table.
+/// Chart of latency by completed rate, at the recommended number of arrays.
 fn over_load(sizing: &Sizing, best: &Row) -> Block {
     let series = both(sizing, &|row, trial| {
         let units = f64::from(row.count.units);
@@ -111,7 +112,7 @@ fn over_load(sizing: &Sizing, best: &Row) -> Block {
     latency(sizing, "load", "latency over load", axis, series, rules.collect())
 }
 
-/// Latency at the requested rate, by number of devices.
+/// Chart of latency at the requested rate, by number of devices.
 fn over_devices(sizing: &Sizing) -> Block {
     let series = both(sizing, &|row, trial| {
         let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
@@ -130,13 +131,14 @@ fn over_devices(sizing: &Sizing) -> Block {
     )
 }
 
-/// Lines and dots of the first two rows: p99 over the position `x` of each trial.
+/// Chart series of the two best systems: p99 of each trial. `x` returns a trial's horizontal position.
 fn both(sizing: &Sizing, x: &dyn Fn(&Row, &Trial) -> Option<f64>) -> Vec<Series> {
     let rows = sizing.rows.iter().take(2).enumerate();
     rows.flat_map(|(number, row)| series(sizing, row, number, x)).collect()
 }
 
-/// A row's trials: a line for sustained rates, dots for the others, even if their latency is low.
+/// Chart series of one system's trials: a line for sustained rates, dots for others, even if their latency is
+/// low.
 fn series(
     sizing: &Sizing,
     row: &Row,
@@ -161,7 +163,7 @@ fn series(
     both.into_iter().filter(|series| !series.points.is_empty()).collect()
 }
 
-/// A figure of p99 with its limit.
+/// Chart of p99 with the latency limit.
 fn latency(
     sizing: &Sizing,
     id: &str,

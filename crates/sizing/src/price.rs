@@ -6,7 +6,7 @@ use iodyno_catalog::{FileError, Key, Kind, NUMBER, Reader, Record, ValueType, li
 use iodyno_units::nearest;
 use std::path::Path;
 
-/// Keys of a price file.
+/// Keys that a price file may contain.
 const SCHEMA: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::required("currency", ValueType::Text).such_as("\"EUR\""),
@@ -26,7 +26,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Parses a file of prices.
+    /// Parses a price file.
     ///
     /// # Errors
     /// All errors, in file order.
@@ -41,7 +41,7 @@ impl Prices {
         Ok(Self { currency, devices, systems, drawers })
     }
 
-    /// Price of the given number of systems; `None` if the price of a part is missing.
+    /// Price of the given number of systems; `None` if the price of a component is missing.
     pub fn of(&self, candidate: &Candidate, count: Count) -> Option<f64> {
         let find = |all: &[(String, f64)], name: &str| {
             all.iter().find(|(of, _)| of == name).map(|(_, price)| *price)
@@ -64,7 +64,7 @@ impl Prices {
     }
 }
 
-/// Reads a table of prices. Refuses negative prices, and names that are neither in the catalog nor paths.
+/// Reads one table of prices. Rejects negative prices, and names that are neither in the catalog nor paths.
 fn map(reader: &mut Reader, record: &Record, key: &str, kind: Kind) -> Vec<(String, f64)> {
     let mut all = Vec::new();
     for (name, entry) in record.get(key).map_or(&[][..], |entry| entry.map()) {

@@ -5,90 +5,91 @@ use crate::search::Count;
 use crate::simulate::Measured;
 use crate::textbook::Textbook;
 
-/// One trial of a system.
+/// One simulated trial of a system.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// Arrays in one system.
+    /// Number of arrays in the system.
     pub arrays: u32,
-    /// Rate offered to one system, operations per second.
+    /// Rate offered to the system, operations per second.
     pub offered_iops: f64,
-    /// Result of the trial.
+    /// Simulation result of the trial.
     pub measured: Measured,
 }
 
 /// Lifetime of a candidate's flash devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Life {
-    /// Years until each device has taken its rated writes.
+    /// Years until the writes to each device reach its rated endurance.
     pub years: f64,
     /// Required lifetime, years.
     pub asked_years: f64,
-    /// Bytes written per device and day, as a multiple of its capacity; and the rating.
+    /// Drive writes per day: bytes written per device and day, as a multiple of its capacity; then the device's
+    /// rating.
     pub drive_writes_per_day: (f64, f64),
-    /// Write amplification in the model: pages programmed per page written.
+    /// Simulated write amplification: flash pages programmed per page written.
     pub write_amplification: f64,
-    /// Number of arrays that the rate alone needs.
+    /// Number of arrays needed for the rate alone, without regard to lifetime.
     pub arrays_by_rate: u32,
 }
 
-/// A candidate that meets the demand.
+/// A candidate that meets the demand, with its smallest sufficient configuration.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Index among the candidates.
+    /// Index in the list of candidates.
     pub candidate: usize,
     /// Number of systems and arrays.
     pub count: Count,
-    /// Measurement of one system at its share of the requested rate.
+    /// Result of one system at its part of the requested rate.
     pub asked: Measured,
-    /// Measurement of one system with one array less, at its share of the requested rate; `None` if
-    /// there can't be fewer arrays.
+    /// Result of one system with one array less, at its part of the requested rate. `None` if fewer arrays are
+    /// not possible.
     pub fewer: Option<Measured>,
-    /// Lifetime of flash at the requested writes.
+    /// Lifetime of flash devices at the requested rate of writes; `None` for other devices.
     pub life: Option<Life>,
-    /// Highest rate of all systems within the limit; `None` before it is known.
+    /// Highest rate of all systems within the latency limit; `None` until it is simulated.
     pub highest: Option<Highest>,
-    /// The next larger configuration, and the rate that it sustains.
+    /// The next larger configuration, and the operations per second that it sustains.
     pub next: Option<(Count, f64)>,
     /// Power of the devices under load, W.
     pub devices_w: Option<f64>,
-    /// Price, if prices are given.
+    /// Price of all systems; `None` if no prices are given.
     pub price: Option<f64>,
-    /// Result of the textbook's formula for the same candidate.
+    /// Result of the textbook formula for the same candidate.
     pub textbook: Textbook,
-    /// Trials, in the order of the search.
+    /// Simulated trials, in the order of the search.
     pub trials: Vec<Trial>,
 }
 
-/// Highest rate of all systems within the limit, and what limits it.
+/// Highest rate of all systems within the latency limit, and the resource that limits it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Highest {
-    /// The rate in operations per second, over all systems.
+    /// Operations per second, over all systems.
     pub iops: f64,
-    /// The busiest resource at this rate.
+    /// Name of the busiest resource at this rate, the bottleneck.
     pub binds: String,
-    /// Busy share of that resource, 0 to 1.
+    /// Utilisation of the busiest resource, 0 to 1.
     pub busy: f64,
-    /// The resource belongs to devices or arrays, so more arrays bring more of it.
+    /// True if the busiest resource belongs to devices or arrays, so that more arrays add capacity.
     pub is_of_arrays: bool,
 }
 
 /// A candidate that does not meet the demand.
 #[derive(Clone, Debug)]
 pub struct Missed {
-    /// Index among the candidates.
+    /// Index in the list of candidates.
     pub candidate: usize,
-    /// The nearest trial of one system. `None` if nothing was tried, because no number of systems
-    /// has the capacity or can transfer the rate.
+    /// The trial of one system that came closest to the demand. `None` if nothing was simulated, because no
+    /// allowed number of systems has the capacity or the transfer rate.
     pub nearest: Option<Trial>,
 }
 
 impl Row {
-    /// Number of devices in all systems.
+    /// Total number of devices in all systems.
     pub fn devices(&self, candidates: &[Candidate]) -> u32 {
         self.count.units * self.count.arrays * candidates[self.candidate].members
     }
 
-    /// Usable bytes of all systems.
+    /// Usable capacity of all systems together, bytes.
     pub fn capacity_bytes(&self, candidates: &[Candidate]) -> u64 {
         u64::from(self.count.units * self.count.arrays) * candidates[self.candidate].array_bytes
     }

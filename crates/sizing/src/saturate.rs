@@ -19,19 +19,19 @@ use std::sync::atomic::AtomicBool;
 
 const MS: u64 = 1_000_000;
 
-/// A load of the study of RAID adapters.
+/// A workload from the study of RAID adapters.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     name: &'static str,
     about: &'static str,
     block: &'static str,
     addresses: &'static str,
-    /// Outstanding operations per array, from its number of devices.
+    /// Computes the queue depth of an array from its number of devices.
     depth: fn(u32) -> u32,
     length: Length,
 }
 
-/// Loads of the study's sizing table, as in `catalog/studies/ibm-sas-raid.toml`.
+/// Workloads of the study's sizing table, as in `catalog/studies/ibm-sas-raid.toml`.
 const LOADS: [Load; 2] = [
     Load {
         name: "W1",
@@ -51,21 +51,21 @@ const LOADS: [Load; 2] = [
     },
 ];
 
-/// The number of devices that are used fully under one load.
+/// Number of devices that saturate a system under one workload.
 #[derive(Clone, Debug)]
 pub struct Saturation {
     load: Load,
-    /// Devices used fully; at most all that can be attached.
+    /// Number of devices whose full performance the system can use; at most all that can be attached.
     pub devices: f64,
-    /// Operations and bytes per second of one array.
+    /// Operations per second and bytes per second of one array.
     pub one: (f64, f64),
-    /// Operations and bytes per second of all arrays.
+    /// Operations per second and bytes per second of all arrays together.
     pub all: (f64, f64),
-    /// The busiest resource with all arrays, and its busy share.
+    /// Name of the busiest resource with all arrays, and its utilisation, 0 to 1.
     pub binds: Option<(String, f64)>,
 }
 
-/// Simulates the answers for both loads.
+/// Simulates how many devices saturate a system, under each of the two workloads.
 ///
 /// # Errors
 /// A system that can't be built, or an interruption.
@@ -95,7 +95,7 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
     Ok(LOADS.into_iter().zip(cells.chunks_exact(2)).map(answer).collect())
 }
 
-/// The answers as text.
+/// Formats the results for both workloads as text.
 pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
     let mut text = Lines::new(style);
     let heading =
@@ -124,7 +124,7 @@ pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
     text.end()
 }
 
-/// The answers as a JSON document.
+/// Formats the results for both workloads as a JSON document.
 pub fn document(of: &Candidate, all: &[Saturation]) -> Value {
     let answer = |answer: &Saturation| {
         json!({

@@ -5,25 +5,25 @@
 
 use iodyno_method::rate_search::{Course, Outcome};
 
-/// Maximum number of equal systems that share a demand.
+/// Maximum number of equal systems among which a demand is divided.
 pub const UNITS_MAX: u32 = 32;
-/// Busy share of the arrays that the first guess aims at.
+/// Utilisation of the arrays that the first guess of their number aims at.
 const BUSY_GUESS: f64 = 0.92;
-/// Arrays that would be busier than this are not tried.
+/// Estimated utilisation above which a number of arrays is not tried.
 const WORK_SHARE_MAX: f64 = 1.15;
 
-/// What a search learns from a trial.
+/// Result of a trial, as far as the search needs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
-    /// The rate was completed within the latency limit.
+    /// True if the system sustained the rate within the latency limits.
     pub holds: bool,
     /// Completed operations per second.
     pub iops: f64,
-    /// Largest busy share of resources that grow with the number of arrays.
+    /// Highest utilisation of a resource whose capacity grows with the number of arrays.
     pub busy: f64,
 }
 
-/// Number of equal systems, and of arrays in each.
+/// Number of equal systems, and number of arrays in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count {
     /// Number of systems.
@@ -32,30 +32,31 @@ pub struct Count {
     pub arrays: u32,
 }
 
-/// What limits a search, apart from its trials.
+/// Limits known before a search begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Maximum arrays in one system.
+    /// Maximum number of arrays in one system.
     pub arrays_max: u32,
-    /// Minimum arrays of all systems together, by capacity.
+    /// Minimum number of arrays in all systems together, for the required capacity.
     pub all_arrays_min: u32,
-    /// Upper bound of the rate of one system with any number of arrays.
+    /// Upper bound of one system's operations per second, with any number of arrays.
     pub unit_iops_max: f64,
 }
 
-/// Result of the search for the smallest count.
+/// Result of the search for the smallest configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The smallest count that holds the rate.
+    /// The smallest configuration that sustains the rate.
     Fewest(Count),
-    /// The rate needs a count that is not `worth` it.
+    /// Every configuration that sustains the rate is too large to be `worth` considering.
     NotWorth,
-    /// [`UNITS_MAX`] systems don't hold the rate.
+    /// Even [`UNITS_MAX`] systems can't sustain the rate.
     Impossible,
 }
 
-/// Finds the fewest systems that together hold a rate, and then the fewest arrays in each, if that count is `worth` it.
-/// `worth` must be monotonic: true for any smaller count. `trial` tries a number of arrays of one system at a rate.
+/// Finds the fewest systems that together sustain a rate, then the fewest arrays in each. Gives up if no such
+/// configuration is `worth` considering; `worth` must be monotonic: true for any smaller count. `trial`
+/// simulates one system with a number of arrays at a rate.
 ///
 /// # Errors
 /// Errors of the trials.
@@ -120,7 +121,7 @@ pub fn fewest<E>(
     Ok(Found::Fewest(Count { units, arrays: high }))
 }
 
-/// Finds the highest rate that holds, starting from one that does.
+/// Finds the highest sustained rate, starting from one that is known to be sustained.
 ///
 /// # Errors
 /// Errors of the trials.
@@ -146,8 +147,8 @@ mod tests {
     use iodyno_method::rate_search::PRECISION_SHARE;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
-    /// A closed form instead of a simulation: arrays of a given rate behind a server of a given rate, each adding
-    /// waiting time as M/M/1.
+    /// Closed formula that replaces simulation in tests: M/M/1 queues for arrays of a given rate, behind a server
+    /// of a given rate.
     struct Oracle {
         array_iops: f64,
         server_iops: f64,
@@ -171,8 +172,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
-        /// Finds the same count as an exhaustive search, in few trials. The highest rate holds, and one just above it
-        /// does not.
+        /// The search needs few trials to find the same count as an exhaustive search. The highest rate is sustained;
+        /// one slightly above is not.
         #[test]
         fn it_finds_what_an_exhaustive_search_does(
             array in 100.0_f64..10_000.0,

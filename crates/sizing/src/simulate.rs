@@ -21,55 +21,56 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const MS: u64 = 1_000_000;
-/// Minimum number of operations in a window, if they are large and if they are small; their 99th
-/// percentile is then known to a few per cent.
+/// Minimum number of operations in a window for large and for small operations. Their 99th percentile is then
+/// known to a few per cent.
 const OPS_MIN: (f64, f64) = (1_500.0, 8_000.0);
 /// Factor on the minimum number of operations if the 99.9th percentile is limited.
 const OPS_P999: f64 = 4.0;
 /// Size up to which operations count as small.
 const SMALL_BYTES: f64 = 65_536.0;
 const WINDOW_NS_MIN: u64 = 20 * MS;
-/// Length of a window as a multiple of the latency limit. If more operations arrive than complete,
-/// most of them are then late.
+/// Minimum window as a multiple of the latency limit. In an overload, most operations of such a window are
+/// late.
 const WINDOW_LIMITS: u64 = 10;
-/// Ramp for a demand with writes, and without, ns.
+/// Minimum ramp for a demand with writes, and without writes, ns.
 const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
-/// Minimum ramp, as a multiple of the time that hosts take to fill the cache from the level at which destaging starts.
-/// In the search it exposes writes that exceed destaging by a third; in longer cells, with twice the ramp, by a
-/// twentieth.
+/// Minimum ramp, as a multiple of the time that writes need to fill the adapters' cache from where destaging
+/// starts. In the search it exposes writes that exceed the destaging rate by a third; in longer cells, with
+/// twice the ramp, by a twentieth.
 const CACHE_TURNS: (f64, f64) = (3.0, 10.0);
-/// Minimum window of a cell that confirms an answer: without disks, and with them.
+/// Minimum window of a cell that confirms a result, without and with hard disks, ns.
 const CONFIRM_NS_MIN: (u64, u64) = (500 * MS, 30_000 * MS);
-/// Maximum warm-up events of a cell in the search.
+/// Maximum length of the warm-up of a cell in the search, in simulated events.
 const SEARCH_EVENTS_MAX: u64 = 4_000_000;
 /// Maximum virtual time of a cell's window, ns.
 const TIME_NS_MAX: f64 = 10_000e9;
-/// Maximum busy share of a working resource at a sustainable rate; above it, a buffer may hide the overload for a
+/// Maximum utilisation of a resource at a sustainable rate. Above it, a buffer may hide an overload for a
 /// while.
 const BUSY_MAX: f64 = 0.98;
-/// A buffer or cache that retains more than this share of its input will fill up.
+/// Maximum net gain of a buffer or cache, as a fraction of the data written to it. With a higher gain it will
+/// fill up.
 const FILL_SHARE_MAX: f64 = 0.01;
-/// Name of the resource that works ahead: the heads of a disk destage its cache whenever they are
-/// idle. So their busy share tells nothing, but a filling cache does.
+/// Name of the resource that works in advance: disk heads destage the disk's cache whenever they are idle.
+/// Their utilisation therefore does not show an overload, but a filling cache does.
 pub(crate) const WORKS_AHEAD: &str = "heads";
-/// Minimum completed share of a rate; arrivals are random to about 1 %.
+/// Minimum completed rate, as a fraction of the offered rate. Random arrivals vary by about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
 
-/// Length of a cell, by its purpose.
+/// Purpose of a simulated cell, which determines its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Shortest: decides the next trial of a search.
+    /// Shortest cell, which decides the next trial of a search.
     Search,
-    /// For numbers that are shown.
+    /// Cell for results that are shown: twice as long as in the search.
     Shown,
-    /// For confirming an answer: ten times as long as in the search.
+    /// Cell that confirms a result: ten times as long as in the search.
     Confirm,
-    /// For checking answers in tests: forty times as long, after an unlimited warm-up.
+    /// Cell that checks results in tests: forty times as long as in the search, after an unlimited warm-up.
     Soak,
 }
 
 impl Effort {
-    /// Ramp and window as multiples of those in the search, and the minimum window, ns.
+    /// Ramp and window as multiples of those in the search, then the minimum window, ns.
     fn times(self, has_disks: bool) -> (u64, u64, u64) {
         let confirm_ns = if has_disks { CONFIRM_NS_MIN.1 } else { CONFIRM_NS_MIN.0 };
         match self {
@@ -81,27 +82,27 @@ impl Effort {
     }
 }
 
-/// State of the system in a cell: intact, with a failure, or with another setting.
+/// Condition of the system in a cell: intact, with a failure, or with another setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
-    /// Intact, with the cache on.
+    /// Intact, with the write cache on.
     Whole,
     /// A device of the first array is lost.
     DeviceLost,
     /// A device of the first array was replaced and is being rebuilt.
     Rebuild,
-    /// One adapter serves all arrays.
+    /// One adapter of each pair is lost, so that the other serves all arrays.
     AdapterLost,
-    /// One link between the adapters is down.
+    /// One link between the adapters of a pair is down.
     LinkLost,
-    /// This share of the capacity, 0 to 1, holds data and is used.
+    /// This fraction of the capacity, 0 to 1, contains data and is accessed.
     Filled(f64),
     /// The adapters' write cache is off.
     CacheOff,
 }
 
 impl Condition {
-    /// Faults that are injected before the cell.
+    /// Faults to inject before the cell.
     const fn faults(self) -> &'static [Fault] {
         const LOSE: Fault = Fault::Lose { part: PartId(0) };
         match self {
@@ -114,12 +115,12 @@ impl Condition {
     }
 }
 
-/// State of the system when a cell's window begins.
+/// State of the system at the start of a cell's window.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     /// Failure or setting of the system.
     pub condition: Condition,
-    /// Limit of the warm-up, in events of SSDs.
+    /// Maximum length of the warm-up, in simulated SSD events.
     pub warm_up_events_max: u64,
 }
 
@@ -129,10 +130,10 @@ impl State {
         Self { condition: Condition::Whole, warm_up_events_max: CellPlan::WARM_UP_EVENTS_MAX };
 }
 
-/// How a cell under a demand is simulated.
+/// Length of a simulated cell, and condition of the system in it.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// Length of the cell.
+    /// Purpose of the cell, which determines its length.
     pub effort: Effort,
     /// Failure or setting of the system.
     pub condition: Condition,
@@ -148,12 +149,12 @@ impl From<Loss> for Condition {
     }
 }
 
-/// Rates, latencies and utilization of a simulated cell.
+/// Rates, latencies and utilisation of a simulated cell.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Completed operations per second.
     pub iops: f64,
-    /// Bytes per second.
+    /// Bytes completed per second.
     pub bytes_per_s: f64,
     /// Mean response time, ns; `None` if nothing completed.
     pub mean_ns: Option<f64>,
@@ -161,19 +162,20 @@ pub struct Measured {
     pub p99_ns: Option<f64>,
     /// 99.9th percentile of response time, ns; `None` if nothing completed.
     pub p999_ns: Option<f64>,
-    /// 99th and 99.9th percentile by kind of operation, ns.
+    /// For each kind of operation: 99th and 99.9th percentile of response time, ns; `None` if nothing completed.
     pub of_kinds: Vec<(OpKind, Option<f64>, Option<f64>)>,
-    /// A buffer or cache that fills up, since more arrives than is done.
+    /// Name of a buffer or cache that fills up, because more is written to it than leaves it; `None` if all are
+    /// steady.
     pub fills: Option<String>,
-    /// A resource is busy because it works ahead.
+    /// True if disk heads are busy destaging in advance, so that their utilisation does not show an overload.
     works_ahead: bool,
     /// Bytes per second written to each flash device; `None` without flash.
     pub device_write_bytes_per_s: Option<f64>,
     /// Write amplification: pages programmed per page written to a flash device.
     pub write_amplification: Option<f64>,
-    /// All resources, busiest first.
+    /// Utilisation of all resources, busiest first.
     pub shares: Vec<Share>,
-    /// Largest busy share of the resources of devices and arrays, which grow with the number of arrays.
+    /// Highest utilisation of a resource of devices or arrays, whose capacity grows with the number of arrays.
     pub array_busy: f64,
 }
 
@@ -209,7 +211,7 @@ impl Measured {
         }
     }
 
-    /// The quantile that a limit concerns, ns.
+    /// Measured value of the quantile that `limit` concerns, ns.
     pub fn tail_ns(&self, limit: &Limit) -> Option<f64> {
         let (p99, p999) = match limit.of {
             None => (self.p99_ns, self.p999_ns),
@@ -224,7 +226,7 @@ impl Measured {
         }
     }
 
-    /// True if the cell sustained the rate within the limits of the demand.
+    /// True if the cell sustained the rate and met all latency limits of the demand.
     pub fn holds(&self, rate_iops: f64, demand: &Demand) -> bool {
         let idle_heads = |name: &str| self.works_ahead && name.starts_with(WORKS_AHEAD);
         let mut active = self.shares.iter().filter(|share| !share.held && !idle_heads(&share.name));
@@ -241,14 +243,14 @@ impl Measured {
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
 
-    /// The resource that binds as the load grows: the busiest one that does work.
+    /// The bottleneck as the load grows: the busiest resource that does work rather than being merely occupied.
     pub fn binds(&self) -> Option<&Share> {
         self.shares.iter().find(|share| !share.held)
     }
 }
 
-/// Name of a buffer or cache that retains too much of its input for a sustainable rate, in the
-/// warm-up or the window.
+/// Name of a buffer or cache that filled up too fast, in the warm-up or the window, for the rate to be
+/// sustainable; `None` if none did.
 fn fills(evidence: &Evidence) -> Option<String> {
     let unsteady = evidence.warm_up.as_ref().and_then(|warm_up| {
         let rises = warm_up.net_share.is_some_and(|share| share > FILL_SHARE_MAX);
@@ -261,7 +263,8 @@ fn fills(evidence: &Evidence) -> Option<String> {
     unsteady.or_else(|| rising.map(|level| level.store.clone()))
 }
 
-/// Computes [`Measured::array_busy`], with means by resource over all that do work.
+/// Computes [`Measured::array_busy`]: averages utilisation over all resources of the same name, and returns
+/// the highest mean.
 fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     let mut busy: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
     for resource in usage.volumes.iter().flat_map(|volume| &volume.resources) {
@@ -276,26 +279,26 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }
 
-/// A number of arrays of a candidate, in one of several equal systems.
+/// Arrays of a candidate in one of several equal systems.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
-    /// The candidate.
+    /// Candidate that the system is an instance of.
     pub of: &'a Candidate,
-    /// Arrays in this system.
+    /// Number of arrays in this system.
     pub arrays: u32,
-    /// Arrays in all systems together.
+    /// Number of arrays in all systems together.
     pub all_arrays: u32,
 }
 
 impl Arrays<'_> {
-    /// Name of the system as a target.
+    /// Target name of the emulated system under a condition.
     pub fn target(&self, condition: Condition) -> String {
         let cache = if condition == Condition::CacheOff { "?cache=off" } else { "" };
         format!("{}{cache}", self.of.target(self.arrays))
     }
 }
 
-/// Simulates one system under its share of a demand.
+/// Simulates one system under its part of a demand.
 ///
 /// # Errors
 /// A workload that does not fit, a system that can't be built, or an interruption.
@@ -326,8 +329,8 @@ pub fn under(
     run(&arrays.target(condition), spec, length, state, stop)
 }
 
-/// Minimum number of operations in a window: lower for large ones, each of which costs as much as
-/// many small ones.
+/// Minimum number of operations in a window. Lower for large operations, each of which costs as much
+/// simulation time as many small ones.
 fn ops_min(demand: &Demand) -> f64 {
     let reads = 1.0 - demand.write_share();
     let bytes =
@@ -336,7 +339,8 @@ fn ops_min(demand: &Demand) -> f64 {
     times * (OPS_MIN.1 * SMALL_BYTES / bytes.max(1.0)).clamp(OPS_MIN.0, OPS_MIN.1)
 }
 
-/// Time for hosts to fill the adapters' caches from the start of destaging until hosts wait, ns.
+/// Time that writes at this rate need to fill the adapters' caches from where destaging starts to where hosts
+/// must wait, ns.
 fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
     let Some(adapters) = &arrays.of.adapters else { return 0.0 };
     let Some(cache) = &adapters.cache else { return 0.0 };
@@ -345,7 +349,7 @@ fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
     if bytes_per_s == 0.0 { 0.0 } else { bytes / bytes_per_s * 1e9 }
 }
 
-/// Simulates any target under a workload, the same on each of its volumes.
+/// Simulates any emulated target under a workload, which is the same on each of its volumes.
 ///
 /// # Errors
 /// As [`under`].
@@ -378,7 +382,7 @@ pub fn run(
     Ok(Measured::of(&modelled))
 }
 
-/// Builds the emulated system of a target.
+/// Builds the emulated system that a target's name describes.
 fn system(name: &str) -> Result<Emulated, RunError> {
     emulated(&[TargetName::parse(name)?], &mut Files::default())?.ok_or_else(|| {
         let (target, why) = (name.to_owned(), "it is not emulated".to_owned());

@@ -16,14 +16,14 @@ use iodyno_run::RunError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Maximum number of rows, which are examined closely.
+/// Maximum number of systems shown in a result. Each is simulated at length.
 pub const ROWS_MAX: usize = 8;
-/// Points of a latency curve, as shares of the highest rate.
+/// Loads at which a latency curve is simulated, as fractions of the highest rate.
 const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 
-/// Answer of a sizing: the systems that meet a demand, and those that don't.
+/// Result of a sizing: the systems that meet a demand, and those that do not.
 #[derive(Debug)]
 pub struct Sizing {
     /// The demand that the systems must meet.
@@ -32,19 +32,21 @@ pub struct Sizing {
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
-    /// Number of other candidates: they need more devices, cost more, or were not searched to the end.
+    /// Number of candidates omitted because they need more devices or cost more than those shown, or because
+    /// their search was not completed.
     pub not_worth: usize,
     /// Candidates that miss the demand, nearest first.
     pub missed: Vec<Missed>,
-    /// Details of the first row.
+    /// Further results for the best candidate; `None` if no candidate meets the demand.
     pub detail: Option<Detail>,
-    /// Prices, if given.
+    /// Prices of devices and systems, if the user gave them.
     pub prices: Option<Prices>,
     /// Number of simulated cells.
     pub cells: usize,
 }
 
-/// Sizes all candidates. Calls `progress` with the number of cells so far, from several threads.
+/// Finds the smallest sufficient configuration of every candidate. Several threads call `progress` with the
+/// number of cells simulated so far.
 ///
 /// # Errors
 /// A workload that does not fit, or an interruption.
@@ -133,7 +135,8 @@ pub fn size(
     Ok(Sizing { demand, candidates, rows, not_worth, missed, detail, prices, cells })
 }
 
-/// Orders rows, the better first: by score, devices, systems, capacity and latency.
+/// Compares two rows, better first: by score, then number of devices, number of systems, capacity and
+/// latency.
 fn order(
     a: &Row,
     b: &Row,
@@ -151,7 +154,7 @@ fn order(
         .then(p99(a).total_cmp(&p99(b)))
 }
 
-/// Whether a system of this candidate works after the loss.
+/// True if a system of this candidate still works after the loss of this component.
 fn can_lose(of: &Candidate, loss: Loss) -> bool {
     match loss {
         Loss::Device => !matches!(of.level, Level::Raid0 | Level::Jbod),
@@ -159,8 +162,8 @@ fn can_lose(of: &Candidate, loss: Loss) -> bool {
     }
 }
 
-/// Confirms a row by long cells: the fewest arrays that hold the requested rate, where one array less does not; and
-/// additional arrays if flash must last longer.
+/// Confirms a configuration by long cells: it sustains the requested rate, and one array less does not. Adds
+/// arrays if flash would not last for the required time.
 fn confirmed(
     lab: &Lab<'_>,
     of: &Candidate,
@@ -230,7 +233,8 @@ fn confirmed(
     Ok(row)
 }
 
-/// Lifetime of the devices; `None` if they are not flash, have no rating or are not written.
+/// Lifetime of a candidate's devices; `None` if they are not flash, have no rated endurance or are not
+/// written.
 fn life(of: &Candidate, demand: &Demand, asked: &Measured, arrays_by_rate: u32) -> Option<Life> {
     let Kind::Flash(flash) = &of.device.device.kind else { return None };
     let (rated, bytes_per_s) = (&flash.endurance, asked.device_write_bytes_per_s?);
@@ -255,7 +259,7 @@ enum Searched {
     NotWorth,
 }
 
-/// Finds the smallest count of one candidate.
+/// Searches the smallest sufficient configuration of one candidate.
 fn one(
     lab: &Lab<'_>,
     number: usize,
@@ -327,7 +331,7 @@ fn one(
 
 type Look = (Highest, Option<(Count, f64)>, Vec<Trial>);
 
-/// Highest rate of a row, and the rate of the next larger configuration.
+/// Finds the highest rate of a configuration, and the rate of the next larger one.
 fn look(
     lab: &Lab<'_>,
     candidates: &[Candidate],

@@ -37,7 +37,7 @@ pub(crate) fn systems(sizing: &Sizing) -> Table {
     table
 }
 
-/// [`systems`] with the number of devices before their name, which takes less room.
+/// Like [`systems`], but with the number of devices before their name, which makes the table narrower.
 pub(crate) fn systems_in_words(sizing: &Sizing) -> Table {
     let mut table = systems(sizing);
     for row in &mut table.rows {
@@ -88,7 +88,7 @@ fn system(sizing: &Sizing, row: &Row, number: usize, currency: Option<&str>) -> 
     cells
 }
 
-/// Sequential throughput by depth.
+/// Table of sequential throughput by queue depth.
 pub(crate) fn sequential(detail: &Detail) -> Table {
     let mut table = Table::new([
         Column::numbers("depth", ""),

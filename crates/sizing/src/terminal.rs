@@ -19,12 +19,12 @@ use iodyno_page::terminal::{Lines, Style};
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
-/// Width of the labels below the table.
+/// Width of the labels below the table, in characters.
 pub(crate) const LABEL: usize = 9;
-/// How all numbers of an answer were obtained, for headings.
+/// Note for headings that states how the results were obtained.
 pub(crate) const EMULATED: &str = "emulated, virtual time";
 
-/// The whole answer as text.
+/// Formats the complete result of a sizing as text.
 pub fn show(sizing: &Sizing, style: Style) -> String {
     let mut text = Lines::new(style);
     text.heading(&demand_in_words(sizing), EMULATED);
@@ -49,7 +49,7 @@ pub fn show(sizing: &Sizing, style: Style) -> String {
     text.end()
 }
 
-/// The demand in words: `oltp1 at 500 k/s, p99 within 2.00 ms, 20.0 TB`.
+/// Describes the demand, such as `oltp1 at 500 k/s, p99 within 2.00 ms, 20.0 TB`.
 pub(crate) fn demand_in_words(sizing: &Sizing) -> String {
     let demand = &sizing.demand;
     let like = demand.like.as_ref().map_or(String::new(), |run| format!(" like run {run}"));
@@ -71,7 +71,8 @@ pub(crate) fn demand_in_words(sizing: &Sizing) -> String {
     words
 }
 
-/// The arithmetic from a log's messages to its writes and reads, and to the stall that publishers survive.
+/// Explains how a log's messages translate to writes and reads, and which storage stall its publishers can
+/// bridge. Each line has a label and a text.
 pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static str, String)> {
     let (message, chunk) = (human::size(log.message_bytes), human::size(log.chunk_bytes));
     let many = log.messages_a_chunk();
@@ -125,7 +126,7 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     all
 }
 
-/// Longest pauses that the files of the recommended system state: cause, ns.
+/// Longest pauses of the recommended system according to its catalog files: cause and duration, ns.
 fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
     let Some(row) = sizing.rows.first() else { return Vec::new() };
     let of = &sizing.candidates[row.candidate];
@@ -141,7 +142,7 @@ fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
     all
 }
 
-/// A row in words: its devices, arrays and systems.
+/// Describes a configuration by its devices, arrays and systems.
 pub(crate) fn name(candidate: &Candidate, row: &Row) -> String {
     let each = if row.count.units > 1 { ", each with its share of the load" } else { "" };
     format!(
@@ -171,7 +172,7 @@ fn recommended(text: &mut Lines, sizing: &Sizing, row: &Row, detail: &Detail) {
     text.blank();
 }
 
-/// Properties of the recommended system, each with its label.
+/// Describes properties of the recommended system, each with its label.
 pub(crate) fn state(sizing: &Sizing, row: &Row) -> Vec<(&'static str, String)> {
     let of = &sizing.candidates[row.candidate];
     let mut all = vec![
@@ -185,13 +186,13 @@ pub(crate) fn state(sizing: &Sizing, row: &Row) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Outcomes of faults and of other settings.
+/// Describes results under failures and with other settings.
 pub(crate) fn what_ifs(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<String> {
     let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
     detail.what_ifs.iter().map(|what_if| what_if_in_words(what_if, share_iops)).collect()
 }
 
-/// Advice on the recommended system, and its limits: label, words.
+/// Advice on the recommended system, and the advice's limitations: label and text of each.
 pub(crate) fn advice(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<(&'static str, String)> {
     let mut all: Vec<_> =
         detail.cache.iter().map(|cache| ("cache", cache_in_words(cache))).collect();
@@ -206,7 +207,7 @@ pub(crate) fn advice(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<(&'stat
     all
 }
 
-/// A condition and its outcome, in words.
+/// Describes a failure or setting and its effect.
 fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
     let measured = &what_if.measured;
     let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
@@ -232,11 +233,11 @@ pub(crate) fn condition_in_words(condition: Condition) -> String {
     }
 }
 
-/// Limit of the advice on the cache: all published figures are of adapters with their cache on (`study/tests/ibm.rs` tests
-/// that).
+/// Caveat of the advice on the cache: all published results are of adapters with the cache on (tested in
+/// `study/tests/ibm.rs`).
 pub(crate) const CACHE_OFF_UNTESTED: &str = "no published figure tests the rate with the cache off";
 
-/// Advice on the cache, in words.
+/// Describes the advice on the write cache.
 fn cache_in_words(cache: &CacheAdvice) -> String {
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     let off = match cache.highest_iops.1 {
@@ -248,7 +249,7 @@ fn cache_in_words(cache: &CacheAdvice) -> String {
     format!("{advice}: on, it holds {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}")
 }
 
-/// The textbook's answer, and why it errs.
+/// Describes the result of the textbook formula, and why it errs.
 fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     let textbook = &row.textbook;
     let of = &sizing.candidates[row.candidate];
@@ -300,7 +301,7 @@ fn power_in_words(sizing: &Sizing, row: &Row) -> String {
     }
 }
 
-/// Candidates that the table omits.
+/// Appends text about the candidates that the table omits.
 fn rest(text: &mut Lines, sizing: &Sizing) {
     if sizing.not_worth > 0 {
         let by = if sizing.prices.is_some() {
@@ -328,7 +329,7 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
     text.labelled("simulated", LABEL, &format!("{} cells", sizing.cells));
 }
 
-/// Reason why the nearest miss does not meet the demand.
+/// Explains why the candidate that comes closest does not meet the demand.
 pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     let Some(missed) = sizing.missed.first() else { return "nothing was tried".to_owned() };
     let of = &sizing.candidates[missed.candidate];

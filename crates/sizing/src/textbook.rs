@@ -5,14 +5,15 @@ use crate::candidate::Candidate;
 use crate::demand::Demand;
 use iodyno_raid::SmallWrite;
 
-/// Result of the formula N × IOPS / (R + w × W) for a candidate.
+/// Result of the textbook formula N × IOPS / (R + w × W) for a candidate: N devices of IOPS each, fractions R
+/// of reads and w of writes, write penalty W.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Textbook {
-    /// Operations per second of a single device with the workload's mix.
+    /// Operations per second of a single device under the workload's mix.
     pub device_iops: f64,
-    /// Write penalty W: device operations per write.
+    /// Write penalty W: number of device operations per write of the host.
     pub penalty: f64,
-    /// Number of devices, in whole arrays.
+    /// Number of devices by the formula, rounded up to whole arrays.
     pub devices: u32,
 }
 

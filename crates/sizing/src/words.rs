@@ -11,13 +11,13 @@ use iodyno_emulate::spec;
 use iodyno_run::explain::percent;
 use iodyno_units::{OpKind, human};
 
-/// A limit in words: `p99 of writes within 500 µs`.
+/// Describes a limit on response times, such as `p99 of writes within 500 µs`.
 pub(crate) fn limit_in_words(limit: &Limit) -> String {
     let of = of_words(limit);
     format!("{}{of} within {}", limit.tail.word(), human::time_ns(limit.ns as f64))
 }
 
-/// Measured quantiles of the further limits.
+/// Lists the measured quantiles that the demand's further limits concern.
 pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
     let one = |limit: &Limit| {
         let of = of_words(limit);
@@ -27,7 +27,7 @@ pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
     demand.limits.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The cell that confirms the answer, and the cell with one array less.
+/// Describes the cell that confirms the result, and the cell with one array less.
 pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
     let held = "a run ten times as long as those of the search holds the rate";
     let raised =
@@ -49,7 +49,7 @@ pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
     format!("{held}; with one array less it {outcome}")
 }
 
-/// Reason why a trial does not hold.
+/// Explains why a system did not meet the demand in a trial.
 fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> String {
     let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
     if let Some(store) = &measured.fills {
@@ -68,7 +68,7 @@ fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> St
     format!("does not meet the limit, p99 {p99}")
 }
 
-/// Lifetime of flash, in words.
+/// Describes the lifetime of flash devices.
 pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let Some(life) = row.life else {
@@ -101,7 +101,7 @@ pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     )
 }
 
-/// Command that runs the answer at the requested rate.
+/// Command line that simulates the recommended system at the requested rate.
 pub(crate) fn run_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let arrays = f64::from(row.count.units * row.count.arrays);
@@ -113,7 +113,7 @@ pub(crate) fn run_in_words(sizing: &Sizing, row: &Row) -> String {
     )
 }
 
-/// Parameters of the binding resource that are assumed, not from a source.
+/// Lists the bottleneck's parameters that are assumptions without a source.
 pub(crate) fn assumed_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let binds = row.highest.as_ref().map_or("", |highest| highest.binds.as_str());
@@ -135,12 +135,12 @@ fn of_words(limit: &Limit) -> &'static str {
     }
 }
 
-/// A rate: `500 k/s`.
+/// Formats operations per second, such as `500 k/s`.
 pub(crate) fn rate(iops: f64) -> String {
     format!("{}/s", human::count(iops))
 }
 
-/// Decimal capacity as drives are sold: `7.74 TB`.
+/// Formats a capacity in decimal units, as drives are sold: `7.74 TB`.
 pub(crate) fn tb(bytes: u64) -> String {
     let (value, unit) = match bytes as f64 {
         large if large >= 1e12 => (large / 1e12, "TB"),
@@ -149,7 +149,7 @@ pub(crate) fn tb(bytes: u64) -> String {
     format!("{} {unit}", human::three_digits(value))
 }
 
-/// Number and name of systems: `2 × 57ce-gen3`.
+/// Describes number and name of systems: `2 × 57ce-gen3`.
 pub(crate) fn systems(candidate: &Candidate, count: Count) -> String {
     if count.units == 1 {
         candidate.host.clone()
@@ -158,19 +158,19 @@ pub(crate) fn systems(candidate: &Candidate, count: Count) -> String {
     }
 }
 
-/// Arrays in all systems: `11 × RAID 5 of 3`.
+/// Describes the arrays in all systems: `11 × RAID 5 of 3`.
 pub(crate) fn arrays(candidate: &Candidate, count: Count) -> String {
     let all = count.arrays * count.units;
     format!("{all} × {} of {}", level(candidate), candidate.members)
 }
 
-/// Level in words: `RAID 5`.
+/// Formats the RAID level for messages: `RAID 5`.
 pub(crate) fn level(candidate: &Candidate) -> String {
     let word = candidate.level_word();
     word.strip_prefix("raid").map_or(word.to_owned(), |number| format!("RAID {number}"))
 }
 
-/// Headroom above the requested rate: `+8 %`, `× 360`.
+/// Formats the headroom above the requested rate: `+8 %`, `× 360`.
 pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
     let times = iops / asked_iops;
     if times >= 10.0 {
@@ -179,7 +179,7 @@ pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
     format!("+{:.0} %", ((times - 1.0) * 100.0).max(0.0))
 }
 
-/// Power: `247 W`.
+/// Formats power in watts: `247 W`.
 pub(crate) fn watts(w: f64) -> String {
     format!("{} W", human::three_digits(w))
 }

@@ -9,9 +9,8 @@ use crate::wanted::Wanted;
 use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::nearest;
 
-/// Assigns each row its provenance: the one that the study file names for the row, or for a row
-/// with the same recipe; derived if the provenance of all ingredients is known; otherwise
-/// predicted.
+/// Assigns each row its provenance: the one that the study file states for the row or for another row with
+/// the same recipe; derived if that holds for all ingredients of the recipe; otherwise predicted.
 pub(crate) fn assign(
     file: &File,
     raw: &Record,
@@ -70,7 +69,7 @@ pub(crate) fn assign(
     Ok(())
 }
 
-/// Whether an entry names a row: all its keys agree with the row's.
+/// Whether an entry of the study file applies to a row: all keys in the entry must equal the row's.
 fn matches(entry: &Record, row: &Wanted) -> bool {
     let key = &row.key;
     let text = |path: &str, has: &str| entry.text(path).is_none_or(|asked| asked == has);
@@ -87,11 +86,12 @@ fn matches(entry: &Record, row: &Wanted) -> bool {
         && number("devices", key.devices)
 }
 
-/// Settings of the study that a printed figure may have determined: the length of a run and the size of its data.
+/// Settings of a study file that may have been chosen to fit a published value: the length of a run and the
+/// size of its data.
 const SETTINGS: [&str; 2] = ["panels.over_time", "workloads.within"];
 
-/// Reads the parameters that an entry names. Each must belong to a device or server of the study, or be in
-/// [`SETTINGS`].
+/// Reads the names of the parameters that were fitted to published values. Each must be a parameter of a
+/// device or server of the study, or be in [`SETTINGS`].
 fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
     let by = entry.items("by");
     if entry.word("is") == Some("fitted") && by.is_empty() {

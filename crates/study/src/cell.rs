@@ -7,50 +7,50 @@ use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Percent;
 use serde::{Deserialize, Serialize};
 
-/// What identifies a cell of a study: system, workload and position on the axes.
+/// Coordinates that identify a cell of a study: system, workload and position on the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
     /// Index in `Study::systems`.
     pub system: usize,
     /// Index in `Study::workloads`.
     pub workload: usize,
-    /// Time between a completion and the next submission, ns.
+    /// Think time: pause between a completion and the next submission, ns.
     pub think_ns: u64,
     /// Size of one operation, bytes.
     pub block_bytes: u32,
-    /// Threads of each device.
+    /// Number of threads per device.
     pub threads: u32,
-    /// Outstanding operations of each thread.
+    /// Outstanding operations per thread.
     pub depth: u32,
-    /// Number of devices that work at once.
+    /// Number of devices under load.
     pub devices: u32,
-    /// State of the devices before the cell.
+    /// Preconditioning of the devices before the cell.
     pub before: Precondition,
-    /// Measured for longer, so that rare events are included.
+    /// Whether the cell is measured for longer, so that it includes rare events.
     pub long: bool,
-    /// Warm-up before the measurement, ns. None: the longer of the workload's and the system's; 0 if `over_ns` is
-    /// set.
+    /// Warm-up before the measurement, ns. None: the workload's or the system's, whichever is longer; 0 if
+    /// `over_ns` is set.
     pub ramp_ns: Option<u64>,
-    /// Share of the volume that the files take; without files, the share that was written before the cell.
+    /// Fraction of the volume that the files occupy; without files, the fraction written before the cell.
     pub fill: Percent,
-    /// Length of the run that the cell stands for, ns. One second of each minute is simulated; the cell ends early
-    /// once it is stationary and its confidence intervals are narrow enough. None: the cell stands for itself.
+    /// Length of a longer run that the cell represents, ns. One second of each minute is simulated, until the
+    /// cell is stationary and its confidence intervals are narrow enough. None: the cell is simulated in full.
     pub span_ns: Option<u64>,
-    /// Window of a cell that is shown over time, ns; it begins at the cell's start unless `ramp_ns` is set. None: the
-    /// cell is not shown over time.
+    /// Measured time of a cell that is plotted over time, ns. It begins with the cell unless `ramp_ns` is set.
+    /// None: the cell is not plotted over time.
     pub over_ns: Option<u64>,
 }
 
-/// A result of a cell that [`Quantity`] does not cover.
+/// A result of a cell that [`Quantity`] does not include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
     /// Bandwidth of reads, bytes/s.
     Reads,
     /// Bandwidth of writes, bytes/s.
     Writes,
-    /// Bandwidth in the fastest interval of the series, bytes/s.
+    /// Highest bandwidth of any interval, bytes/s.
     Peak,
-    /// Standard deviation of the bandwidth over the intervals of the series, as a share of the mean.
+    /// Standard deviation of the intervals' bandwidth, as a fraction of the mean.
     Variation,
     /// The 25th percentile of latency, ns.
     LowerQuartile,
@@ -61,60 +61,60 @@ pub enum CellFigure {
 }
 
 impl CellKey {
-    /// Outstanding operations of each device.
+    /// Outstanding operations per device.
     pub const fn oio(&self) -> u32 {
         self.threads * self.depth
     }
 }
 
-/// The result of the method of rounds for a cell.
+/// Result of measuring a cell in rounds until the steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
-    /// Number of rounds until steady state; all rounds if it was not reached.
+    /// Number of rounds measured: until the steady state, or the maximum.
     pub run: u32,
-    /// Whether the last rounds, those of SNIA's measurement window, were steady.
+    /// Whether the last rounds, which form SNIA's measurement window, were in the steady state.
     pub steady: bool,
 }
 
-/// The result of a cell, over all devices.
+/// Result of a cell, combined over all devices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
     /// Mean latency over all operations, ns.
     pub mean_ns: f64,
-    /// Percentiles and maximum of latency over all operations, each with the same weight, unlike
-    /// the means of [`Self::of`].
+    /// Percentiles and maximum of latency, in which all operations have equal weight. (The means of [`Self::of`]
+    /// are weighted.)
     pub latency: Latency,
     /// Relative standard error of the rate; infinite if unknown.
     pub iops_error: f64,
     /// Relative standard error of the mean latency; infinite if unknown.
     pub mean_error: f64,
-    /// Bytes a second that were read, and bytes a second that were written.
+    /// Bytes read per second, and bytes written per second.
     pub kinds_bytes_per_s: (f64, f64),
-    /// Bytes a second in the fastest interval.
+    /// Bytes per second in the fastest interval.
     pub peak_bytes_per_s: f64,
-    /// Standard deviation of the bytes of an interval, as a share of their mean.
+    /// Standard deviation of the bytes per interval, as a fraction of their mean.
     pub variation: f64,
-    /// 25th and 75th percentile of latency.
+    /// 25th and 75th percentile of latency, ns.
     pub quartiles_ns: (f64, f64),
-    /// The shortest latency.
+    /// Minimum latency, ns.
     pub least_ns: f64,
     /// Latencies over time; None unless `CellKey::over_ns` is set.
     pub over_time: Option<OverTime>,
-    /// Whether a cell that stands for a longer run (`CellKey::span_ns`) was stationary; None for other cells.
+    /// For a cell that represents a longer run (`CellKey::span_ns`), whether it was stationary; otherwise None.
     pub stationary: Option<bool>,
-    /// The result of the rounds, if the cell was measured in rounds.
+    /// Result of the rounds; None if the cell was not measured in rounds.
     pub rounds: Option<Rounds>,
-    /// Number of simulated operations, those of the ramp included.
+    /// Number of simulated operations, including the ramp.
     pub simulated: u64,
 }
 
 impl Taken {
-    /// The value of a quantity over all operations of all devices, with its relative standard error
-    /// if that is known.
+    /// Value of a quantity, and its relative standard error if known. None if there are too few samples for the
+    /// quantity.
     pub fn get(&self, quantity: Quantity) -> Option<(f64, Option<f64>)> {
         Some(match quantity {
             Quantity::Iops => (self.iops, Some(self.iops_error)),
@@ -125,7 +125,7 @@ impl Taken {
         })
     }
 
-    /// The value of a [`CellFigure`] in this result.
+    /// Returns the result that `of` selects.
     pub const fn figure(&self, of: CellFigure) -> f64 {
         match of {
             CellFigure::Reads => self.kinds_bytes_per_s.0,
@@ -138,17 +138,18 @@ impl Taken {
         }
     }
 
-    /// Sums up the cells of all devices, which ran at once for equal windows of equal intervals.
+    /// Combines the cells of all devices, which ran simultaneously with equal windows and intervals.
     ///
-    /// Rates and means are weighted by a Hann taper over the window. A flash device that programs all its dies at
-    /// once takes writes in waves, and a plain mean depends on how many waves the window cuts; the taper gives its
-    /// edges no weight. Without waves it requires half as many operations again for the same standard error.
+    /// Rates and means are weighted by a Hann taper over the window. A flash device that programs all dies
+    /// simultaneously accepts writes in waves, so that a plain mean depends on how many waves fall into the
+    /// window; the taper gives the edges of the window little weight. Without waves, it needs 1.5 times as many
+    /// operations for the same standard error.
     pub fn of(cells: &[Cell], simulated: u64) -> Self {
         let batches = batches(cells);
         Self::weighted(cells, 0..batches.len(), &taper(batches.len()), simulated)
     }
 
-    /// Sums up only the given intervals, all with equal weight.
+    /// Combines only the given intervals of the cells, with equal weight.
     pub fn over(cells: &[Cell], intervals: Range<usize>, simulated: u64) -> Self {
         let weights = vec![1.0; intervals.len()];
         Self::weighted(cells, intervals, &weights, simulated)
@@ -197,7 +198,7 @@ impl Taken {
     }
 }
 
-/// Operations over all devices in each round of `intervals_a_round` intervals.
+/// Number of operations in each round, over all devices. A round has `intervals_a_round` intervals.
 pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
     let batches = batches(cells);
     batches.chunks_exact(intervals_a_round).map(|round| round.iter().map(|b| b.ops).sum()).collect()
@@ -208,7 +209,7 @@ struct Batch {
     ops: f64,
     bytes: f64,
     read_bytes: f64,
-    /// Sum of the latencies.
+    /// Sum of the latencies of all operations, ns.
     sum_ns: f64,
 }
 
@@ -228,17 +229,18 @@ fn batches(cells: &[Cell]) -> Vec<Batch> {
     (0..longest).map(in_interval).collect()
 }
 
-/// Hann's weights at the middles of `n` equal parts: sin².
+/// Weights of a Hann window, sin², at the middles of `n` equal parts.
 fn taper(n: usize) -> Vec<f64> {
     let at = |i: usize| (core::f64::consts::PI * (i as f64 + 0.5) / n as f64).sin().powi(2);
     (0..n).map(at).collect()
 }
 
-/// Number of intervals over which events may be correlated, in either direction.
+/// Maximum distance, in intervals, over which results may be correlated.
 const LAGS: usize = 5;
 
-/// Standard error of the weighted mean of a series with these residuals, which may depend on their neighbours:
-/// the variance at frequency 0 by Bartlett's weights (W. Newey, K. West, 1987). Infinite if there are too few.
+/// Standard error of the weighted mean of a series, from its residuals, which may be correlated with their
+/// neighbours (the variance at frequency 0, with Bartlett's weights; W. Newey, K. West, 1987). Infinite for
+/// too few residuals.
 fn standard_error(residuals: &[f64], weights: &[f64]) -> f64 {
     let n = residuals.len();
     if n <= 2 * LAGS {
@@ -260,7 +262,8 @@ mod tests {
     use super::*;
     use iodyno_units::rng;
 
-    /// Compares standard errors with the spread of many means, for white noise, correlated noise and waves.
+    /// The estimated standard errors agree with the spread of many means, for white noise, correlated noise and
+    /// waves.
     #[test]
     fn standard_errors_are_those_of_many_means() {
         let mut random = rng::stream(7, "batches", 0);

@@ -11,39 +11,39 @@ use core::ops::Range;
 use iodyno_catalog::{File, Problem, Record};
 use iodyno_units::human;
 
-/// Distance from a limit below which a comparison is not decided, in standard errors.
+/// Minimum distance from the limit, in standard errors, for a comparison to be decided.
 const UNDECIDED_ERRORS: f64 = 2.0;
 
-/// A conclusion that the paper draws, and the comparisons that test it.
+/// A conclusion of the published paper, and the comparisons by which the study tests it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// What the paper concludes, in a sentence.
+    /// The conclusion in one sentence.
     pub says: String,
-    /// The conclusion holds if all comparisons hold. Empty: it can't be tested.
+    /// Comparisons that must all hold for the conclusion to hold. Empty if the conclusion can't be tested.
     comparisons: Vec<Comparison>,
-    /// Reason why there are no comparisons; empty if there are any.
+    /// Reason why the conclusion can't be tested; empty if it can.
     untestable: String,
 }
 
-/// A comparison between figures.
+/// A comparison of several simulated values.
 #[derive(Clone, Debug, PartialEq)]
 struct Comparison {
     figures: Vec<Operand>,
     relation: Relation,
-    /// What the compared figures have in common, in words.
+    /// Description of what the compared values have in common.
     of: String,
 }
 
-/// The relation that is claimed between several values.
+/// Claimed relation between several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Relation {
-    /// Each value is more than this multiple of the next.
+    /// Each value is more than this factor times the next value.
     Descending(f64),
-    /// The largest value is at most this share above the smallest.
+    /// The largest value exceeds the smallest by at most this fraction.
     Alike(f64),
 }
 
-/// A value to compare: a row's, or the ratio of two rows.
+/// A value to compare: the value of a row, or the ratio of two rows.
 #[derive(Clone, Debug, PartialEq)]
 struct Operand {
     of: Key,
@@ -56,14 +56,14 @@ struct Operand {
 pub enum Verdict {
     /// All comparisons hold.
     Holds,
-    /// Figures are missing or too close to a limit to decide.
+    /// Values are missing, or too close to a limit to decide.
     Untestable,
     /// At least one comparison does not hold.
     DoesNotHold,
 }
 
 impl Verdict {
-    /// The verdict in words, for people.
+    /// The verdict as text for display.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -72,7 +72,7 @@ impl Verdict {
         }
     }
 
-    /// Name in JSON documents.
+    /// The verdict's name in JSON documents.
     pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -87,13 +87,13 @@ impl Verdict {
 pub struct Finding<'a> {
     /// The tested conclusion.
     pub conclusion: &'a Conclusion,
-    /// Whether our figures support the conclusion.
+    /// Whether the simulated values support the conclusion.
     pub verdict: Verdict,
-    /// Our figures, or the reason why it can't be tested.
+    /// The simulated values that were compared, or the reason why the conclusion can't be tested.
     pub evidence: String,
 }
 
-/// Number of conclusions by verdict, such as `2 hold, 1 does not hold, 0 can't be tested`.
+/// Counts the conclusions by verdict: `2 hold, 1 does not hold, 0 can't be tested`.
 pub(crate) fn summary(findings: &[Finding<'_>]) -> String {
     let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
     let verb = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
@@ -106,7 +106,7 @@ pub(crate) fn summary(findings: &[Finding<'_>]) -> String {
 }
 
 impl Conclusion {
-    /// Reads a conclusion. Each of its figures must name exactly one row.
+    /// Reads a conclusion from the study file. Each value that it compares must identify exactly one row.
     pub(crate) fn read(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Self, Problem> {
         let comparisons = raw.records("tests").map(|raw| comparison(file, raw, rows));
         let comparisons = comparisons.collect::<Result<Vec<_>, _>>()?;
@@ -121,13 +121,13 @@ impl Conclusion {
         })
     }
 
-    /// Whether a comparison uses this row.
+    /// Whether a comparison of the conclusion uses this row.
     pub fn needs(&self, row: &Wanted) -> bool {
         let mut operands = self.comparisons.iter().flat_map(|comparison| &comparison.figures);
         operands.any(|figure| figure.of == row.key || figure.over.as_ref() == Some(&row.key))
     }
 
-    /// Tests the conclusion on our figures; `rows` are the results of `wanted`.
+    /// Tests the conclusion on the simulated values in `rows`, which correspond to the rows in `wanted`.
     pub(crate) fn test(&self, wanted: &[Wanted], rows: &[Simulated]) -> Finding<'_> {
         let mut verdict = Verdict::Holds;
         let mut evidence = Vec::new();
@@ -204,7 +204,7 @@ fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<O
     Ok(Operand { of: of(&[own, all], own)?, over: divisor, name })
 }
 
-/// Byte range of a whole table in the file.
+/// Byte range of a whole TOML table in the file.
 fn whole(of: &Record) -> Range<usize> {
     of.place("")
 }
@@ -212,8 +212,8 @@ fn whole(of: &Record) -> Range<usize> {
 const TEXTS: [&str; 4] = ["figure", "system", "workload", "metric"];
 const NUMBERS: [&str; 4] = ["block", "depth", "threads", "devices"];
 
-/// Whether a row's key has all requested values. If several records have a key, the first one
-/// decides.
+/// Whether a row matches all values in `asked`. If several of these records have the same key, the first one
+/// counts.
 fn is_meant(asked: &[&Record], key: &Key) -> bool {
     let texts = [&key.figure, &key.system, &key.workload, &key.metric];
     let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];
@@ -226,14 +226,14 @@ fn is_meant(asked: &[&Record], key: &Key) -> bool {
             .all(|(path, has)| number(path).is_none_or(|asked| has.map(u64::from) == Some(asked)))
 }
 
-/// Whether every number in a row's key was requested.
+/// Whether `asked` specifies every number that the row's key has (block size, depth, threads, devices).
 fn is_for_no_other(asked: &[&Record], key: &Key) -> bool {
     let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];
     let is_asked = |path: &str| asked.iter().any(|record| record.get(path).is_some());
     NUMBERS.iter().zip(numbers).all(|(path, has)| has.is_none() || is_asked(path))
 }
 
-/// The keys and values of records, as text for messages.
+/// Describes the values in `asked` records for messages: system, workload, metric and numbers.
 fn name(of: &[&Record]) -> String {
     let mut words = Vec::new();
     for record in of {
@@ -255,26 +255,26 @@ fn name(of: &[&Record]) -> String {
     words.join(" ")
 }
 
-/// Our value of a row, with its standard error.
+/// Simulated value of a row, with its standard error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {
-    /// Value in the row's unit; None if it was not simulated or the samples do not support it.
+    /// Value in the row's unit; None if it was not simulated, or there are too few samples.
     pub(crate) ours: Option<f64>,
-    /// Standard error as a share of the value; None if unknown.
+    /// Standard error as a fraction of the value; None if unknown.
     pub(crate) standard_error: Option<f64>,
 }
 
 /// The value of an operand, with its standard error.
 struct Value {
-    /// In the program's own unit: 1/s, bytes/s, ns or a bare number.
+    /// Value in the base unit of its dimension: 1/s, bytes/s, ns or a bare number.
     number: f64,
-    /// Standard error as a share of the number; 0 if unknown.
+    /// Standard error as a fraction of the value; 0 if unknown.
     standard_error: f64,
     unit: Unit,
 }
 
 impl Operand {
-    /// Our value of the operand; None if it was not simulated or the samples do not support it.
+    /// Simulated value of the operand; None if it was not simulated, or there are too few samples.
     fn value(&self, wanted: &[Wanted], rows: &[Simulated]) -> Option<Value> {
         let find = |key: &Key| {
             let (wanted, row) = wanted.iter().zip(rows).find(|(wanted, _)| wanted.key == *key)?;
@@ -344,7 +344,7 @@ impl Comparison {
         (found, text)
     }
 
-    /// The first figure without a value, in words.
+    /// Names the first operand that has no value.
     fn missing(&self, wanted: &[Wanted], rows: &[Simulated]) -> String {
         let missing = self.figures.iter().find(|figure| figure.value(wanted, rows).is_none());
         missing.map_or(String::new(), |operand| {
@@ -354,7 +354,7 @@ impl Comparison {
     }
 }
 
-/// Whether `a` is more than `factor` times `b`.
+/// Whether `a` is more than `factor` times `b`. Untestable if the difference is within two standard errors.
 fn decide(a: &Value, b: &Value, factor: f64) -> Verdict {
     let ratio = a.number / b.number;
     let error = a.standard_error.hypot(b.standard_error) * ratio;

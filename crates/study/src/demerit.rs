@@ -7,8 +7,8 @@
 
 use iodyno_measure::Histogram;
 
-/// A quantile function, piecewise linear: time over probability, neither ever falling. A step is
-/// two points of equal probability.
+/// A piecewise linear quantile function: time over probability, both non-decreasing. Two points of equal
+/// probability form a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantiles(Vec<(f64, f64)>);
 
@@ -52,13 +52,15 @@ impl Quantiles {
     }
 }
 
-/// The demerit figure of a model, as a share of the original's mean. None if that mean is 0.
+/// Demerit figure of a model (root mean square distance of the quantile functions), as a fraction of the
+/// original's mean. None if that mean is 0.
 pub fn demerit(original: &Quantiles, model: &Quantiles) -> Option<f64> {
     let mean = original.mean();
     (mean > 0.0).then(|| squared_distance(&original.0, &model.0).sqrt() / mean)
 }
 
-/// ∫₀¹ (a − b)² dp. Between two neighbouring points of either, both are straight lines.
+/// Computes ∫₀¹ (a − b)² dp exactly. Between neighbouring points of `a` and `b`, both functions are straight
+/// lines.
 fn squared_distance(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     let (mut i, mut j) = (0, 0);
     let mut from = 0.0;
@@ -80,7 +82,7 @@ fn squared_distance(a: &[(f64, f64)], b: &[(f64, f64)]) -> f64 {
     sum
 }
 
-/// The value at `p` on the line from point `i` to the next.
+/// Interpolates at probability `p` between point `i` and the next point.
 fn on(points: &[(f64, f64)], i: usize, p: f64) -> f64 {
     let ((p0, x0), (p1, x1)) = (points[i], points[i + 1]);
     if p1 > p0 { x0 + (x1 - x0) * (p - p0) / (p1 - p0) } else { x1 }
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(Quantiles::of(&Histogram::new()), None);
     }
 
-    /// The quantile function of these values, all equally likely: steps.
+    /// Quantile function of equally likely values, which consists of steps.
     fn steps(values: &[f64]) -> Quantiles {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -129,14 +131,14 @@ mod tests {
         Quantiles::new(sorted.iter().enumerate().flat_map(step).collect()).unwrap()
     }
 
-    /// Root mean square of the distances, not divided by a mean.
+    /// Root mean square distance of two quantile functions, not divided by a mean.
     fn apart(a: &Quantiles, b: &Quantiles) -> f64 {
         demerit(a, b).unwrap() * a.mean()
     }
 
-    /// Exponential response times with means 1 and k: the distance at p is (k - 1) times the quantile,
-    /// whose mean square is 2. (Chords over 200 000 equal steps of probability miss a part of the
-    /// tail, less than 1 in 10 000 of it.)
+    /// Compares with a closed form: for exponential response times with means 1 and k, the distance at p is (k -
+    /// 1) times the quantile, whose mean square is 2. (Chords over 200 000 equal steps of probability miss less
+    /// than 1/10 000 of the tail.)
     #[test]
     fn exponential_against_exponential() {
         let exponential = |mean: f64| {
@@ -153,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Another closed form, with steps at different places: a share q of slow operations.
+    /// Compares with another closed form, in which the distributions have a fraction q of slow operations.
     #[test]
     fn two_points_against_two_points() {
         let two = |q: f64, fast: f64, slow: f64| {
@@ -169,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// Samples of one size: the distance is that of their values in order, one by one.
+        /// For samples of equal size, the distance is that between the sorted values, pair by pair.
         #[test]
         fn in_order_one_by_one(
             (a, b) in (1_usize..60).prop_flat_map(|n| {
@@ -188,8 +190,8 @@ mod tests {
             prop_assert!((apart(&steps(&a), &steps(&b)) - expected).abs() <= 1e-9 * 1e6);
         }
 
-        /// A distribution that is stretched by k has the demerit |k - 1| · sqrt(1 + cv²): of samples, and
-        /// of histograms, within their buckets' width.
+        /// Stretching a distribution by k gives the demerit |k - 1| · sqrt(1 + cv²), where cv is the coefficient of
+        /// variation. For histograms, this holds within the width of their buckets.
         #[test]
         fn a_stretch(values in prop::collection::vec(1_000_u64..1_000_000, 2..200), k in 1_u64..5) {
             let n = values.len() as f64;
@@ -211,7 +213,7 @@ mod tests {
             prop_assert!((found - expected).abs() * mean <= 2.0 * widest, "{} {}", found, expected);
         }
 
-        /// The distance is symmetric and obeys the triangle inequality, wherever the steps are.
+        /// The distance is symmetric and obeys the triangle inequality, whatever the positions of the steps.
         #[test]
         fn a_distance(
             a in prop::collection::vec(1_f64..1e3, 1..40),
@@ -225,8 +227,8 @@ mod tests {
             prop_assert!(apart(&a, &b) >= (a.mean() - b.mean()).abs() - 1e-6);
         }
 
-        /// A distribution that is shifted by c has the demerit c / mean, whatever its shape; and the
-        /// histogram's buckets add no more than their width.
+        /// Shifting a distribution by c gives the demerit c / mean, whatever its shape. For histograms, this holds
+        /// within the width of their buckets.
         #[test]
         fn a_shift(values in prop::collection::vec(1_u64..100_000, 2..200), shift in 0_u64..50_000) {
             let of = |shift| {

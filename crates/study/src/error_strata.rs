@@ -7,35 +7,35 @@ use crate::study::Study;
 use crate::wanted::Wanted;
 use std::collections::BTreeMap;
 
-/// Rows with a printed figure that have the same provenance, workload and metric, and are all of
-/// one device or all of several.
+/// Rows with a published value that are comparable: they have the same provenance, workload and metric, and
+/// either one device or several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stratum {
-    /// Provenance of our figures.
+    /// Provenance of the simulated values.
     pub basis: Provenance,
-    /// The workload, without its think time.
+    /// Name of the workload, without its think time.
     pub workload: String,
-    /// Name of the metric in files.
+    /// Name of the metric, as in files.
     pub metric: String,
-    /// Whether the rows are of more than one device.
+    /// Whether the rows have more than one device.
     pub several_devices: bool,
-    /// Number of printed figures.
+    /// Number of published values.
     pub rows: usize,
-    /// Number of printed figures that are not scored because they can't be right.
+    /// Number of published values that are not scored because they can't be right.
     pub flagged: usize,
-    /// Number of our figures within the printed intervals.
+    /// Number of simulated values within the rounding interval of the published value.
     pub within: usize,
-    /// Relative errors of the figures that are not one-sided.
+    /// Relative errors of the simulated values. Excludes published values that are only bounds.
     pub error: Spread,
-    /// Parts of the errors outside the printed intervals, over all scored figures.
+    /// Parts of the errors that rounding of the published values does not explain, over all scored values.
     pub outside: Spread,
-    /// Parts of the null model's errors outside the printed intervals, over scored figures with a null model.
+    /// As `outside`, for the predictions of the null model, over scored values that have one.
     pub null_outside: Spread,
-    /// Number of figures with a null model.
+    /// Number of values for which the null model has a prediction.
     pub with_null: usize,
-    /// Number of our figures that are nearer to the printed one than the null model.
+    /// Number of simulated values that are closer to the published value than the null model.
     pub better: usize,
-    /// Number of our figures that are as near to the printed one as the null model.
+    /// Number of simulated values that are as close to the published value as the null model.
     pub equal: usize,
 }
 
@@ -44,14 +44,14 @@ pub struct Stratum {
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: Option<f64>,
-    /// Median; for an even number of errors, the mean of the two in the middle.
+    /// Median; for an even number of errors, the mean of the two middle ones.
     pub median: Option<f64>,
     /// Maximum.
     pub max: Option<f64>,
 }
 
 impl Spread {
-    /// Sums up errors, which may be negative.
+    /// Computes the statistics of errors, which may be negative.
     pub fn of(errors: impl Iterator<Item = f64>) -> Self {
         let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
         sizes.sort_by(f64::total_cmp);
@@ -68,7 +68,7 @@ impl Spread {
 /// The key of a stratum: provenance, whether there are several devices, metric, workload.
 type Name = (Provenance, bool, String, String);
 
-/// Groups the printed rows into strata, predictions last.
+/// Groups the rows with published values into strata, predictions last.
 pub(crate) fn strata(study: &Study, rows: &[Row]) -> Vec<Stratum> {
     let mut groups: BTreeMap<Name, Vec<(&Wanted, &Row)>> = BTreeMap::new();
     for (wanted, row) in study.rows.iter().zip(rows).filter(|(w, _)| w.printed.is_some()) {

@@ -17,10 +17,11 @@ use crate::testbed::Bench;
 use crate::wanted::Workload;
 use iodyno_raid::Level;
 
-/// Tolerance of rule 3, the same as in the score of the sizing table.
+/// Tolerance of rule 3 (saturation agrees with bandwidth), as in the score of the sizing table.
 const AGREES_SHARE: f64 = 0.1;
 
-/// Flags figures that break a rule, with the reason. Figures that are already flagged keep their reason.
+/// Flags published values that violate a rule of plausibility, with the reason. Values that are already
+/// flagged keep their reason.
 pub(crate) fn flag(systems: &[Bench], workloads: &[Workload], printed: &mut [Figure]) {
     let reasons: Vec<Option<String>> = printed
         .iter()
@@ -46,13 +47,14 @@ struct Rules<'a> {
     printed: &'a [Figure],
 }
 
-/// Parity strips of a stripe; None for mirrors and other levels, which no rule compares.
+/// Number of parity strips per stripe; None for RAID levels that no rule compares, such as mirrors.
 fn parity(bench: &Bench) -> Option<usize> {
     let level = bench.array?.level;
     (level == Level::Raid0 || level.parities() > 0).then_some(level.parities())
 }
 
-/// The lowest value ([`high`]: the highest) that rounds to the printed one, in the program's own unit.
+/// Lowest value that rounds to the published one, in the base unit of its dimension. [`high`] returns the
+/// highest.
 fn low(figure: &Figure) -> f64 {
     let rounding = if figure.relation == Relation::AtLeast { 0.0 } else { figure.rounding() };
     (figure.value - rounding) * figure.unit.scale()
@@ -101,8 +103,8 @@ impl Rules<'_> {
         })
     }
 
-    /// Rule 3. Compares with the slowest slot of the same adapter whose link is filled by fewer devices than can be
-    /// attached.
+    /// Applies rule 3: compares with the slowest slot of the same adapter whose link is saturated by fewer
+    /// devices than can be attached.
     fn two_tables(&self, figure: &Figure, bench: &Bench) -> Option<String> {
         let key = &figure.key;
         let in_order = self.workloads.iter().find(|w| w.name == key.workload)?;

@@ -6,99 +6,103 @@ use iodyno_emulate::spec;
 use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_workload::Spec;
 
-/// Number of intervals of a window, for the taper and the standard errors.
+/// Number of intervals per window, for the taper and the standard errors.
 const BATCHES: u64 = 40;
-/// Number of intervals of a cell that is shown over time.
+/// Number of intervals of a cell that is plotted over time.
 const OVER_TIME_INTERVALS: u64 = 500;
-/// Minimum number of measured operations per volume; with fewer, the window's edges would matter.
+/// Minimum number of measured operations per volume. With fewer, effects at the edges of the window would
+/// dominate.
 const OPS_MIN: f64 = 64.0;
-/// Minimum ramp, as a multiple of an operation's time in the system, so that no queue depends on the start.
+/// Minimum ramp, as a multiple of the time that an operation spends in the system, so that queues have
+/// filled.
 const RESIDENCES: f64 = 3.0;
-/// Maximum number of outstanding operations in a pilot; more make no device much faster.
+/// Maximum number of outstanding operations in a pilot. More would hardly increase a device's rate.
 const PILOT_OIO_MAX: u32 = 128;
-/// Rounds of the measurement window.
+/// Number of rounds in SNIA's measurement window.
 pub(crate) const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
-/// Minimum number of operations of a cell in rounds, as a multiple of its outstanding operations. Each batch is then
-/// longer than an operation.
+/// Minimum number of operations of a cell in rounds, as a multiple of its outstanding operations. It makes
+/// each batch longer than one operation.
 const TURNS: f64 = 40.0;
-/// The longest window of a cell in rounds, as a multiple of the shortest.
+/// Factor by which the window of a cell in rounds may be extended.
 const LONGER_MAX: u64 = 8;
-/// Windows in rounds are multiples of this time, ns, so that they divide into intervals and batches.
+/// The window of a cell in rounds is a multiple of this time, ns, so that it divides into intervals and
+/// batches.
 const WINDOW_STEP_NS: u64 = 320;
-/// The most simulated time of a cell, ns: an hour.
+/// Maximum simulated time of a cell: an hour, in ns.
 const WINDOW_MAX_NS: f64 = 3.6e12;
-/// A cell that stands for a longer run simulates one second of each minute.
+/// Simulated time per minute for a cell that represents a longer run: one second, in ns.
 const SECOND_NS: f64 = 1e9;
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// How much a study simulates, and with which seed.
+/// Effort and seed of the simulations of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Number of threads; 0: one per processor.
     pub threads: usize,
-    /// Seed of all streams.
+    /// Seed of all random streams.
     pub seed: u64,
-    /// Factor on the number of operations that the study requests.
+    /// Factor by which the study's numbers of operations are multiplied.
     pub ops_share: f64,
-    /// Factor on the ramps that the study requests.
+    /// Factor by which the study's ramps are multiplied.
     pub ramp_share: f64,
-    /// Half-width of the 95 % confidence intervals of rate and mean latency, as a share of their values, at which a
-    /// cell whose window may be extended ends.
+    /// A cell with an extensible window ends when the 95 % confidence intervals of its rate and mean latency have
+    /// at most this half-width, as a fraction of the value.
     pub half_width_share: f64,
 }
 
 impl Options {
-    /// The full effort of the study.
+    /// Options for the effort that the study specifies.
     pub const FULL: Self =
         Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0, half_width_share: 0.01 };
-    /// A tenth of the operations: the standard errors are up to three times as large.
+    /// Options for a tenth of the operations. Standard errors are up to three times as large.
     pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
 }
 
-/// The pilot that estimates the rate of one volume in a cell: short, with limited depth, on one device. Arrays share
-/// adapters, so a pilot of arrays has all of them.
+/// Coordinates of the pilot that estimates the rate per volume of a cell: short, with limited depth, on one
+/// device. For arrays, the pilot has all devices, because arrays share adapters.
 pub(crate) fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
     let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
     CellKey { devices, depth, long: false, span_ns: None, over_ns: None, ..*key }
 }
 
-/// The number of volumes in a cell.
+/// Number of volumes in a cell.
 pub(crate) fn volumes(study: &Study, key: &CellKey) -> f64 {
     f64::from(key.devices / study.systems[key.system].members())
 }
 
-/// The short cell that estimates the rate of a long one.
+/// Coordinates of the short cell that estimates the rate of a long cell.
 pub(crate) fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }
 
-/// A cell to simulate, with its length.
+/// A cell to simulate, with its ramp and length.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) key: CellKey,
     pub(crate) ramp_ns: u64,
-    /// Window of virtual time; without it the cell ends after `ops` operations.
+    /// Measured time in virtual time, ns; None: the cell ends after `ops` operations.
     pub(crate) window_ns: Option<u64>,
     pub(crate) ops: u64,
-    /// Interval of the series.
+    /// Length of a recording interval, ns.
     pub(crate) interval_ns: u64,
-    /// Factor by which the window may be extended until the confidence intervals are narrow enough. 1: fixed length.
+    /// Maximum factor by which the window is extended until the confidence intervals are narrow enough. 1: fixed
+    /// length.
     pub(crate) longer_max: u64,
-    /// Expected cost, in operations of 4 KiB.
+    /// Expected cost of the simulation, in operations of 4 KiB.
     pub(crate) units: u64,
-    /// Whether the cell with the same key follows this pilot.
+    /// Whether the job is a pilot after which the cell with the same coordinates is measured.
     pub(crate) has_cell: bool,
 }
 
 impl Job {
-    /// Number of cells: 2 for a pilot with its cell, otherwise 1.
+    /// Number of cells in the job: 2 for a pilot that a cell follows, otherwise 1.
     pub(crate) fn cells(&self) -> usize {
         1 + usize::from(self.has_cell)
     }
 }
 
-/// Makes the jobs of a study.
+/// Plans the simulations of a study.
 #[derive(Clone, Copy)]
 pub(crate) struct Planner<'a> {
     pub(crate) study: &'a Study,
@@ -106,7 +110,7 @@ pub(crate) struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Plans a pilot. `has_cell`: the cell with the same key follows it.
+    /// Plans a pilot. `has_cell`: whether the cell with the same coordinates is measured after it.
     pub(crate) fn pilot(&self, key: &CellKey, has_cell: bool) -> Job {
         let workload = &self.study.workloads[key.workload];
         let ramp_ns = (workload.ramp_ns as f64 * self.options.ramp_share / 4.0) as u64;
@@ -137,7 +141,7 @@ impl Planner<'_> {
         remembers_ns as f64 * self.options.ramp_share
     }
 
-    /// Plans a cell whose volumes have a rate of about `rate_iops`.
+    /// Plans a cell, given the approximate rate of each volume, operations per second.
     pub(crate) fn measured(&self, key: &CellKey, rate_iops: f64) -> Job {
         let workload = &self.study.workloads[key.workload];
         let block = u64::from(key.block_bytes).max(1);
@@ -187,8 +191,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Length of a measurement window of which each round contains one stall of the device, ns; 0
-    /// without stalls.
+    /// Minimum length of a measurement window, so that each round includes one stall of the device, ns; 0 if the
+    /// device has no stalls.
     fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
         let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
             return 0.0;
@@ -200,7 +204,7 @@ impl Planner<'_> {
     }
 }
 
-/// The workload with the limits of a job.
+/// Sets the ramp and length of a job in its workload.
 pub(crate) fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
     let spec = spec.with_ramp(job.ramp_ns)?;
     match job.window_ns {

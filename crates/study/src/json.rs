@@ -11,10 +11,10 @@ use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
 use serde_json::{Map, Value, json};
 
-/// The schema of [`document`], draft 2020-12.
+/// JSON Schema of [`document`], draft 2020-12.
 pub const SCHEMA_STUDY: &str = include_str!("../../../docs/schema/study-v1.schema.json");
 
-/// A completed study as one JSON document.
+/// Returns a completed study as one JSON document.
 pub fn document(outcome: &Outcome<'_>) -> Value {
     let study = outcome.study;
     let rows = study.rows.iter().zip(&outcome.rows);
@@ -47,7 +47,7 @@ pub fn document(outcome: &Outcome<'_>) -> Value {
     })
 }
 
-/// The model's parameters, their number by source, and the number of printed figures.
+/// Lists the model's parameters, and counts them by source. Also counts the published values.
 fn parameters(outcome: &Outcome<'_>) -> Value {
     let study = outcome.study;
     let mut counts = Map::new();
@@ -141,7 +141,7 @@ fn stratum(stratum: &Stratum) -> Value {
     })
 }
 
-/// One cell over time: latencies in µs, rates and spikes.
+/// Describes one cell over time: latencies in µs, rates and latency spikes.
 fn over_time(outcome: &Outcome<'_>, line: &TimeLine) -> Value {
     let (study, of) = (outcome.study, &line.over_time);
     let us = |all: &[f64]| -> Vec<Option<f64>> {
@@ -166,7 +166,7 @@ fn over_time(outcome: &Outcome<'_>, line: &TimeLine) -> Value {
     })
 }
 
-/// A curve of the paper's figures; None for a single point, which is a row.
+/// Describes a curve of the paper; None for a single point, which is listed as a row.
 fn curve(outcome: &Outcome<'_>, series: &Series) -> Option<Value> {
     let axis = series.axis.name()?;
     let study = outcome.study;

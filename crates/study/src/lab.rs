@@ -38,30 +38,30 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// How much of a study is done.
+/// Progress of a running study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Cells that are done, pilots included.
+    /// Number of finished cells, including pilots.
     pub cells: usize,
-    /// Number of cells in total, pilots included.
+    /// Total number of cells, including pilots.
     pub cells_total: usize,
-    /// Share of the expected work that is done, 0 to 1.
+    /// Finished fraction of the expected work, 0 to 1.
     pub share: f64,
 }
 
-/// Why a study could not be run.
+/// Reason why a study could not be run.
 #[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum StudyError {
-    /// Stopped by a signal.
+    /// A signal stopped the study.
     #[error("the study was interrupted")]
     Interrupted,
-    /// A rank that simulated a part of the study is lost.
+    /// Contact with a rank that simulated part of the study was lost.
     #[error("{0}")]
     LostRank(String),
     /// A cell could not be run.
     #[error("{cell}: {why}")]
     Cell {
-        /// Subject of the number, such as the name of a cell.
+        /// Description of the cell.
         cell: String,
         /// Reason, as an error message.
         why: String,
@@ -74,7 +74,7 @@ impl From<Lost> for StudyError {
     }
 }
 
-/// Runs a study, whose cells all ranks share. `progress` is called after each cell, from several threads.
+/// Runs a study, dividing its cells among all ranks. Calls `progress` after each cell, from several threads.
 ///
 /// # Errors
 /// See [`StudyError`].
@@ -137,13 +137,13 @@ pub fn run<'a>(
     Ok(Outcome::new(study, &taken))
 }
 
-/// Mean operations a second of a volume.
+/// Mean operations per second of one volume.
 fn rate(cells: &[Cell]) -> f64 {
     let rates = cells.iter().map(|c| c.per_second(c.total().ops() as f64));
     rates.sum::<f64>() / cells.len().max(1) as f64
 }
 
-/// The optima that a recipe needs.
+/// Optima on which a recipe depends.
 fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     match recipe {
         Recipe::AtOptimum(_, optimum) => vec![optimum],
@@ -151,7 +151,7 @@ fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     }
 }
 
-/// One long cell for each optimum, to estimate the cost of the long cell at the optimum.
+/// For each optimum, one long cell among its candidates, to estimate the cost of measuring the optimum.
 fn first_optima(study: &Study) -> impl Iterator<Item = CellKey> {
     let all = study.rows.iter().flat_map(|row| optima(&row.recipe));
     all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))
@@ -167,9 +167,9 @@ struct Lab<'a> {
     done: AtomicUsize,
     total: AtomicUsize,
     units_done: AtomicU64,
-    /// Expected cost of all cells; 0 until it is known.
+    /// Expected cost of all cells, in operations of 4 KiB; 0 if not known yet.
     units_total: AtomicU64,
-    /// The largest share reported so far, as the bits of an `f64`.
+    /// Largest progress fraction reported so far, stored as the bits of an `f64`.
     share: AtomicU64,
 }
 
@@ -200,13 +200,13 @@ impl Lab<'_> {
         Ok((rate, Some(self.summed_up(&job, &cell)?)))
     }
 
-    /// Runs a cell and sums it up.
+    /// Simulates a job's cell, and returns its result over all devices.
     fn taken(&self, job: &Job) -> Result<Taken, StudyError> {
         self.summed_up(job, &self.cell(job)?)
     }
 
-    /// Sums up a cell. If the study requests rounds and the cell was not steady, runs it again for the maximum of
-    /// rounds.
+    /// Returns the result of a simulated cell. If the study measures rounds and the cell did not reach the steady
+    /// state, simulates it again for the maximum number of rounds.
     fn summed_up(&self, job: &Job, modelled: &Modelled) -> Result<Taken, StudyError> {
         let cells = &modelled.cells;
         if job.key.over_ns.is_some() {
@@ -247,8 +247,8 @@ impl Lab<'_> {
         Ok(Taken { rounds: Some(Rounds { run, steady }), ..taken })
     }
 
-    /// Runs the jobs, the largest first, so that no thread begins a large one at the end. Returns the results of
-    /// `take`.
+    /// Runs the jobs in parallel and returns the results of `take`. Large jobs come first, so that none begins
+    /// when the other threads are almost done.
     fn work<T: Clone + Serialize + DeserializeOwned + Send + Sync>(
         &self,
         mut jobs: Vec<Job>,
@@ -270,7 +270,7 @@ impl Lab<'_> {
         jobs.iter().zip(all).filter_map(|(job, kept)| Some(kept?.map(|it| (job.key, it)))).collect()
     }
 
-    /// Cells and units that are done, plus those of `jobs`.
+    /// Numbers of finished cells and units of work, plus those of `jobs`.
     fn with_done(&self, jobs: &[Job]) -> (usize, u64) {
         let units: u64 = jobs.iter().map(|job| job.units).sum();
         let (cells_before, units_before) =
@@ -278,7 +278,7 @@ impl Lab<'_> {
         (cells_before + jobs.iter().map(Job::cells).sum::<usize>(), units_before + units)
     }
 
-    /// Reports progress, with `jobs` of the current batch counted as done.
+    /// Reports progress. Counts `jobs` of the current batch as finished.
     fn report_progress(&self, jobs: &[Job]) {
         let (cells, units) = self.with_done(jobs);
         let cells_total = self.total.load(Ordering::Relaxed);
@@ -294,7 +294,7 @@ impl Lab<'_> {
         (self.progress)(Progress { cells, cells_total, share });
     }
 
-    /// Simulates one of `count.units` equal systems at `rate_iops`, and counts the cell.
+    /// Simulates the cell of a job.
     fn cell(&self, job: &Job) -> Result<Modelled, StudyError> {
         self.run(&job.key, &self.plan(job, &self.system(&job.key)?)?)
     }
@@ -306,7 +306,7 @@ impl Lab<'_> {
         Ok(modelled)
     }
 
-    /// The system of a cell, preconditioned for its workload.
+    /// Builds the system of a cell, with its devices preconditioned for the workload.
     fn system(&self, key: &CellKey) -> Result<Arc<System>, StudyError> {
         let workload = &self.study.workloads[key.workload];
         let bench = &self.study.systems[key.system];
@@ -341,7 +341,7 @@ impl Lab<'_> {
         StudyError::Cell { cell: self.name(key), why: why.to_string() }
     }
 
-    /// Returns an error if a volume completed nothing, operations failed, or a signal stopped the study.
+    /// Returns an error if a volume completed no operations, an operation failed, or a signal stopped the study.
     fn checked(&self, key: &CellKey, cells: &[Cell]) -> Result<(), StudyError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
@@ -353,7 +353,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// A name that identifies a cell; its seed follows from it.
+    /// Unique name of a cell, from which its random seed is derived.
     fn name(&self, key: &CellKey) -> String {
         let mut name = format!(
             "{} {} block {} depth {} think {} devices {}",
@@ -380,7 +380,8 @@ impl Lab<'_> {
     }
 }
 
-/// Share of each device that was written before: up to the end of the files, or `fill` of the volume without files.
+/// Fraction of each device to write before the cell: up to the end of the files, or the cell's `fill` if
+/// there are no files.
 fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result<f64, String> {
     if spec.file_set().is_none() {
         return Ok(key.fill.fraction());
@@ -392,7 +393,8 @@ fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result
     Ok((start + len) as f64 / capacity_bytes as f64)
 }
 
-/// Number of rounds until their rates are steady by SNIA's specification, and whether they are steady.
+/// Applies SNIA's steady state rule to the rates of rounds. Returns the number of rounds until the steady
+/// state (or all), and whether it was reached.
 fn search(rounds: &[f64]) -> (u32, bool) {
     let Ok(mut state) = SteadyState::new(SteadyLimits::PTS, vec!["rate".to_owned()]) else {
         return (0, false);
@@ -406,7 +408,7 @@ fn search(rounds: &[f64]) -> (u32, bool) {
 mod tests {
     use super::*;
 
-    /// The specification's rule on rates: the first steady window, and rates that are never steady.
+    /// SNIA's rule finds the first steady window of rates, and recognises rates that never become steady.
     #[test]
     fn rounds_until_they_are_steady() {
         assert_eq!(search(&[100.0; 5]), (5, true));

@@ -9,42 +9,42 @@ use iodyno_units::Precondition;
 
 pub use recipe::{AtOptimum, Optimum, Recipe};
 
-/// A metric at a combination of a panel's axes.
+/// A metric that a paper's table or figure reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// The largest rate over the panel's depths.
+    /// Highest rate over the panel's queue depths.
     IopsMax,
-    /// Operations a second.
+    /// Operations per second.
     Iops,
-    /// Bytes a second.
+    /// Bytes per second.
     Bandwidth,
-    /// Mean time from submission to completion; of a mix, over reads and writes together.
+    /// Mean latency from submission to completion. For a mix, over reads and writes together.
     LatencyMean,
     /// 99th percentile of latency.
     LatencyP99,
-    /// Rate with think time over the rate without.
+    /// Rate with think time, divided by the rate without think time.
     IopsVsNoThink,
-    /// Mean latency with think time over the one without.
+    /// Mean latency with think time, divided by the latency without think time.
     LatencyVsNoThink,
-    /// The knee by Little's law: latency at depth 1 × largest rate over the panel's depths.
+    /// Knee of the load curve by Little's law: latency at depth 1 times the highest rate over the panel's depths.
     Knee,
-    /// The knee of the curve: the depth at which the rate reaches 95 % of its largest.
+    /// Knee of the load curve: the depth at which the rate reaches 95 % of its maximum.
     Depth95,
-    /// [`Self::IopsMax`] over that of one device.
+    /// [`Self::IopsMax`], divided by that of one device.
     IopsMaxVsOne,
-    /// [`Self::Bandwidth`] over that of one device.
+    /// [`Self::Bandwidth`], divided by that of one device.
     BandwidthVsOne,
-    /// [`Self::LatencyMean`] over that of one device.
+    /// [`Self::LatencyMean`], divided by that of one device.
     LatencyVsOne,
-    /// Operations a second, fresh out of the box.
+    /// Operations per second of a device that is fresh out of the box.
     IopsFresh,
-    /// Operations a second in steady state.
+    /// Operations per second in the steady state.
     IopsSteady,
-    /// The lowest rate of the panel's workloads, which the paper reports together.
+    /// Lowest rate among the panel's workloads, for which the paper reports a common range.
     IopsLow,
-    /// The highest rate of the panel's workloads, which the paper reports together.
+    /// Highest rate among the panel's workloads, for which the paper reports a common range.
     IopsHigh,
-    /// The longest time from submission to completion.
+    /// Maximum latency from submission to completion.
     LatencyMax,
     /// 99.9th percentile of latency.
     LatencyP999,
@@ -54,23 +54,23 @@ pub enum Metric {
     LatencyP99999,
     /// Mean latency of one thread with one outstanding operation.
     LatencyMeanAlone,
-    /// Outstanding operations at the panel's optimum.
+    /// Number of outstanding operations at the panel's optimum operating point.
     OioBest,
-    /// Threads at the panel's optimum.
+    /// Number of threads at the panel's optimum operating point.
     ThreadsBest,
-    /// Outstanding operations of each thread at the panel's optimum.
+    /// Outstanding operations per thread at the panel's optimum operating point.
     DepthBest,
-    /// The number of devices at which a system is saturated.
+    /// Number of devices that saturate a system.
     UsefulDevices,
-    /// Bytes a second of reads.
+    /// Bytes read per second.
     BandwidthRead,
-    /// Bytes a second of writes.
+    /// Bytes written per second.
     BandwidthWrite,
-    /// Bytes a second in the fastest interval of the series.
+    /// Bytes per second in the fastest interval.
     BandwidthPeak,
-    /// Standard deviation of the bandwidth over the intervals of the series, as a share of its mean.
+    /// Standard deviation of the intervals' bandwidth, as a fraction of the mean.
     BandwidthVariation,
-    /// The fewest of the panel's threads that reach 97 % of the largest rate.
+    /// Smallest number of threads that reaches 97 % of the highest rate in the panel.
     ThreadsAtPeak,
     /// 25th percentile of latency.
     LatencyP25,
@@ -78,19 +78,19 @@ pub enum Metric {
     LatencyP50,
     /// 75th percentile of latency.
     LatencyP75,
-    /// Messages a second: operations a second × messages of an operation.
+    /// Messages per second: operations per second times messages per operation.
     MessagesPerS,
-    /// The shortest time from submission to completion.
+    /// Minimum latency from submission to completion.
     LatencyMin,
 }
 
-/// The share of the largest rate that [`Metric::Depth95`] requires.
+/// Fraction of the highest rate that defines [`Metric::Depth95`].
 const REACHED_SHARE: f64 = 0.95;
-/// The share of the largest rate that [`Metric::ThreadsAtPeak`] requires.
+/// Fraction of the highest rate that defines [`Metric::ThreadsAtPeak`].
 const PEAK_SHARE: f64 = 0.97;
 
 impl Metric {
-    /// Every metric.
+    /// All metrics.
     pub const ALL: [Self; 35] = [
         Self::IopsMax,
         Self::Iops,
@@ -140,7 +140,7 @@ impl Metric {
         names
     };
 
-    /// Finds the metric with this name in files.
+    /// Finds a metric by its name in files.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
@@ -186,7 +186,7 @@ impl Metric {
         }
     }
 
-    /// Heading of the metric's table.
+    /// Title of the table that shows the metric.
     pub const fn title(self) -> &'static str {
         match self {
             Self::IopsMax => "I/Os a second, maximum over all queue depths",
@@ -232,7 +232,7 @@ impl Metric {
         self.unit().dimension()
     }
 
-    /// Unit of the values if no figure is printed.
+    /// Unit of the values if no published value determines another.
     pub const fn unit(self) -> Unit {
         match self {
             Self::IopsMax
@@ -272,7 +272,7 @@ impl Metric {
         }
     }
 
-    /// Whether one value stands for all depths of the panel.
+    /// Whether the metric has one value for all depths of the panel.
     pub const fn over_depths(self) -> bool {
         matches!(
             self,
@@ -284,7 +284,8 @@ impl Metric {
         )
     }
 
-    /// The panel key that the metric requires: `together`, `optimum_within` or `think`.
+    /// Key that a panel must have to show this metric: `together`, `optimum_within` or `think`; None if there is
+    /// none.
     pub const fn needs(self) -> Option<&'static str> {
         match self {
             Self::IopsLow | Self::IopsHigh => Some("together"),
@@ -294,7 +295,7 @@ impl Metric {
         }
     }
 
-    /// The quantity of one cell that gives this metric; None if there is none.
+    /// Quantity of a single cell that equals this metric; None for metrics that need more.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
             Self::Iops | Self::IopsFresh | Self::IopsSteady | Self::IopsLow | Self::IopsHigh => {
@@ -312,7 +313,7 @@ impl Metric {
         })
     }
 
-    /// The property of an optimum that gives this metric; None if there is none.
+    /// Property of the optimum operating point that equals this metric; None for other metrics.
     pub const fn at_optimum(self) -> Option<AtOptimum> {
         match self {
             Self::OioBest => Some(AtOptimum::Oio),
@@ -325,12 +326,12 @@ impl Metric {
         }
     }
 
-    /// Whether one value stands for all numbers of devices.
+    /// Whether the metric has one value for all numbers of devices.
     pub const fn over_devices(self) -> bool {
         matches!(self, Self::UsefulDevices)
     }
 
-    /// The [`CellFigure`] that gives this metric; None if there is none.
+    /// [`CellFigure`] that equals this metric; None for other metrics.
     pub const fn cell_figure(self) -> Option<CellFigure> {
         Some(match self {
             Self::BandwidthRead => CellFigure::Reads,
@@ -344,13 +345,13 @@ impl Metric {
         })
     }
 
-    /// Whether one value stands for all numbers of threads of the panel.
+    /// Whether the metric has one value for all numbers of threads of the panel.
     pub const fn over_threads(self) -> bool {
         matches!(self, Self::ThreadsAtPeak)
     }
 
-    /// The recipe at `cell`. `depths` and `threads` are the panel's, ascending; `smallest` is the number of devices
-    /// of the system's smallest volume. None for properties of an optimum and [`Self::MessagesPerS`].
+    /// Recipe that computes the metric for `cell`. `depths` and `threads` are the panel's, ascending; `smallest`
+    /// is the number of devices per volume. None for properties of an optimum and [`Self::MessagesPerS`].
     pub fn recipe(
         self,
         cell: CellKey,
@@ -392,7 +393,7 @@ impl Metric {
         })
     }
 
-    /// Combines the recipes of several workloads that the paper reports together.
+    /// Combines the recipes of several workloads into one, for a paper that reports one value for all of them.
     pub fn together(self, each: Vec<Recipe>) -> Recipe {
         match self {
             Self::IopsLow => Recipe::Lowest(each),

@@ -25,25 +25,26 @@ use iodyno_emulate::spec::Kind;
 use iodyno_raid::SmallWrite;
 use iodyno_targets::ArrayName;
 
-/// The rule by which a null model predicts a figure.
+/// Rule by which the null model (a prediction without a device model) predicts a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullModel {
-    /// One device × n for rates; one device for latencies.
+    /// From the published value of one device: n times the rate, or the same latency.
     Devices,
-    /// Time-sharing of pure reads and pure writes.
+    /// From the published values of pure reads and pure writes, which share the device's time.
     TimeSharing,
-    /// Latency as without think time.
+    /// From the published value without think time: the same latency.
     NoThink,
-    /// One thread × n.
+    /// From the published value of one thread: n times the rate.
     Threads,
-    /// Members × n with write penalties, at most the link.
+    /// From the data sheet of an array's members: n times the rate, with RAID write penalties, up to the
+    /// bandwidth of the link.
     Members,
-    /// One device by its data sheet.
+    /// From the data sheet of the device.
     DataSheet,
 }
 
 impl NullModel {
-    /// Name in documents.
+    /// Description of the rule in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Devices => "one device times n",
@@ -56,7 +57,7 @@ impl NullModel {
     }
 }
 
-/// The null model's value for a row, in the row's unit.
+/// Prediction of the null model for a row, in the row's unit. None if there is none.
 pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
     let (metric, at) = (row.metric?, row.at?);
     let (model, value) = if let Some(array) = study.systems[at.system].array {
@@ -86,7 +87,8 @@ pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
     Some((model, value / row.unit.scale()))
 }
 
-/// The printed value of a key in the program's own unit, whatever the key's figure; flagged values are skipped.
+/// Published value with this key, in the base unit of its dimension. Ignores the key's table or figure, and
+/// skips flagged values.
 fn printed(study: &Study, key: &Key) -> Option<f64> {
     let same = |f: &&Figure| {
         let other = Key { figure: key.figure.clone(), ..f.key.clone() };
@@ -95,13 +97,13 @@ fn printed(study: &Study, key: &Key) -> Option<f64> {
     study.printed.iter().find(same).map(|f| f.value * f.unit.scale())
 }
 
-/// Data-sheet rates of a cell's device.
+/// Data-sheet rates of the device in a cell; None if unknown.
 fn rates<'a>(study: &'a Study, at: &CellKey) -> Option<&'a MemberRates> {
     let device = &study.systems[at.system].device.name;
     study.members.iter().find(|rates| rates.device == *device)
 }
 
-/// Operations a second of one device by its data sheet.
+/// Operations per second of one device according to its data sheet.
 fn data_sheet(rates: &MemberRates, workload: &Workload, at: &CellKey) -> f64 {
     let block = f64::from(at.block_bytes);
     let (read, write) = if workload.random {
@@ -112,7 +114,8 @@ fn data_sheet(rates: &MemberRates, workload: &Workload, at: &CellKey) -> f64 {
     1.0 / (workload.read / read + (1.0 - workload.read) / write)
 }
 
-/// The value of a metric at a rate of `iops`; None for metrics that the rate does not determine.
+/// Converts a rate, operations per second, to the value of a metric; None for metrics that the rate does not
+/// determine.
 fn of_rate(workload: &Workload, metric: Metric, at: &CellKey, iops: f64) -> Option<f64> {
     let block = f64::from(at.block_bytes);
     match metric {
@@ -189,7 +192,7 @@ fn thinking(study: &Study, row: &Wanted, metric: Metric, think_ns: f64) -> Optio
     }
 }
 
-/// Several threads, each as fast as one alone.
+/// Prediction for several threads, if each is as fast as a single one.
 fn threads(study: &Study, row: &Wanted, metric: Metric, at: &CellKey) -> Option<f64> {
     let alone = Metric::LatencyMeanAlone.name();
     let first = study.workloads[at.workload].name.clone();

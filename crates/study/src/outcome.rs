@@ -17,48 +17,48 @@ use iodyno_measure::Quantity;
 use iodyno_measure::statistics::knee::{AttachedRate, saturation};
 use std::collections::BTreeMap;
 
-/// The results of a study that was run.
+/// Results of a completed study.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
     /// The study that was run.
     pub study: &'a Study,
-    /// Every row, in the order of `study.rows`.
+    /// Results of all rows, in the order of `study.rows`.
     pub rows: Vec<Row>,
-    /// The paper's conclusions, tested on our figures.
+    /// Conclusions of the paper, tested on the simulated values.
     pub conclusions: Vec<Finding<'a>>,
-    /// Errors of our figures, by strata of comparable rows.
+    /// Errors of the simulated values, by groups of comparable rows.
     pub strata: Vec<Stratum>,
-    /// The cells that are shown over time.
+    /// Cells that are plotted over time.
     pub over_time: Vec<TimeLine>,
     /// Number of simulated cells.
     pub cells: usize,
-    /// The number of cells measured in rounds, and the number of these that were steady.
+    /// Number of cells measured in rounds, and number of these that reached the steady state.
     pub in_rounds: (usize, usize),
-    /// The number of cells that stand for longer runs, and the number of these that were shown to be stationary.
+    /// Number of cells that represent longer runs, and number of these that proved stationary.
     pub of_spans: (usize, usize),
-    /// Largest number of rounds of a cell.
+    /// Maximum number of rounds of any cell.
     pub rounds_max: u32,
-    /// Number of simulated operations, ramps included.
+    /// Number of simulated operations, including ramps.
     pub simulated: u64,
-    /// The largest relative standard error of a cell's rate.
+    /// Largest relative standard error of any cell's rate.
     pub rate_error_max: f64,
-    /// The largest relative standard error of a cell's mean latency.
+    /// Largest relative standard error of any cell's mean latency.
     pub latency_error_max: f64,
 }
 
-/// The latencies of one cell of a panel over time.
+/// Latencies of one cell over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeLine {
     /// Index in `Study::panels`.
     pub panel: usize,
-    /// Key of the cell.
+    /// Coordinates of the cell.
     pub at: CellKey,
-    /// Latencies of the cell in each interval.
+    /// Latencies and rates of the cell in each interval.
     pub over_time: OverTime,
 }
 
 impl<'a> Outcome<'a> {
-    /// Computes every row from the cells' results.
+    /// Computes all rows from the results of cells.
     ///
     /// # Panics
     /// If a cell that a row needs is not in `taken`.
@@ -94,18 +94,18 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// The printed figure of a row, if there is one.
+    /// Published value of a row; None if the paper has none.
     pub fn printed(&self, wanted: &Wanted) -> Option<&'a Figure> {
         wanted.printed.map(|i| &self.study.printed[i])
     }
 
-    /// The number of the model's parameters from a source.
+    /// Number of model parameters that come from this kind of source.
     pub fn parameters(&self, source: Source) -> usize {
         self.study.parameters.iter().filter(|owned| owned.parameter.from == source).count()
     }
 }
 
-/// The cells that the study shows over time, by panel.
+/// Cells that the study plots over time, in the order of the panels.
 fn time_lines(study: &Study, taken: &BTreeMap<CellKey, Taken>) -> Vec<TimeLine> {
     let mut all: Vec<TimeLine> = Vec::new();
     for row in &study.rows {
@@ -138,7 +138,7 @@ fn row(study: &Study, wanted: &Wanted, taken: &BTreeMap<CellKey, Taken>) -> Row 
     }
 }
 
-/// Whether all cells of a recipe were steady or stationary; None if one of them was not tested for it.
+/// Whether all cells of a recipe were steady or stationary; None if any cell was not tested.
 fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
     let cells = match recipe {
         Recipe::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],
@@ -156,8 +156,7 @@ fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
     rounds.filter(|all| !all.is_empty()).map(|all| all.iter().all(|r| r.steady))
 }
 
-/// The value of a recipe in the program's own unit, with its relative standard error if that is
-/// known.
+/// Value of a recipe in the base unit of its dimension, and its relative standard error if known.
 fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Option<f64>)> {
     let both = |a: &Recipe, b: &Recipe| {
         let ((a, a_error), (b, b_error)) = (value(a, taken)?, value(b, taken)?);
@@ -222,12 +221,12 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
     }
 }
 
-/// The values of several recipes; None where one of them is not known.
+/// Values of several recipes; None if any of them has no value.
 fn several(all: &[Recipe], taken: &BTreeMap<CellKey, Taken>) -> Option<Vec<(f64, Option<f64>)>> {
     all.iter().map(|recipe| value(recipe, taken)).collect()
 }
 
-/// The x at which straight lines through the points first reach a share of the largest y.
+/// Finds the x at which the line through the points first reaches the fraction `share` of the largest y.
 fn reached(points: &[(f64, f64)], share: f64) -> Option<f64> {
     let goal = points.iter().map(|p| p.1).max_by(f64::total_cmp)? * share;
     let after = points.iter().position(|p| p.1 >= goal)?;

@@ -6,35 +6,36 @@ use serde::{Deserialize, Serialize};
 /// Minimum latency of a spike, as a multiple of the median of the whole time.
 const SPIKE_MEDIANS: f64 = 5.0;
 
-/// Latencies and rates of a cell in intervals of equal length, over all devices. The latencies of an interval without
+/// Latencies and rates of a cell in equal intervals, over all devices. Latencies of an interval without
 /// completions are NaN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
-    /// Length of an interval.
+    /// Length of an interval, ns.
     pub interval_ns: u64,
-    /// Median latency of the whole time.
+    /// Median latency over the whole time, ns.
     pub whole_median_ns: f64,
-    /// Median latency of each interval.
+    /// Median latency of each interval, ns.
     pub median_ns: Vec<f64>,
-    /// Longest latency of each interval.
+    /// Maximum latency of each interval, ns.
     pub longest_ns: Vec<f64>,
-    /// Operations a second in each interval.
+    /// Operations per second in each interval.
     pub iops: Vec<f64>,
 }
 
-/// Spikes of latency. Neighbouring intervals with a spike count as one.
+/// Statistics of latency spikes. Consecutive intervals with a spike count as one spike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spikes {
     /// Number of spikes.
     pub count: usize,
-    /// Mean time from one spike to the next, ns; NaN for fewer than two spikes.
+    /// Mean time between spikes, ns; NaN for fewer than two spikes.
     pub every_ns: f64,
-    /// Standard deviation of the times between spikes, as a share of their mean; NaN for fewer than three spikes.
+    /// Standard deviation of the times between spikes, as a fraction of their mean; NaN for fewer than three
+    /// spikes.
     pub deviation_share: f64,
 }
 
 impl OverTime {
-    /// Collects the series of the cells of all devices, which ran at once.
+    /// Combines the intervals of the cells of all devices, which ran simultaneously.
     pub(crate) fn of(cells: &[Cell], interval_ns: u64) -> Self {
         let intervals = cells.iter().map(|cell| cell.series.len()).max().unwrap_or(0);
         let mut whole = Histogram::new();
@@ -54,12 +55,13 @@ impl OverTime {
         Self { interval_ns, whole_median_ns, median_ns, longest_ns, iops }
     }
 
-    /// The middle of an interval, s.
+    /// Middle of an interval, s since the start.
     pub fn at_s(&self, interval: usize) -> f64 {
         (interval as f64 + 0.5) * self.interval_ns as f64 * 1e-9
     }
 
-    /// Finds the intervals whose longest latency is at least five times the median of the whole time.
+    /// Finds latency spikes: intervals whose maximum latency is at least five times the median over the whole
+    /// time.
     pub fn spikes(&self) -> Spikes {
         let is_spike = |i: usize| self.longest_ns[i] >= SPIKE_MEDIANS * self.whole_median_ns;
         let starts: Vec<usize> = (0..self.longest_ns.len())

@@ -11,22 +11,21 @@ use iodyno_units::{Precondition, nearest};
 use iodyno_workload::Percent;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A table or figure of the paper.
+/// A table or figure of the paper that the study reproduces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
-    /// Name in the paper, such as `Table 4`.
+    /// Name of the table or figure in the paper, such as `Table 4`.
     pub figure: String,
-    /// Subject of the panel.
+    /// Title that states the subject of the panel.
     pub title: String,
     /// Queue depths, ascending.
     pub depths: Vec<u32>,
-    /// Metrics, in the order in which they are shown.
+    /// Metrics, in display order.
     pub metrics: Vec<Metric>,
 }
 
-/// Reads a panel and creates its rows, one for each metric, system, workload, block size, think time, number of
-/// threads, depth and number of devices. `built` holds the systems, with their numbers of devices, that are known to
-/// be possible.
+/// Reads a panel and creates its rows: one for each combination of metric, system, workload and values of the
+/// axes. `built` caches combinations of system and number of devices that are known to be valid.
 pub(crate) fn panel(
     file: &File,
     raw: &Record,
@@ -77,7 +76,7 @@ pub(crate) fn panel(
     Ok((panel, rows))
 }
 
-/// The values of a panel's axes; empty for an axis that it lacks.
+/// Values on each axis of a panel; empty for axes that the panel does not have.
 struct Axes {
     blocks: Vec<u64>,
     depths: Vec<u32>,
@@ -101,7 +100,7 @@ impl Axes {
     }
 }
 
-/// The entry of a panel, with the systems and workloads that its rows refer to.
+/// A panel's entry in the study file, with everything to which it may refer.
 struct Source<'a> {
     file: &'a File,
     raw: &'a Record,
@@ -112,12 +111,13 @@ struct Source<'a> {
     axes: &'a Axes,
 }
 
-/// The values of an axis, or `other` alone if the panel lacks the axis.
+/// Values of an axis, or only `other` if the panel does not have the axis.
 const fn or_none<'a, T>(values: &'a [T], other: &'a T) -> &'a [T] {
     if values.is_empty() { core::slice::from_ref(other) } else { values }
 }
 
-/// Completes a cell with the values of its system and workload on axes that the panel lacks; 0 where they have none.
+/// Takes values for axes that the panel does not have from the cell's workload or system; 0 if these have
+/// none either.
 fn completed(raw: &Record, at: CellKey, systems: &[Bench], workloads: &[Workload]) -> CellKey {
     let (system, workload) = (&systems[at.system], &workloads[at.workload]);
     let other = |axis: &str, named: u32, own: Option<u32>| {
@@ -132,7 +132,7 @@ fn completed(raw: &Record, at: CellKey, systems: &[Bench], workloads: &[Workload
     }
 }
 
-/// The value of an axis in a cell.
+/// Value of a cell on the named axis: `block`, `depth` or `devices`.
 fn of(at: &CellKey, axis: &str) -> u32 {
     match axis {
         "block" => at.block_bytes,
@@ -141,8 +141,8 @@ fn of(at: &CellKey, axis: &str) -> u32 {
     }
 }
 
-/// The systems that a panel names, all if it names none. The name of an entry with several arrays stands for all of
-/// these.
+/// Indices of the systems that a panel names, or of all systems if it names none. The name of an entry with
+/// several arrays selects all of them.
 fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usize>, Problem> {
     if raw.get("systems").is_none() {
         return Ok((0..systems.len()).collect());
@@ -162,12 +162,13 @@ fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usi
 }
 
 impl Source<'_> {
-    /// Whether the panel asks for an optimum over depths and threads.
+    /// Whether the panel seeks an optimum operating point over depths and threads.
     fn is_best(&self) -> bool {
         self.raw.get("optimum_within").is_some()
     }
 
-    /// Every combination of the axes, without system and workload. Axes over which the metric is taken have one value.
+    /// All combinations of the axes' values, without system and workload. An axis over which the metric
+    /// aggregates contributes only its first value.
     fn points(&self, metric: Metric) -> Vec<CellKey> {
         let axes = self.axes;
         let over_depths = self.is_best() || metric.over_depths();
@@ -209,7 +210,7 @@ impl Source<'_> {
         all
     }
 
-    /// The cell of a system and a workload at a point.
+    /// Coordinates of the cell for a system and a workload at a point of the axes.
     fn cell(&self, system: usize, workload: usize, point: &CellKey) -> CellKey {
         CellKey {
             system,
@@ -231,7 +232,7 @@ impl Source<'_> {
         completed(self.raw, at, self.systems, self.workloads)
     }
 
-    /// Checks that the panel, its systems or its workloads name each axis that a cell needs.
+    /// Checks that each axis that a cell needs has a value, from the panel, its systems or its workloads.
     fn check_axes(&self, at: &CellKey, set: &[usize]) -> Result<(), Problem> {
         for &workload in set {
             let at = self.completed(CellKey { workload, ..*at });
@@ -255,7 +256,7 @@ impl Source<'_> {
         Problem::at(self.file, self.raw.place("metrics"), message, Some(help.to_owned()))
     }
 
-    /// The row of one combination of values; None if the metric is undefined in this panel.
+    /// Creates the row for a metric at a cell; None if the metric is undefined in this panel.
     fn row(&self, metric: Metric, at: &CellKey, set: &[usize]) -> Option<Wanted> {
         let at = self.completed(*at);
         let recipe = match set {
@@ -299,7 +300,7 @@ impl Source<'_> {
         Some(Recipe::AtOptimum(metric.at_optimum()?, Optimum { cells, ceiling_ns }))
     }
 
-    /// The name by which a printed figure refers to the row.
+    /// Key by which the file of published values refers to the row.
     fn key(&self, metric: Metric, at: &CellKey, set: &[usize]) -> Key {
         let (raw, is_best) = (self.raw, self.is_best());
         let thinking = raw.get("think").map(|_| {
@@ -328,7 +329,7 @@ impl Source<'_> {
     }
 }
 
-/// Checks that a panel has the key that a metric needs.
+/// Checks that a panel has the key, such as `think`, that a metric requires.
 fn check_metric(file: &File, raw: &Record, metric: Metric, at: &Entry) -> Result<(), Problem> {
     let Some(key) = metric.needs() else { return Ok(()) };
     if raw.get(key).is_some() && raw.flag(key) != Some(false) {
@@ -339,7 +340,7 @@ fn check_metric(file: &File, raw: &Record, metric: Metric, at: &Entry) -> Result
     Err(Problem::at(file, at.span.clone(), message, None))
 }
 
-/// The index of a name in `all`.
+/// Index of a name in `all`. An unknown name is an error.
 fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize, Problem> {
     let text = name.text().unwrap_or_default();
     all.iter().position(|known| *known == text).ok_or_else(|| {
@@ -357,8 +358,8 @@ fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize
 /// Maximum number of values of an axis.
 const AXIS_MAX: usize = 64;
 
-/// Reads the values of an axis; empty without such a key. Values must be distinct, and numbers ascending, so that
-/// curves are drawn from left to right.
+/// Reads the values of an axis; empty if the panel does not have it. Values must be distinct, and numbers
+/// ascending, so that curves can be drawn from left to right.
 fn axis<'a, T: Ord>(
     file: &File,
     raw: &'a Record,
@@ -384,7 +385,7 @@ fn small(entry: &Entry) -> Option<u32> {
     entry.whole().map(|whole| whole as u32)
 }
 
-/// Checks that all cells of the rows can be built, and that no row exists already.
+/// Checks that the systems of all cells can be built, and that no row occurs twice.
 fn check(
     file: &File,
     raw: &Record,

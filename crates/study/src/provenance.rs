@@ -1,24 +1,24 @@
 //! The provenance of our figures: taken from the paper, used to choose a parameter, arithmetic on such figures,
 //! or a prediction. Only predictions measure the quality of a model.
 
-/// Where a figure of ours comes from.
+/// Origin of a simulated value, which determines whether it can test the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Provenance {
-    /// Taken from the paper.
+    /// The value itself was taken from the paper.
     Input,
-    /// Used to choose a parameter.
+    /// The published value was used to choose a model parameter.
     Fitted,
-    /// Follows from inputs and fitted figures alone.
+    /// The value follows arithmetically from input and fitted values.
     Derived,
-    /// Independent of printed figures that were taken or used to choose a parameter.
+    /// The value is independent of published values that the model uses.
     Predicted,
 }
 
 impl Provenance {
-    /// All variants.
+    /// All kinds of provenance.
     pub const ALL: [Self; 4] = [Self::Input, Self::Fitted, Self::Derived, Self::Predicted];
 
-    /// Name in files and documents.
+    /// Name of the provenance in files and documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Input => "input",

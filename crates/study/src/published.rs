@@ -9,7 +9,7 @@ use core::ops::Range;
 use iodyno_catalog::{File, Problem};
 use std::collections::BTreeMap;
 
-/// The columns, in their order.
+/// Columns of the file of published values, in order.
 pub const COLUMNS: [&str; 14] = [
     "figure",
     "system",
@@ -27,45 +27,45 @@ pub const COLUMNS: [&str; 14] = [
     "note",
 ];
 
-/// The key of a figure; no two figures of a study share one.
+/// Key of a published value, unique in the study.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The table or figure of the paper, such as `Table 4`.
+    /// Table or figure of the paper, such as `Table 4`.
     pub figure: String,
     /// Name of the system.
     pub system: String,
     /// Name of the workload.
     pub workload: String,
-    /// Bytes of one operation; None if the figure is not about one size.
+    /// Size of one operation, bytes; None if the value is not specific to a size.
     pub block_bytes: Option<u32>,
-    /// Outstanding operations of one thread; None if the figure is not about one depth.
+    /// Outstanding operations per thread; None if the value is not specific to a depth.
     pub queue_depth: Option<u32>,
-    /// Threads of each device; None if the paper does not give them.
+    /// Number of threads per device; None if the paper does not state it.
     pub threads: Option<u32>,
-    /// Number of devices that work at once; None if the paper does not give it.
+    /// Number of devices under load; None if the paper does not state it.
     pub devices: Option<u32>,
     /// Name of the metric.
     pub metric: String,
 }
 
-/// The relation of a printed figure to the true value.
+/// Relation of a published value to the true value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// Equal to the true value up to rounding.
+    /// The published value equals the true value, up to rounding.
     Equal,
-    /// About the true value.
+    /// The published value is approximate: "about".
     About,
-    /// A lower bound: "over" or "at least" this value.
+    /// The published value is a lower bound: "over" or "at least".
     AtLeast,
-    /// An upper bound: "just under" or "at most" this value.
+    /// The published value is an upper bound: "just under" or "at most".
     AtMost,
 }
 
 impl Relation {
-    /// Every relation.
+    /// All relations.
     pub const ALL: [Self; 4] = [Self::Equal, Self::About, Self::AtLeast, Self::AtMost];
 
-    /// The symbol for the relation in the file of figures.
+    /// Symbol for the relation in the file of published values.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -82,17 +82,17 @@ impl fmt::Display for Relation {
     }
 }
 
-/// Where a figure was printed.
+/// Part of the paper in which a value was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In a table.
     Table,
-    /// In the text, where figures are rounder.
+    /// In the text, where values are rounded more coarsely.
     Prose,
 }
 
 impl Place {
-    /// Word in the file of figures.
+    /// Word for the place in the file of published values.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -101,44 +101,44 @@ impl Place {
     }
 }
 
-/// A figure that the paper prints, from one line of the file.
+/// A value published in the paper, from one line of the file of published values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Key, unique in the study.
+    /// Key that identifies the value in the study.
     pub key: Key,
-    /// Relation to the true value.
+    /// Relation of the published value to the true value.
     pub relation: Relation,
     /// The value, in `unit`; finite and not 0.
     pub value: f64,
-    /// Half of the last printed digit; None if the file does not give it.
+    /// Maximum rounding error (half of the last printed digit), in `unit`; None if the file does not state it.
     pub resolution: Option<f64>,
-    /// Half of the last significant digit of the value's text: the default resolution if the file has none.
+    /// Half of the last significant digit as printed, in `unit`; the default for `resolution`.
     pub half_digit: f64,
     /// Unit of the value and the resolution.
     pub unit: Unit,
-    /// Where the paper prints it: in a table or in the text.
+    /// Whether the paper prints the value in a table or in the text.
     pub place: Place,
-    /// Remarks on the figure; may be empty.
+    /// Remark on the value; may be empty.
     pub note: String,
-    /// The reason why the study does not score it; empty if it does.
+    /// Reason why the study does not score the value; empty if it does.
     pub flag: String,
-    /// Byte range of the line in the file.
+    /// Byte range of the value's line in the file.
     pub span: Range<usize>,
 }
 
 impl Figure {
-    /// Maximum distance of the true value from the printed one by rounding, in `unit`.
+    /// Maximum rounding error of the published value, in `unit`.
     pub fn rounding(&self) -> f64 {
         self.resolution.unwrap_or(self.half_digit)
     }
 
-    /// Whether the figure states a bound rather than a value.
+    /// Whether the published value is only a lower or upper bound.
     pub const fn is_one_sided(&self) -> bool {
         matches!(self.relation, Relation::AtLeast | Relation::AtMost)
     }
 
-    /// Whether the note declares the figure wrong, or the study gives a reason not to score it. A flagged figure is
-    /// shown, but neither fitted nor scored.
+    /// Whether the value is neither fitted nor scored, because its note declares it wrong or the study gives
+    /// another reason. It is still shown.
     pub fn is_flagged(&self) -> bool {
         !self.flag.is_empty()
             || self.note.contains("implausible")
@@ -146,7 +146,7 @@ impl Figure {
     }
 }
 
-/// Reads a file of figures, in the order of its lines.
+/// Reads a file of published values, in the order of its lines.
 ///
 /// # Errors
 /// The first line that can't be read, at the field that is wrong.
@@ -185,9 +185,9 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     Ok(figures)
 }
 
-/// A line without its line end.
+/// A line of the file, without its line end.
 struct Line<'a> {
-    /// Byte offset in the text.
+    /// Byte offset of the line in the file's text.
     start: usize,
     text: &'a str,
 }
@@ -207,13 +207,13 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// One field: its text without quotes, and its bytes in the file.
+/// A field of a CSV line: its text without quotes, and its byte range in the file.
 struct Field {
     text: String,
     span: Range<usize>,
 }
 
-/// The fields of a line. A field in double quotes may hold commas, and quotes that are doubled.
+/// Splits a CSV line into fields. A field in double quotes may contain commas, and quotes that are doubled.
 fn split(file: &File, line: &Line<'_>) -> Result<Vec<Field>, Problem> {
     let (start, line) = (line.start, line.text);
     let mut fields = Vec::new();
@@ -247,8 +247,8 @@ fn split(file: &File, line: &Line<'_>) -> Result<Vec<Field>, Problem> {
     }
 }
 
-/// A quoted field at the start of `rest`: its text, and its bytes with both quotes. None where it
-/// does not end before a comma or the end of the line.
+/// Parses a quoted field at the start of `rest`. Returns its text, and its length in bytes including quotes.
+/// None if no comma or line end follows the closing quote.
 fn quoted(rest: &str) -> Option<(String, usize)> {
     let mut text = String::new();
     let mut chars = rest.char_indices().skip(1).peekable();
@@ -266,7 +266,7 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Reads the figure of one line.
+/// Parses a line into a published value.
 fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let fields = split(file, line)?;
     let span = line.span();
@@ -322,7 +322,7 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     })
 }
 
-/// Finds the value in `all` whose word a field holds.
+/// Finds the value in `all` whose name equals the field's text.
 fn one_of<T: Copy>(
     file: &File,
     field: &Field,
@@ -359,8 +359,8 @@ fn number(file: &File, field: &Field, name: &str) -> Result<f64, Problem> {
     })
 }
 
-/// Half of the last digit of a number as written; trailing zeroes of a whole number are not significant
-/// (`3000000` is three million, and half a million is its rounding).
+/// Half of the last significant digit of a number as printed. Trailing zeroes of a whole number are not
+/// significant: for `3000000`, the result is half a million.
 fn half_digit(text: &str) -> f64 {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -5,48 +5,48 @@ use crate::null::NullModel;
 use crate::score::Score;
 use iodyno_page::Tone;
 
-/// Our results for a row of a study.
+/// Results of the study for one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Our value, in the row's unit; None if the samples do not support it.
+    /// Simulated value, in the row's unit; None if there are too few samples.
     pub ours: Option<f64>,
-    /// Relative standard error of `ours`; None if unknown.
+    /// Relative standard error of the simulated value; None if unknown.
     pub standard_error: Option<f64>,
-    /// Whether all cells were steady or stationary; None if one of them was not tested for it.
+    /// Whether all cells of the row were steady or stationary; None if any was not tested.
     pub steady: Option<bool>,
-    /// Distance from the printed figure; None if there is none.
+    /// Error of the simulated value; None if no value was published.
     pub score: Option<Score>,
-    /// Whether the printed figure is flagged and left out of the error statistics.
+    /// Whether the published value is flagged, and therefore left out of the error statistics.
     pub flagged: bool,
-    /// The null model's value; None if there is no null model.
+    /// Prediction of the null model; None if there is none.
     pub null: Option<Null>,
 }
 
-/// The null model's prediction for a row.
+/// Prediction of the null model (a prediction without a device model) for a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
-    /// The rule by which the value was predicted.
+    /// Rule by which the value was predicted.
     pub model: NullModel,
-    /// Value in the row's unit.
+    /// Predicted value, in the row's unit.
     pub value: f64,
-    /// Distance from the printed figure; None if there is none.
+    /// Error of the null model; None if no value was published.
     pub score: Option<Score>,
 }
 
-/// Which model is nearer to the printed figure, judged by the part of its error outside the printed
-/// interval.
+/// Which model is closer to the published value. Differences within the rounding interval of that value don't
+/// count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
-    /// Our model is nearer.
+    /// The simulated value is closer.
     Ours,
-    /// The null model is nearer.
+    /// The null model is closer.
     Null,
-    /// Both are equally near, mostly within the interval.
+    /// Both are equally close, mostly because both are within the rounding interval.
     Equal,
 }
 
 impl Nearer {
-    /// Name in documents.
+    /// Name of the result in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -57,8 +57,8 @@ impl Nearer {
 }
 
 impl Row {
-    /// Tone of the part of the error outside the printed interval; `flagged` for a figure that
-    /// can't be right.
+    /// Display tone for the part of the error outside the rounding interval. `flagged` is the tone for published
+    /// values that can't be right.
     pub(crate) fn tone(&self, flagged: Tone) -> Tone {
         match self.nearer() {
             _ if self.flagged => flagged,
@@ -68,7 +68,8 @@ impl Row {
         }
     }
 
-    /// The nearer model, where both have a value for a printed figure that is not flagged.
+    /// Which model is closer to the published value; None if either has no value, or if the published value is
+    /// flagged.
     pub fn nearer(&self) -> Option<Nearer> {
         let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
         (!self.flagged).then_some(match ours.total_cmp(&null) {

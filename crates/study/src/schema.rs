@@ -39,7 +39,7 @@ const fn names(path: &'static str) -> Key {
 }
 const NUMBER: ValueType = ValueType::Count(0, u32::MAX as u64);
 const NUMBERS: ValueType = ValueType::List(&NUMBER);
-/// Number of operations of a cell.
+/// Range of the number of operations per cell.
 const OPS: ValueType = ValueType::Count(100, 1_000_000_000);
 
 const SYSTEM: &[Key] = &[
@@ -123,7 +123,7 @@ const INPUT: &[Key] = &[
     Key::optional("of", ValueType::Text),
 ];
 
-/// A rate of one device alone, as its maker prints it, for the null model.
+/// Keys of a device's data-sheet rates, which the null model uses.
 const MEMBER: &[Key] = &[
     text("device"),
     Key::required("reads", ValueType::Count(1, 1_000_000_000)),
@@ -132,7 +132,7 @@ const MEMBER: &[Key] = &[
     Key::required("write", ValueType::Bandwidth(1e6, 1e12)),
 ];
 
-/// A sentence of the paper: arithmetic on rows of the panels.
+/// Keys of a value in the paper's text that is computed from rows of the panels.
 const CLAIM: &[Key] = &[
     text("figure"),
     text("system"),
@@ -148,7 +148,7 @@ const CLAIM: &[Key] = &[
     text("of_metric"),
 ];
 
-/// A conclusion of the paper. It holds if all its comparisons between rows hold.
+/// Keys of a conclusion of the paper, which holds if all its comparisons hold.
 const CONCLUSION: &[Key] = &[
     text("says"),
     Key::optional("tests", ValueType::Tables(COMPARISON)),
@@ -156,7 +156,7 @@ const CONCLUSION: &[Key] = &[
     Key::optional("untestable", ValueType::Text),
 ];
 
-/// A comparison. Its keys apply to all its figures that lack such a key.
+/// Keys of a comparison. They are defaults for the compared values, which may override them.
 const COMPARISON: &[Key] = &[
     // Each of these is larger than the next.
     Key::optional("descending", ValueType::Tables(OPERAND)),
@@ -213,6 +213,6 @@ const BASIS: &[Key] = &[
     Key::optional("metric", ValueType::Text),
 ];
 
-/// A printed figure that is not scored.
+/// Keys of a published value that is not to be scored.
 const FLAG: &[Key] =
     &[text("figure"), text("system"), text("workload"), text("metric"), text("why")];

@@ -6,22 +6,22 @@
 
 use crate::published::{Figure, Relation};
 
-/// The distance of our value from a printed figure, relative to that figure; positive if ours is
-/// larger.
+/// Distance of a simulated value from the published one, as a fraction of the published value; positive if
+/// the simulated value is larger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// The whole relative error.
+    /// Relative error.
     pub error: f64,
-    /// The part of the error outside the printed interval. A one-sided figure's interval reaches from its rounding on
-    /// the wrong side to a tenth of the value on the right side.
+    /// Part of the relative error that lies outside the interval in which the true value may be: the rounding
+    /// interval or, for a published bound, up to a tenth beyond the bound on its valid side.
     pub outside: f64,
 }
 
-/// Width of a one-sided figure's interval on its right side, relative to the value. "Just under 500 000" is not met by
-/// 61 000.
+/// Maximum distance by which a value may satisfy a published bound without an error, as a fraction of the
+/// bound. For example, 61 000 does not satisfy "just under 500 000".
 const ONE_SIDED_SHARE: f64 = 0.1;
 
-/// Scores a value, which is in the figure's own unit.
+/// Computes the error of a simulated value, which must be in the unit of the published value.
 pub fn score(ours: f64, printed: &Figure) -> Score {
     let difference = ours - printed.value;
     let is_on_right_side = match printed.relation {

@@ -6,7 +6,7 @@ use crate::study::Study;
 use crate::wanted::Wanted;
 use iodyno_units::human;
 
-/// The axis along which a line runs.
+/// Axis along which the points of a line lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// Number of devices.
@@ -17,16 +17,16 @@ pub enum Axis {
     Think,
     /// Number of threads.
     Threads,
-    /// Bytes of one operation.
+    /// Size of one operation, bytes.
     Block,
-    /// Share of the volume that is in use, percent.
+    /// Used fraction of the volume, percent.
     Fill,
     /// No axis: a single point.
     None,
 }
 
 impl Axis {
-    /// Name in documents; None for a single point.
+    /// Name of the axis in documents; None for a single point.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Devices => Some("devices"),
@@ -40,18 +40,18 @@ impl Axis {
     }
 }
 
-/// One line of a figure.
+/// One line of a chart, as a list of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Index in `Study::panels`.
     pub panel: usize,
     /// The metric that the line shows.
     pub metric: Metric,
-    /// The axis along which the line runs.
+    /// Axis along which the points lie.
     pub axis: Axis,
-    /// The values that all points of the line share, in words.
+    /// Description of what all points of the line have in common.
     pub label: String,
-    /// The position of each point on the axis.
+    /// Position of each point on the axis.
     pub x: Vec<f64>,
     /// Indices in `Study::rows`, one per point.
     pub rows: Vec<usize>,
@@ -93,7 +93,8 @@ pub fn series(study: &Study) -> Vec<Series> {
     all
 }
 
-/// The first of fill, devices, depth, think time, threads and block size that has more than one value.
+/// Chooses the axis for a metric: the first of fill, devices, depth, think time, threads and block size that
+/// has several values.
 fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
     // A value that comes from the system or the workload is not an axis of the panel.
     let in_key = |row: &Wanted, axis: Axis| match axis {
@@ -142,7 +143,7 @@ fn position(row: &Wanted, axis: Axis) -> f64 {
     }
 }
 
-/// The values that a line's rows share, in words.
+/// Describes what the rows of a line have in common.
 fn label(study: &Study, row: &Wanted, axis: Axis) -> String {
     let Some(at) = row.at else { return row.key.workload.clone() };
     let mut words = Vec::new();

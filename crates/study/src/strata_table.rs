@@ -3,7 +3,7 @@
 use crate::error_strata::Stratum;
 use iodyno_page::{Cell, Column, Row, Table, Tone};
 
-/// The table of errors by strata, grouped by the provenance of our figures.
+/// Table of errors by groups of comparable rows, ordered by the provenance of the simulated values.
 pub(crate) fn table(strata: &[Stratum]) -> Table {
     let share = |title| Column::decimals(title, "share");
     let mut table = Table::new([

@@ -19,42 +19,42 @@ use iodyno_workload::{Percent, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A study that was read and can be run.
+/// A study that reproduces the measurements of a published paper on emulated devices.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Name in the catalog.
+    /// Name of the study in the catalog.
     pub name: String,
-    /// The paper's title.
+    /// Title of the paper.
     pub title: String,
-    /// Publisher and year.
+    /// Publisher of the paper, and year.
     pub source: String,
     /// Whether cells are measured in rounds, until the steady state of SNIA's specification.
     pub in_rounds: bool,
-    /// The systems that were tested.
+    /// Systems that the paper tests.
     pub systems: Vec<Bench>,
-    /// Workloads that panels may name.
+    /// Workloads to which panels can refer.
     pub workloads: Vec<Workload>,
-    /// The rates of one device alone, for the null model.
+    /// Data-sheet rates of single devices, for the null model.
     pub members: Vec<MemberRates>,
-    /// The tables and figures, in the order of the file.
+    /// Tables and figures of the paper, in the order of the study file.
     pub panels: Vec<Panel>,
-    /// The printed figures of the paper.
+    /// Values published in the paper.
     pub printed: Vec<Figure>,
-    /// Every row of the study, in the order of the panels; inputs at the end.
+    /// All rows, in the order of the panels. Rows that belong to no panel are at the end.
     pub rows: Vec<Wanted>,
-    /// The paper's conclusions, in the order of the file.
+    /// Conclusions of the paper, in the order of the study file.
     pub conclusions: Vec<Conclusion>,
     /// Parameters of all devices and servers of the study.
     pub parameters: Vec<Owned>,
 }
 
 impl Study {
-    /// Keeps only these rows. Cells that only other rows need are not simulated.
+    /// Keeps only the rows for which `keep` returns true. Cells that no kept row needs are not simulated.
     pub fn retain(&mut self, keep: impl Fn(&Wanted) -> bool) {
         self.rows.retain(keep);
     }
 
-    /// Keeps only the rows of the tables and figures with these names.
+    /// Keeps only the rows of the named tables and figures.
     ///
     /// # Errors
     /// A name that the study does not have, in a sentence.
@@ -70,10 +70,10 @@ impl Study {
     }
 }
 
-/// Reads a study of the catalog by its name, or a file by its path, with all files that it names.
+/// Reads a study, by its name in the catalog or by a path, and all files that it names.
 ///
 /// # Errors
-/// The error in the study, its figures, a device or a server, at its place.
+/// The error in the study, its published values, a device or a server, with its position.
 pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     let file = find(Kind::Study, name_or_path)?;
     let raw = schema::read(&file)?;
@@ -81,7 +81,7 @@ pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     study(&file, &raw, &figures)
 }
 
-/// The title of a study, without reading the files that it names.
+/// Returns the title of a study without reading the files that it names.
 ///
 /// # Errors
 /// There is no such study, or its file has an error.
@@ -89,7 +89,7 @@ pub fn title(name_or_path: &str) -> Result<String, Problem> {
     Ok(schema::read(&find(Kind::Study, name_or_path)?)?.said("title").to_owned())
 }
 
-/// The file of printed figures that a study names: in the catalog, or next to the study's own file.
+/// Finds the file of published values that a study names: in the catalog, or in the folder of the study file.
 fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     let name = raw.said("published");
     let is_path = name.contains('/') || Path::new(name).extension().is_some();
@@ -105,7 +105,7 @@ fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     })
 }
 
-/// Builds a study from its file and the file of its figures.
+/// Builds a study from its file and the file of published values.
 pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, Problem> {
     let mut printed = published::read(figures)?;
     for raw in raw.records("flagged") {
@@ -216,7 +216,7 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
     })
 }
 
-/// Reads a workload of the catalog by its name.
+/// Looks up a workload in the catalog by its name.
 fn catalogued(file: &File, raw: &Record, name: &str) -> Result<Spec, Problem> {
     let at = |message: String| Problem::at(file, raw.place("like"), message, None);
     let found = find(Kind::Workload, name).map_err(|p| at(p.message().to_owned()))?;
@@ -226,7 +226,7 @@ fn catalogued(file: &File, raw: &Record, name: &str) -> Result<Spec, Problem> {
     })
 }
 
-/// Excludes printed figures from the scores.
+/// Marks published values as excluded from scoring, according to an entry of the study file.
 fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem> {
     let is_meant = |figure: &&mut Figure| {
         let key = &figure.key;
@@ -246,7 +246,7 @@ fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem
     Err(Problem::at(file, raw.place("figure"), message, Some(help)))
 }
 
-/// A row that the model took from the paper: the printed figure went into a server's file.
+/// Creates a row for a published value that the model uses as an input, such as a parameter of a server.
 fn input(
     file: &File,
     raw: &Record,
@@ -298,7 +298,8 @@ fn input(
     })
 }
 
-/// A sentence of the paper: the mean over workloads of a row of one system, or of its ratio to the row of another.
+/// Creates a row for a value in the paper's text: a mean over workloads of a system's metric, or of its ratio
+/// to another system's.
 fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> {
     let workloads: Vec<&str> = match raw.items("of_workloads") {
         [] => vec![raw.said("workload")],
@@ -360,12 +361,12 @@ const UNBALANCED: &str = "unbalanced_memory_slowdown";
 const MAX_SSDS: &str = "max_ssds";
 const LINK: &str = "bandwidth_limit";
 
-/// The value of a metric in a server's file.
+/// Value that a server's file gives for an input metric; None for other metrics.
 fn given(metric: &str, host: &Host) -> Option<f64> {
     (metric == UNBALANCED).then_some(1.0 - host.unbalanced_share)
 }
 
-/// Assigns each printed figure to its row.
+/// Assigns each published value to its row.
 fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), Problem> {
     let by_key: BTreeMap<Key, usize> =
         rows.iter().enumerate().map(|(i, row)| (row.key.clone(), i)).collect();

@@ -9,51 +9,53 @@ use iodyno_run::{Files, emulated};
 use iodyno_targets::{ArrayName, ModelName, TargetName};
 use std::sync::Arc;
 
-/// A server, with a device of which it may have any number.
+/// A tested system: a server and the type of device with which it is populated.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// Name in the paper.
+    /// Name of the system in the paper.
     pub name: String,
-    /// Name of the entry in the study, which several arrays share.
+    /// Name of the system's entry in the study file. Systems with different arrays may share an entry.
     pub entry: String,
-    /// The server as the study names it: by its name in the catalog, or by a path.
+    /// Server as named in the study file: by its name in the catalog, or by a path.
     pub host_file: String,
     /// The server's name in the catalog.
     pub host_name: String,
-    /// The server, with the study's settings of socket and memory.
+    /// The server, with the study's settings for sockets and memory channels.
     pub host: Host,
-    /// Whether the study sets the socket of the threads or the population of the memory channels.
+    /// Whether the study overrides the socket of the threads or the population of the memory channels.
     pub host_differs: bool,
     /// The device with all its parameters.
     pub device: Device,
-    /// Whether the devices are behind RAID adapters of the server.
+    /// Whether the devices are attached to RAID adapters of the server.
     pub has_adapters: bool,
-    /// The array that the devices form; None: each device is a volume.
+    /// Array that the devices form; None: each device is a volume of its own.
     pub array: Option<ArrayName>,
-    /// Name of a volume in a target's name, without a number.
+    /// Name of a volume as part of a target name, without a number.
     pub volume: String,
-    /// Number of devices if the panel names none; in a sizing table, the maximum that can be attached.
+    /// Default number of devices if the panel does not vary it; in a sizing table, the maximum that can be
+    /// attached.
     pub devices: Option<u32>,
-    /// Outstanding operations of each volume if the panel names none.
+    /// Default number of outstanding operations per volume if the panel does not vary it.
     pub depth: Option<u32>,
-    /// Bandwidth of the links between host and devices; None if unknown.
+    /// Bandwidth of the links between host and devices, bytes/s; None if unknown.
     pub link_bytes_per_s: Option<f64>,
-    /// Minimum warm-up of a workload that writes, ns: the time over which earlier writes have an effect.
+    /// Minimum warm-up for workloads with writes, ns: the time over which earlier writes affect the results.
     pub ramp_ns: u64,
     /// Remarks on the system; mostly empty.
     pub note: String,
-    /// The study's settings that differ from the files, in words; empty without any.
+    /// Settings of the study that differ from the files: for arrays, options of a target name; otherwise a
+    /// description. Empty if there are none.
     pub options: String,
 }
 
-/// The rates of one device alone, as its maker prints them.
+/// Data-sheet rates of a single device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberRates {
     /// Name of the device in the catalog.
     pub device: String,
-    /// Random reads and writes of 4 KiB a second.
+    /// Random 4 KiB reads per second, and random 4 KiB writes per second.
     pub random_iops: (f64, f64),
-    /// Bytes a second of sequential reads and writes.
+    /// Bandwidth of sequential reads, and of sequential writes, bytes/s.
     pub bytes_per_s: (f64, f64),
 }
 
@@ -69,28 +71,28 @@ impl MemberRates {
     }
 }
 
-/// A parameter and the file that contains it.
+/// A model parameter, and the device or server to which it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// Name of the device or server that has the parameter.
+    /// Name of the device or server to which the parameter belongs.
     pub of: String,
     /// The parameter, with its value and source.
     pub parameter: Parameter,
 }
 
 impl Bench {
-    /// Name of the array, or of the device without one.
+    /// Name of the array, or of the device if there is no array.
     pub fn device_or_array(&self) -> &str {
         if self.array.is_some() { &self.volume } else { &self.device.name }
     }
 
-    /// Devices of each volume.
+    /// Number of devices per volume.
     pub fn members(&self) -> u32 {
         self.array.map_or(1, |array| array.members)
     }
 
-    /// Builds the server with `devices` devices, each written in the pattern `written` over the share `fill` of its
-    /// capacity.
+    /// Builds the server with `devices` devices. Each is preconditioned by writing the fraction `fill` of its
+    /// capacity in the pattern `written`.
     ///
     /// # Errors
     /// The rules of population that this number of devices breaks, in a sentence.
@@ -123,7 +125,7 @@ impl Bench {
         })
     }
 
-    /// Builds `count` arrays from a target name.
+    /// Builds a system of `count` arrays by means of a target name.
     fn arrays(&self, count: u32) -> Result<System, String> {
         let query = if self.options.is_empty() { "" } else { "?" };
         let name =
@@ -134,8 +136,8 @@ impl Bench {
     }
 }
 
-/// Reads an entry of the study's systems: one system, or one for each array, with the level appended to its name.
-/// Adds the parameters to `all`.
+/// Reads a system entry of the study file. If it lists several arrays, returns one system per array, with the
+/// RAID level appended to its name. Adds the systems' parameters to `all`.
 pub(crate) fn benches(
     file: &File,
     raw: &Record,
@@ -159,7 +161,7 @@ pub(crate) fn benches(
     arrays.iter().map(one).collect()
 }
 
-/// Reads the server and the device of one system of the study, and adds their parameters to `all`.
+/// Reads the server and the device of one system, and adds their parameters to `all`.
 fn bench(
     file: &File,
     raw: &Record,
@@ -230,8 +232,8 @@ fn bench(
     })
 }
 
-/// The server with all threads on the socket of their flash DIMM (`near`) or on another one; unchanged without
-/// `socket`.
+/// Places all threads on the socket of their flash DIMM (`near`) or on another one. Without `socket`, returns
+/// the server unchanged.
 fn on_socket(host: Host, socket: Option<&str>) -> Host {
     match socket {
         Some("near") => Host { workers_near: true, ..host },
@@ -245,7 +247,7 @@ fn on_socket(host: Host, socket: Option<&str>) -> Host {
     }
 }
 
-/// The server with balanced or unbalanced memory channels; unchanged without `memory`.
+/// Sets whether the server's memory channels are balanced. Without `memory`, returns the server unchanged.
 fn with_memory(host: Host, memory: Option<&str>) -> Host {
     match memory {
         Some(word) => Host { memory_balanced: word == "balanced", ..host },
@@ -270,7 +272,7 @@ pub(crate) fn host(
     Ok(described)
 }
 
-/// Adds a file's parameters once, however many systems use it.
+/// Adds the parameters of a device or server to `all`, unless they are already there.
 fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
     if !all.iter().any(|owned| owned.of == of) {
         let own = |parameter| Owned { of: of.to_owned(), parameter };
@@ -278,7 +280,7 @@ fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
     }
 }
 
-/// Moves the error of a named file to the place where the study names it.
+/// Moves an error in a named file to the position at which the study file names it.
 fn named_in(file: &File, span: Range<usize>, problem: &Problem) -> Problem {
     let help = problem.help().map(ToOwned::to_owned);
     Problem::at(file, span, problem.message(), help)

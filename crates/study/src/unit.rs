@@ -3,44 +3,44 @@
 
 use iodyno_page::Quantity;
 
-/// What a unit measures.
+/// Physical dimension of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
-    /// Operations a second.
+    /// Operations per second.
     Rate,
-    /// Bytes a second.
+    /// Bytes per second.
     Throughput,
     /// Time, ns.
     Time,
-    /// A number without a unit: a ratio, a count.
+    /// A number without a unit, such as a ratio or a count.
     Number,
 }
 
-/// A unit in which a file of figures may give values.
+/// A unit that is allowed in a file of published values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// `1/s`.
+    /// `1/s`: operations per second.
     PerSecond,
-    /// `MB/s`, of 1000 · 1000 bytes.
+    /// `MB/s`: 1 000 000 bytes per second.
     MegabytesPerSecond,
-    /// `GB/s`.
+    /// `GB/s`: 1 000 000 000 bytes per second.
     GigabytesPerSecond,
-    /// `ns`.
+    /// `ns`: nanoseconds.
     Nanoseconds,
-    /// `us`.
+    /// `us`: microseconds.
     Microseconds,
-    /// `ms`.
+    /// `ms`: milliseconds.
     Milliseconds,
-    /// `s`.
+    /// `s`: seconds.
     Seconds,
-    /// `ratio`.
+    /// `ratio`: the ratio of two values.
     Ratio,
     /// `1`: a count.
     One,
 }
 
 impl Unit {
-    /// Every unit.
+    /// All units.
     pub const ALL: [Self; 9] = [
         Self::PerSecond,
         Self::MegabytesPerSecond,
@@ -53,7 +53,7 @@ impl Unit {
         Self::One,
     ];
 
-    /// Name of the metric in files.
+    /// Name of the unit in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "1/s",
@@ -80,7 +80,7 @@ impl Unit {
         }
     }
 
-    /// The quantity that formats a value in the program's own unit.
+    /// Quantity by which a value in the base unit of this dimension is formatted.
     pub(crate) const fn quantity(self) -> Quantity {
         match self.dimension() {
             Dimension::Rate => Quantity::Iops,
@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    /// One unit in the program's own unit: 1/s, bytes/s, ns or a bare number.
+    /// Size of one unit in the base unit of its dimension: 1/s, bytes/s, ns or a bare number.
     pub const fn scale(self) -> f64 {
         match self {
             Self::PerSecond | Self::Nanoseconds | Self::Ratio | Self::One => 1.0,

@@ -9,72 +9,74 @@ use iodyno_emulate::spec::Written;
 use iodyno_workload::{ActiveRange, Block, Edge, Percent, Process, Spec};
 use std::fmt::Write as _;
 
-/// One workload, before its block size, depth and think time are chosen.
+/// A workload of the paper. Panels add its block size, depth and think time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Name in the paper's figures.
+    /// Name of the workload in the file of published values.
     pub name: String,
-    /// Workload of the catalog that replaces `read` and `random`; None: generated from these.
+    /// Catalog workload on which the workload is based; None: generated from `read` and `random`.
     pub like: Option<Spec>,
-    /// Bytes of one operation if the panel names none.
+    /// Default size of one operation if the panel does not vary it, bytes.
     pub block_bytes: Option<u32>,
-    /// Outstanding operations of each volume if the panel names none; overrides the system's.
+    /// Default number of outstanding operations per volume if the panel does not vary it; overrides the system's
+    /// default.
     pub depth: Option<u32>,
-    /// Number of files that hold the addresses; None: the volume has no files.
+    /// Number of files on which the workload operates; None: it operates on the volume directly.
     pub files: Option<u32>,
-    /// Share of the volume that is in use if the panel names none.
+    /// Default used fraction of the volume if the panel does not vary it.
     pub fill: Percent,
-    /// Share of reads, 0 to 1.
+    /// Fraction of reads, 0 to 1.
     pub read: f64,
-    /// Whether addresses are random rather than sequential; also the pattern of the writes before the cell.
+    /// Whether addresses are random rather than sequential. Preconditioning writes in the same pattern.
     pub random: bool,
-    /// Number of measured operations of each cell, over all devices.
+    /// Number of measured operations per cell, over all devices.
     pub ops: u64,
-    /// Number of measured operations of each long cell, over all devices.
+    /// Number of measured operations per long cell, over all devices.
     pub long_ops: u64,
-    /// Maximum number of measured bytes of each cell.
+    /// Maximum number of measured bytes per cell.
     pub bytes_max: u64,
-    /// Bytes at the start of the volume that the workload accesses; None: all.
+    /// Size of the range at the start of the volume that the workload accesses, bytes; None: the whole volume.
     pub within_bytes: Option<u64>,
-    /// Rate of an open loop with equal gaps, operations a second of each volume; None: closed loop.
+    /// Offered rate of an open loop with equal intervals, operations per second per volume; None: closed loop.
     pub rate_iops: Option<f64>,
-    /// Bytes of a message; an operation holds as many as fit.
+    /// Size of a message, bytes; an operation contains as many whole messages as fit. None: the workload has no
+    /// messages.
     pub message_bytes: Option<u32>,
     /// Warm-up before the measurement, ns.
     pub ramp_ns: u64,
 }
 
-/// A row of the study: a figure to compute, and its printed counterpart.
+/// A row of the study: a value to compute by simulation, and its published counterpart.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Key of the row and of its printed figure.
+    /// Key of the row, which equals the key of its published value.
     pub key: Key,
-    /// Index in `Study::panels`; None for an input or a sentence, which no panel shows.
+    /// Index in `Study::panels`; None for a row that belongs to no panel (an input, or a value in the text).
     pub panel: Option<usize>,
-    /// Metric; None for an input or a sentence.
+    /// Metric of the row; None for a row that belongs to no panel.
     pub metric: Option<Metric>,
-    /// Position on the axes; None for an input or a sentence. The depth is meaningless if the metric covers all
-    /// depths.
+    /// Position on the panel's axes; None for a row that belongs to no panel. The depth is meaningless if the
+    /// metric aggregates over all depths.
     pub at: Option<CellKey>,
-    /// How the value is computed from cells.
+    /// Computation of the value from the results of cells.
     pub recipe: Recipe,
-    /// Unit of the printed figure; without one, the unit of the metric.
+    /// Unit of the published value; if there is none, the default unit of the metric.
     pub unit: Unit,
-    /// Index of the printed figure in `Study::printed`; None if nothing is printed.
+    /// Index of the published value in `Study::printed`; None if there is none.
     pub printed: Option<usize>,
-    /// Provenance of our figure.
+    /// Provenance of the simulated value.
     pub basis: Provenance,
-    /// For fitted figures, the parameters that they were used to choose.
+    /// Parameters that were chosen to fit the published value; empty unless the value is fitted.
     pub by: Vec<String>,
 }
 
 impl Workload {
-    /// Writes to the devices before the cell.
+    /// Pattern in which the devices are written before a cell.
     pub fn written(&self, cell: &CellKey) -> Written {
         Written::of(cell.before, !self.random, cell.block_bytes)
     }
 
-    /// The workload of a cell, with a workload's default limits.
+    /// Specification of the workload in a cell, with default limits.
     ///
     /// # Errors
     /// The broken rule of workloads, in a sentence.

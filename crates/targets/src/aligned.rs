@@ -6,7 +6,7 @@ use core::ops::{Deref, DerefMut};
 /// Alignment of a buffer, bytes: the largest page size of any kernel, which satisfies O_DIRECT everywhere.
 pub(crate) const BUFFER_ALIGN_BYTES: usize = 64 * 1024;
 
-/// `len` bytes at an address that is a multiple of [`BUFFER_ALIGN_BYTES`].
+/// Buffer of `len` bytes whose address is a multiple of [`BUFFER_ALIGN_BYTES`].
 pub(crate) struct AlignedBuf {
     memory: Vec<u8>,
     start: usize,

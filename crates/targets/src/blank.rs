@@ -21,18 +21,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::aligned::AlignedBuf;
 
-/// The first bytes of verifiable content; its version follows as a digit, then the offset.
+/// First bytes of every block of iodyno's verifiable content. A version digit and the block's offset follow.
 const VERIFIABLE: &[u8; 7] = b"iodynoV";
 /// First bytes of a test block, which a purge writes to verify itself.
 pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
 
-/// Unit that is judged to be blank, iodyno's own or foreign.
+/// Sector size: every sector read is classified as blank, iodyno's own or foreign.
 const SECTOR_BYTES: usize = MARKED_BYTES;
-/// Maximum length of iodyno's own content after one header: of verifiable content, or of a purge's test block.
+/// Length of a block that begins with one header of iodyno's: verifiable content or a purge's test block.
 const HEADED_BYTES: usize = 4096;
-/// Length of a random window. Windows begin at multiples of this length, so at multiples of every logical block size.
+/// Length of a randomly placed sample. Its offset is a multiple of this length, hence of any logical block
+/// size.
 const WINDOW_BYTES: u64 = 64 << 10;
-/// Length of one read, where a range is read in full.
+/// Length of one read when a whole range is read.
 const STRIDE_BYTES: u64 = 1 << 20;
 /// A target of at most this size is read whole.
 const WHOLE_BYTES: u64 = 64 << 20;
@@ -62,16 +63,17 @@ const BACKUPS: [u64; 15] = [
     256 << 30,
 ];
 
-/// Extent and time limits of a sampling.
+/// Limits on the extent and duration of sampling a target's content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// Number of equal parts of the range; each pass reads one window from each part.
+    /// Number of equal parts of the range; each pass reads one random sample from each part.
     pub(crate) parts: u64,
     /// Maximum number of passes over all parts.
     pub(crate) passes: u64,
     /// Time after which no further pass begins.
     pub(crate) enough: Duration,
-    /// Time limit for each end, and for the windows between. Sampling a slower target fails.
+    /// Time limit for reading each end of the target, and again for the samples between. A slower target is an
+    /// error.
     pub(crate) at_most: Duration,
 }
 
@@ -90,15 +92,15 @@ impl Depth {
         enough: Duration::from_millis(200),
         at_most: Duration::from_secs(10),
     };
-    /// Limits for the second sampling, through the descriptor that will be used for writing.
+    /// Limits for sampling a target again through the descriptor that will write to it.
     pub(crate) const AGAIN: Self =
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
 
-/// What a sampling of a target read and found.
+/// Result of sampling a target's content: extent read, and positions with iodyno's own and foreign data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Bytes read from the target, in all.
+    /// Total bytes read from the target.
     pub looked_bytes: u64,
     /// Number of positions read, each a contiguous range.
     pub places: u64,
@@ -108,16 +110,16 @@ pub struct Sampled {
     pub foreign: u64,
     /// Foreign data found at the lowest offset; `None` if there was none.
     pub first_foreign: Option<Foreign>,
-    /// True if the whole target was read; false if samples of it were.
+    /// True if the whole target was read; false if only samples were.
     pub whole: bool,
 }
 
-/// Beginning of data that is neither blank nor iodyno's.
+/// First bytes and offset of data that is neither blank nor iodyno's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreign {
     /// Offset in the target.
     pub offset_bytes: u64,
-    /// First bytes of the data, as in `4d 5a 90 00`.
+    /// First bytes of the foreign data in hexadecimal, such as `4d 5a 90 00`.
     pub hex: String,
 }
 
@@ -164,7 +166,8 @@ enum Sector {
     Foreign,
 }
 
-/// Number of bytes from this sector on that are iodyno's content, judged by the sector's first bytes; 0 if none.
+/// Length of iodyno's content that begins with this sector, according to the sector's header; 0 without a
+/// header.
 fn own_bytes(sector: &[u8], offset_bytes: u64) -> usize {
     let is_verifiable = sector.starts_with(VERIFIABLE)
         && sector.get(7).is_some_and(u8::is_ascii_digit)
@@ -187,8 +190,8 @@ fn is_blank(sector: &[u8]) -> bool {
     }
 }
 
-/// Judges the bytes from index `from` on; also returns the index of the first foreign sector. The bytes before `from`
-/// are searched only for headers of content that extends beyond `from`.
+/// Classifies the bytes from index `from` on, and returns the index of the first foreign sector (0 if none).
+/// Earlier bytes are searched only for headers of content that extends beyond `from`.
 fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     let mut verdict = Sector::Blank;
     let mut own_until = 0;
@@ -209,10 +212,10 @@ fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     (verdict, 0)
 }
 
-/// Reads windows and counts their content.
+/// Reads samples of a target and counts those with iodyno's own and with foreign data.
 struct Sampler<'a> {
     read: &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
-    /// Holds a window, and the 64 KiB before it.
+    /// Buffer for one sample, preceded by the 64 KiB before it on the target.
     buffer: AlignedBuf,
     found: Sampled,
 }
@@ -248,7 +251,7 @@ impl Sampler<'_> {
         Ok(())
     }
 
-    /// Reads a range in full. False if the time ran out first.
+    /// Reads and classifies a whole range. Returns false if time ran out first.
     fn stretch(&mut self, from_bytes: u64, to_bytes: u64, until: Instant) -> io::Result<bool> {
         let mut at = from_bytes;
         while at < to_bytes {
@@ -263,11 +266,12 @@ impl Sampler<'_> {
     }
 }
 
-/// Samples `ranges`: start and length, ascending, within a target of `size_bytes`. `read` fills a buffer from an
-/// offset; both are multiples of 64 KiB except at the target's end. `seed` chooses the offsets.
+/// Samples the content of `ranges` of a target of `size_bytes`. Ranges are pairs of start and length, in
+/// ascending order. `read` fills a buffer from an offset; both are multiples of 64 KiB except at the target's
+/// end. `seed` chooses the offsets of random samples.
 ///
 /// # Errors
-/// The error of `read`, and [`io::ErrorKind::TimedOut`] when not even one pass was possible.
+/// The error of `read`, and [`io::ErrorKind::TimedOut`] if time ran out before the end of the first pass.
 pub(crate) fn sample(
     size_bytes: u64,
     ranges: &[(u64, u64)],

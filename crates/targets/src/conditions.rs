@@ -11,7 +11,7 @@ use crate::inspect::{BlockDevice, Inspection};
 use crate::machine::{governors, turbo};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Settings and counters of the machine at one instant.
+/// Settings and counters of the machine at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineState {
     /// Frequency governors in use, joined by commas.
@@ -57,14 +57,14 @@ impl MachineState {
     }
 }
 
-/// Describes a setting's change; `None` if it is the same, or unknown before or after.
+/// Describes a changed setting; `None` if it did not change or either value is unknown.
 fn changed(what: &str, before: Option<String>, after: Option<String>) -> Option<String> {
     let (before, after) = (before?, after?);
     (before != after).then(|| format!("{what}: {before}, then {after}"))
 }
 
-/// Sums the counts of cores and packages. CPUs of one core or package report the same event, so it counts several
-/// times.
+/// Sums the throttling counts of all cores and packages. CPUs of one core or package all count the same
+/// event, so the sum counts it several times.
 fn throttles(root: &SysRoot) -> Option<u64> {
     let base = "sys/devices/system/cpu";
     let mut sum = None;
@@ -87,13 +87,15 @@ fn swapped_pages(root: &SysRoot) -> Option<u64> {
     Some(count("pswpin ")? + count("pswpout ")?)
 }
 
-/// Reads `total=` of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`.
+/// Reads the total CPU wait (pressure stall), µs: `total=` of `some avg10=0.00 avg60=0.00 avg300=0.00
+/// total=12345`.
 fn cpu_waited_us(root: &SysRoot) -> Option<u64> {
     let text = root.read("proc/pressure/cpu")?;
     text.lines().find_map(|line| line.strip_prefix("some ")?.rsplit_once("total=")?.1.parse().ok())
 }
 
-/// Reads field 12 of the process's `stat`. Field 2 is the process's name, which may hold blanks and brackets.
+/// Reads major page faults, field 12 of the process's `stat`. Field 2 is its name, which may contain blanks
+/// and brackets.
 fn major_faults(root: &SysRoot) -> Option<u64> {
     let text = root.read("proc/self/stat")?;
     let (_, rest) = text.rsplit_once(')')?;
@@ -110,7 +112,7 @@ pub struct DeviceState {
 }
 
 impl DeviceState {
-    /// Reads the present state of the device with this number.
+    /// Reads the present state of the device with this device number.
     pub fn now(root: &SysRoot, dev: DevNo) -> Option<Self> {
         let node = BlockNode::by_number(root, dev)?;
         let disk = node.whole_disk().unwrap_or_else(|| node.clone());
@@ -133,7 +135,7 @@ impl DeviceState {
             .collect()
     }
 
-    /// Interrupts since an earlier reading, and the largest share (0 to 1) of them on one processor.
+    /// Interrupts since an earlier reading, and the fraction (0 to 1) of them on the busiest processor.
     pub fn interrupts_since(&self, before: &Self) -> Option<(u64, f64)> {
         if self.interrupts.is_empty() || self.interrupts.len() != before.interrupts.len() {
             return None;
@@ -162,8 +164,8 @@ fn settings(device: &BlockDevice) -> Vec<(&'static str, Option<String>)> {
     ]
 }
 
-/// Interrupts by processor, summed over the lines of a driver instance or PCI function with one of these names:
-/// `nvme0q3`, `virtio2-req.0`, `PCI-MSI-0000:00:1f.2`.
+/// Interrupts by processor, summed over all lines of `/proc/interrupts` that belong to one of `names` (a
+/// driver instance or PCI function), such as `nvme0q3`, `virtio2-req.0` or `PCI-MSI-0000:00:1f.2`.
 fn interrupts_of(text: &str, names: &[String]) -> Vec<u64> {
     let is_ours = |word: &str| {
         names.iter().any(|name| {
@@ -190,7 +192,8 @@ fn interrupts_of(text: &str, names: &[String]) -> Vec<u64> {
     sums
 }
 
-/// RAID sets below or above the target that are checking or rebuilding now, each with its action: `md0: resync`.
+/// RAID sets below or above the target that are being checked or rebuilt, each with its action: `md0:
+/// resync`.
 pub fn raid_at_work(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
     let devices = inspection.device.iter().chain(&inspection.physical);
     let names: Vec<&str> = devices

@@ -14,36 +14,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalCode {
-    /// The running system is on the target. Can't be lifted.
+    /// The running system is on the target. `--destroy` can't lift this refusal.
     SystemDisk,
-    /// The target, a partition of it or a device built on it is mounted. Can't be lifted.
+    /// The target, a partition of it or a device built on it is mounted. `--destroy` can't lift this refusal.
     Mounted,
-    /// The target, a partition of it or a device built on it is swap space. Can't be lifted.
+    /// The target, a partition of it or a device built on it is swap space. `--destroy` can't lift this refusal.
     Swap,
-    /// Another process or the kernel holds the target exclusively, or has locked it. Can't be lifted.
+    /// Another process or the kernel has opened the target exclusively or locked it. `--destroy` can't lift this.
     Held,
     /// The target is part of a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
     Member,
-    /// The target carries a partition table.
+    /// The target contains a partition table.
     PartitionTable,
-    /// The target carries the signature of a file system, RAID set, volume manager or the like.
+    /// The target contains the signature of a file system, RAID set, volume manager or the like.
     Signature,
-    /// Another run or a message-log server has locked the file. Can't be lifted.
+    /// Another run or a message-log server has locked the file. `--destroy` can't lift this refusal.
     Locked,
     /// Another process has the target open for writing.
     OpenElsewhere,
-    /// The target can't be written at all. Can't be lifted.
+    /// The target is read-only. `--destroy` can't lift this refusal.
     ReadOnly,
     /// The target is a file that iodyno did not create.
     ForeignFile,
-    /// The target is a character device other than `/dev/null`, `/dev/zero` and `/dev/full`. Can't be lifted.
+    /// The target is a character device other than `/dev/null`, `/dev/zero` and `/dev/full`. `--destroy` can't
+    /// lift this refusal.
     CharDevice,
-    /// The target is a directory, pipe or socket. Can't be lifted.
+    /// The target is a directory, pipe or socket. `--destroy` can't lift this refusal.
     NotStorage,
     /// The target could not be read, so its content is unknown.
     UnknownContent,
-    /// The target holds data that iodyno did not write, whether recognised or not. An NBD export is refused even for
-    /// iodyno's own data, since iodyno can't see its other clients.
+    /// The target contains data that iodyno did not write, of a known or unknown kind. An NBD export is refused
+    /// even if the data are iodyno's own, since another client may use them.
     HoldsData,
     /// A purge erases the whole target, so `--destroy` must name the target even if it seems empty.
     Purge,
@@ -71,9 +72,9 @@ impl RefusalCode {
 pub struct Refusal {
     /// Kind of reason, stable for scripts.
     pub code: RefusalCode,
-    /// The finding, as a full sentence.
+    /// The obstacle found, as a full sentence.
     pub found: String,
-    /// The remedy, as a full sentence.
+    /// How to remove the obstacle, as a full sentence.
     pub mend: String,
 }
 
@@ -83,7 +84,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A refused target: all the reasons, and the names that would have lifted them.
+/// Why a target was refused, and the names with which `--destroy` could have lifted the refusals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTarget {
     /// Name of the refused target.
@@ -130,23 +131,23 @@ impl fmt::Display for RefusedTarget {
     }
 }
 
-/// Reason why a target could not be named, inspected, opened or laid out.
+/// Reason why a target could not be named, inspected, opened, or written before measurement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The target's name is not valid.
+    /// A target's name is malformed.
     #[error("`{name}` is not a target: {problem}\n  help: {help}")]
     BadName {
         /// Name as the user gave it.
         name: String,
-        /// The fault of the name, as a sentence.
+        /// What is wrong with the name, as a sentence.
         problem: String,
-        /// The correct form, as a sentence.
+        /// The correct form of the name, as a sentence.
         help: String,
     },
     /// No file or device has this path.
     #[error("{path}: not found\n  help: {help}")]
     NotFound {
-        /// Path without a file or device.
+        /// Path at which there is no file or device.
         path: String,
         /// What the user can do, as a sentence.
         help: String,
@@ -154,12 +155,12 @@ pub enum TargetError {
     /// The guard refuses to write to the target: data would be lost, or the target can't be written.
     #[error("{0}")]
     Refused(Box<RefusedTarget>),
-    /// No server answers, or its answer is not valid.
+    /// The target's server does not respond, or its response is invalid.
     #[error("{target}: {problem}\n  help: {help}")]
     Unreachable {
         /// Name or path of the target.
         target: String,
-        /// The fault, as a clause.
+        /// What is wrong with the connection, as a clause for the message.
         problem: String,
         /// What the user can do, as a sentence.
         help: String,
@@ -174,16 +175,16 @@ pub enum TargetError {
         /// How to get the permission, as a sentence.
         help: String,
     },
-    /// There is less space than the target needs.
+    /// Not enough free space for the target.
     #[error(
         "{path}: {} needed, {} free\n  help: {help}",
         human::size(*.wanted_bytes),
         human::size(*.free_bytes)
     )]
     NoSpace {
-        /// The file, directory or memory that is too small.
+        /// File, directory or memory without enough free space.
         path: String,
-        /// Further bytes needed.
+        /// Bytes needed in addition to those already allocated.
         wanted_bytes: u64,
         /// Bytes available.
         free_bytes: u64,
@@ -210,12 +211,12 @@ pub enum TargetError {
         /// A supported alternative.
         help: String,
     },
-    /// An output file, such as a report, can't or must not be written at this path.
+    /// An output file, such as a report, can't be written at this path, or would overwrite something.
     #[error("{path}: {problem}\n  help: {help}")]
     BadOutput {
         /// Path of the output.
         path: String,
-        /// The fault, as a clause.
+        /// Why the path can't be used, as a clause for the message.
         problem: String,
         /// What the user can do, as a sentence.
         help: String,
@@ -230,7 +231,7 @@ pub enum TargetError {
         /// What the user can do, as a sentence.
         help: String,
     },
-    /// The name led to another file or device when it was opened than when it was inspected.
+    /// Between inspection and opening, the target's name was given to another file or device.
     #[error(
         "{path}: {problem} while it was being opened; nothing was written\n  \
          help: run `iodyno check` on the target, then try again"
@@ -241,7 +242,7 @@ pub enum TargetError {
         /// What changed, such as `another file or device took its name`.
         problem: String,
     },
-    /// The caller stopped the lay-out; a partly written new file was removed.
+    /// The caller stopped the writing of a new file; the incomplete file was removed.
     #[error("{path}: laying out the file was stopped after {} of {}", human::size(*.done_bytes), human::size(*.total_bytes))]
     Interrupted {
         /// The file that was being written.
@@ -266,8 +267,8 @@ impl TargetError {
         }
     }
 
-    /// Converts the error of a system call: to `NotFound` without a file or device, `Permission` without the right,
-    /// else `Io`.
+    /// Converts the error of a system call: `NotFound` if the file or device does not exist, `Permission` if
+    /// access is denied, otherwise `Io`.
     pub(crate) fn from_errno(op: &str, path: &Path, errno: rustix::io::Errno) -> Self {
         use rustix::io::Errno;
         let path = path.display().to_string();
@@ -334,7 +335,7 @@ mod tests {
         );
     }
 
-    /// A target that can't be read either is not reported as refused for writing.
+    /// The message says "can't be measured", rather than "refusing to write", if the target can't be read either.
     #[test]
     fn non_targets_are_not_reported_as_writes() {
         for (code, words) in [

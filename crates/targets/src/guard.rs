@@ -45,7 +45,8 @@ pub fn check_writable(inspection: &Inspection, root: &SysRoot) -> Vec<Refusal> {
     check(inspection, root, true)
 }
 
-/// Like [`check_writable`], for a target that this process has already opened: its own claim is not a reason.
+/// Like [`check_writable`], for a target that this process has opened: ignores this process's own exclusive
+/// open.
 pub(crate) fn check_through_descriptor(inspection: &Inspection, root: &SysRoot) -> Vec<Refusal> {
     check(inspection, root, false)
 }
@@ -70,11 +71,12 @@ fn check(inspection: &Inspection, root: &SysRoot, check_elsewhere: bool) -> Vec<
     refusals
 }
 
-/// Lifts refusals where one of the given names is the target's own. Returns the lifted refusals, for the
-/// record.
+/// Lifts the refusals if the user named this target with `--destroy`. Returns the lifted refusals, for the
+/// report.
 ///
 /// # Errors
-/// [`TargetError::Refused`] with all refusals if none of the names is the target's, or if a refusal can't be lifted.
+/// [`TargetError::Refused`] with all refusals if none of the names is the target's, or if a refusal can't be
+/// lifted.
 pub fn confirm(
     inspection: &Inspection,
     refusals: Vec<Refusal>,
@@ -95,8 +97,8 @@ pub fn confirm(
     })))
 }
 
-/// For a target that holds a message log, drops the refusals for its content, since a log's server continues that log.
-/// Other recognised content stays a reason.
+/// Drops the refusals caused by a message log on the target, for a server that will continue this log.
+/// Refusals for other content remain.
 pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec<Refusal> {
     let Some(content) = &inspection.content else { return refusals };
     let is_log = |signature: &Signature| signature.kind == SignatureKind::MessageLog;
@@ -117,8 +119,7 @@ pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec
     refusals
 }
 
-/// Fails if a name from `--destroy` is not a name of any of the targets, since it may be misspelt or meant for another
-/// run.
+/// Fails if a `--destroy` name matches none of the targets: it may be misspelt or meant for another run.
 ///
 /// # Errors
 /// [`TargetError::BadName`].
@@ -138,7 +139,7 @@ pub fn check_confirmed(targets: &[&Inspection], confirm: &Confirm) -> Result<(),
     })
 }
 
-/// True if a name from `--destroy` is one of the target's own.
+/// True if `given`, a name from `--destroy`, is one of the target's names.
 fn is_own_name(inspection: &Inspection, given: &str) -> bool {
     // A URI can be written in several ways, with or without percent signs.
     own_names(inspection).iter().any(|own| own == given)
@@ -146,8 +147,8 @@ fn is_own_name(inspection: &Inspection, given: &str) -> bool {
             && TargetName::parse(given).is_ok_and(|given| given == inspection.name)
 }
 
-/// The names that confirm a target: kernel name, serial number and paths of a device, paths and
-/// name of a file, URI of an export. A partition is not confirmed by its disk's serial number.
+/// Names that `--destroy` accepts for a target: kernel name, serial number and paths of a device, name and
+/// paths of a file, URI of an export. A disk's serial number does not confirm its partitions.
 fn own_names(inspection: &Inspection) -> Vec<String> {
     let mut names = Vec::new();
     if inspection.is_scratch() {
@@ -215,7 +216,7 @@ fn check_file(
     uses.check_file(inspection, refusals);
 }
 
-/// Refuses a file unless its mark shows that iodyno created it, and its length still matches the mark.
+/// Refuses a file unless its content is marked as created by iodyno and its length still matches that mark.
 fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let len_bytes = inspection.whole_bytes.unwrap_or(0);
     let found = match inspection.marker {
@@ -268,7 +269,7 @@ fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// Refuses an export unless it is empty, according to its block status or to samples of it.
+/// Refuses an NBD export unless it is empty according to its block status or to samples of its content.
 fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     if inspection.nbd.as_ref().is_some_and(|export| export.read_only) {
         refusals.push(Refusal {
@@ -295,7 +296,7 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// Refuses a drive without a medium, a device that was not set up, and an empty export.
+/// Refuses a target of size zero: a drive without a medium, a device that was not set up, or an empty export.
 fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     if inspection.whole_bytes == Some(0) {
         refusals.push(Refusal {

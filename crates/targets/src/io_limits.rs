@@ -9,28 +9,29 @@ use std::path::Path;
 /// A control group's limit on the rate of reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoLimit {
-    /// File and device of the limit: `/sys/fs/cgroup/box/io.max, 8:0 riops`.
+    /// File and line that set the limit: `/sys/fs/cgroup/box/io.max, 8:0 riops`.
     pub source: String,
-    /// True: limits reads; false: limits writes.
+    /// True if reads are limited; false if writes are.
     pub is_of_reads: bool,
-    /// True: limits bytes; false: limits operations.
+    /// True if the limit is in bytes; false if in operations.
     pub is_of_bytes: bool,
-    /// The limit, in bytes or operations per second.
+    /// Maximum rate, in bytes or operations per second.
     pub per_s: u64,
 }
 
-/// Files of version 1: name, whether it limits reads (or writes), whether it limits bytes (or operations).
+/// Files of control groups version 1. The flags are true for a limit on reads (not writes) and on bytes (not
+/// operations).
 const VERSION_1: [(&str, bool, bool); 4] = [
     ("blkio.throttle.read_iops_device", true, false),
     ("blkio.throttle.write_iops_device", false, false),
     ("blkio.throttle.read_bps_device", true, true),
     ("blkio.throttle.write_bps_device", false, true),
 ];
-/// Keys of `io.max`: key, whether it limits reads (or writes), whether it limits bytes (or operations).
+/// Keys of `io.max`. The flags are true for a limit on reads (not writes) and on bytes (not operations).
 const VERSION_2: [(&str, bool, bool); 4] =
     [("rbps", true, true), ("wbps", false, true), ("riops", true, false), ("wiops", false, false)];
 
-/// Limits on a target's devices, from this process's control group and its ancestors.
+/// I/O limits on a target's devices, set by this process's control group and its ancestors.
 pub fn io_limits(root: &SysRoot, inspection: &Inspection) -> Vec<IoLimit> {
     let devices = devices(root, inspection);
     if devices.is_empty() {
@@ -76,8 +77,8 @@ fn source(root: &SysRoot, file: &Path, which: &str) -> String {
     format!("/{}, {which}", file.display())
 }
 
-/// Numbers of the target's devices as text: the device itself, the devices below it, and the disks of partitions, since
-/// the kernel keeps limits on whole disks.
+/// Device numbers of the target's device, the devices below it, and the disks of partitions, as text. Disks
+/// are included because the kernel sets limits on whole disks only.
 fn devices(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for device in inspection.device.iter().chain(&inspection.physical) {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use crate::sysroot::DevNo;
 use rustix::io::{Errno, Result};
 
-/// Extents fetched by one FIEMAP call: 56 bytes each, so the buffer stays below 16 KiB.
+/// Maximum number of extents per FIEMAP call. At 56 bytes each, the buffer stays below 16 KiB.
 const FIEMAP_BATCH: usize = 256;
 /// `_IOWR('f', 11, struct fiemap)`, linux/fs.h: list a file's extents.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
@@ -18,7 +18,7 @@ const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 const FIEMAP_FLAG_SYNC: u32 = 1;
 /// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, linux/nvme_ioctl.h: send an admin command.
 const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xC048_4E41;
-/// `_IO('N', 0x40)`, linux/nvme_ioctl.h: namespace number of a block device.
+/// `_IO('N', 0x40)`, linux/nvme_ioctl.h: get the namespace number of a block device.
 const NVME_IOCTL_ID: libc::c_ulong = 0x4E40;
 /// scsi/sg.h: send a SCSI command and wait for its completion.
 const SG_IO: libc::c_ulong = 0x2285;
@@ -26,21 +26,21 @@ const SG_IO: libc::c_ulong = 0x2285;
 const BLKDISCARD: libc::c_ulong = 0x1277;
 /// `_IO(0x12, 97)`, linux/fs.h: write back and drop a block device's pages in the page cache.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
-/// `_IO(0x12, 95)`, linux/fs.h: read the partition table again.
+/// `_IO(0x12, 95)`, linux/fs.h: re-read the partition table.
 const BLKRRPART: libc::c_ulong = 0x125F;
 
 /// linux/loop.h: query a loop device's backing.
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 
-/// `_IOWR(0xfd, 12, struct dm_ioctl)`, linux/dm-ioctl.h: targets of a device-mapper device.
+/// `_IOWR(0xfd, 12, struct dm_ioctl)`, linux/dm-ioctl.h: get the targets of a device-mapper device.
 const DM_TABLE_STATUS: libc::c_ulong = 0xC138_FD0C;
 /// linux/dm-ioctl.h: return the table's parameters rather than its status.
 const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
-/// linux/dm-ioctl.h: the answer did not fit.
+/// linux/dm-ioctl.h: the result did not fit the buffer.
 const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
-/// linux/dm-ioctl.h: don't flush held-back I/O first.
+/// linux/dm-ioctl.h: do not flush queued I/O first.
 const DM_NOFLUSH_FLAG: u32 = 1 << 11;
-/// linux/dm-ioctl.h: have the kernel clear its copy, which may hold a key.
+/// linux/dm-ioctl.h: have the kernel wipe its copy of the buffer, which may contain a key.
 const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
 
 /// asm-generic/fcntl.h: choose the signal that reports a broken lease.
@@ -58,7 +58,7 @@ pub(crate) struct FiemapExtent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap` with room for one batch.
+/// `struct fiemap` with space for [`FIEMAP_BATCH`] extents.
 #[repr(C)]
 struct Fiemap {
     start: u64,
@@ -70,7 +70,7 @@ struct Fiemap {
     extents: [FiemapExtent; FIEMAP_BATCH],
 }
 
-/// The next extents at or after `start_bytes`, at most [`FIEMAP_BATCH`]; empty at the end.
+/// Reads up to [`FIEMAP_BATCH`] extents at or after `start_bytes`; none at the end of the file.
 pub(crate) fn fiemap(
     fd: impl AsFd,
     start_bytes: u64,
@@ -94,8 +94,8 @@ pub(crate) fn fiemap(
     Ok(map.extents[..(map.mapped_extents as usize).min(FIEMAP_BATCH)].to_vec())
 }
 
-/// True if another process has a regular file open or mapped for writing. Needs a descriptor for reading: the kernel
-/// grants a read lease only while no process can write.
+/// True if another process has a regular file open or mapped for writing. `file` must be open for reading:
+/// the kernel grants a read lease only while no process can write.
 pub(crate) fn is_open_for_writing(file: impl AsFd) -> Result<bool> {
     let fd = file.as_fd().as_raw_fd();
     // If a process opens the file right now, the kernel breaks the lease and sends a signal. Choose one that is ignored
@@ -118,8 +118,8 @@ pub(crate) fn is_open_for_writing(file: impl AsFd) -> Result<bool> {
     Ok(false)
 }
 
-/// True if another open file description holds a record lock on any byte of the file, as virtual machines do on their
-/// disks.
+/// True if another process has a record lock on any byte of the file, as virtual machines have on their disk
+/// images.
 pub(crate) fn has_record_lock(file: impl AsFd) -> Result<bool> {
     // SAFETY: all fields are plain numbers, for which zero is a value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -142,8 +142,8 @@ struct LoopInfo64 {
     init: [u64; 2],
 }
 
-/// Backing of a loop device: packed number of its file system, inode number, and packed number of the backing device.
-/// For a file, the last is 0 or the file system's number.
+/// Backing of a loop device: device number of its file system, inode number, and number of the backing
+/// device, with both device numbers packed. For a file, the last is 0 or the file system's number.
 pub(crate) fn loop_backing(fd: impl AsFd) -> Result<(u64, u64, u64)> {
     let mut info = LoopInfo64 {
         device: 0,
@@ -160,15 +160,15 @@ pub(crate) fn loop_backing(fd: impl AsFd) -> Result<(u64, u64, u64)> {
     if rc < 0 { Err(last_errno()) } else { Ok((info.device, info.inode, info.rdevice)) }
 }
 
-/// Length of `struct dm_ioctl`, linux/dm-ioctl.h, in words of 8 bytes.
+/// Length of `struct dm_ioctl`, linux/dm-ioctl.h, in 8-byte words.
 const DM_HEADER_WORDS: usize = 39;
-/// Length of `struct dm_target_spec`, linux/dm-ioctl.h.
+/// Length of `struct dm_target_spec`, linux/dm-ioctl.h, in bytes.
 const DM_TARGET_BYTES: usize = 40;
-/// Length of the buffer for one table, in words of 8 bytes.
+/// Length of the buffer for one device-mapper table, in 8-byte words.
 const DM_BUFFER_WORDS: usize = 4096;
 
-/// Type of each target of a device-mapper device, with its status or, with `wants_table`, its parameters. Needs the
-/// driver's control node. Tables may hold keys, hence only on demand.
+/// Type and status of each target of a device-mapper device. `wants_table` returns parameters instead of the
+/// status; they may contain encryption keys. Needs a descriptor of the driver's control node.
 pub(crate) fn dm_targets(
     control: impl AsFd,
     dev: DevNo,
@@ -201,7 +201,8 @@ pub(crate) fn dm_targets(
     Ok(dm_specs(bytes.get(start..).unwrap_or_default(), count))
 }
 
-/// Parses an array of `struct dm_target_spec`, each followed by a zero-terminated text.
+/// Parses `count` structures `dm_target_spec`, each followed by a zero-terminated text. Returns type and
+/// text.
 fn dm_specs(bytes: &[u8], count: u32) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -247,7 +248,7 @@ struct NvmePassthru {
     result: u32,
 }
 
-/// An NVMe admin command; only the fields that this crate uses.
+/// An NVMe admin command, reduced to the fields that this crate uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NvmeAdmin {
     pub(crate) opcode: u8,
@@ -260,13 +261,14 @@ pub(crate) struct NvmeAdmin {
 /// Failure of an NVMe command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NvmeFailure {
-    /// The command did not reach the controller, or no answer came.
+    /// The system call failed: the command did not reach the controller, or the controller did not respond.
     System(Errno),
     /// The controller's completion status: code in bits 7:0, type in bits 10:8.
     Status(u16),
 }
 
-/// Sends an admin command. `data` is sent or filled; its length is a multiple of 4, or 0 for a command without data.
+/// Sends an NVMe admin command. `data` is sent or filled, depending on the command. Its length must be a
+/// multiple of 4, or 0 for a command without data.
 pub(crate) fn nvme_admin(
     fd: impl AsFd,
     command: &NvmeAdmin,
@@ -293,11 +295,11 @@ pub(crate) fn nvme_admin(
     }
 }
 
-/// Get Log Page (opcode 02h) for the whole controller (namespace FFFFFFFFh) into `page`; its length must be
-/// a multiple of 4. Only reads.
+/// Reads a log page with Get Log Page (opcode 02h) for the whole controller (namespace FFFFFFFFh). The length
+/// of `page` must be a multiple of 4.
 ///
 /// # Errors
-/// The system's error, or `EIO` when the controller completes the command with a status.
+/// The system's error, or `EIO` if the controller completes the command with an error status.
 pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Result<()> {
     let dwords = (page.len() / 4) as u32;
     let command = NvmeAdmin {
@@ -314,14 +316,14 @@ pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Resul
     })
 }
 
-/// Namespace number of a block device.
+/// Reads the NVMe namespace number of a block device.
 pub(crate) fn nvme_namespace(fd: impl AsFd) -> Result<u32> {
     // SAFETY: the call takes no argument and gives a number back.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ID as _) };
     if rc < 0 { Err(last_errno()) } else { Ok(rc as u32) }
 }
 
-/// Discards a byte range of a block device; offset and length are multiples of its logical block.
+/// Discards a byte range of a block device; offset and length must be multiples of its logical block size.
 pub(crate) fn block_discard(fd: impl AsFd, offset_bytes: u64, length_bytes: u64) -> Result<()> {
     let range = [offset_bytes, length_bytes];
     // SAFETY: the call reads two numbers of 64 bits, which outlive it.
@@ -329,7 +331,7 @@ pub(crate) fn block_discard(fd: impl AsFd, offset_bytes: u64, length_bytes: u64)
     if rc < 0 { Err(last_errno()) } else { Ok(()) }
 }
 
-/// Writes back and drops a block device's pages in the page cache.
+/// Writes back a block device's dirty pages, and drops its pages from the page cache.
 pub(crate) fn block_flush_buffers(fd: impl AsFd) -> Result<()> {
     // SAFETY: the call takes no argument that it reads.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), BLKFLSBUF as _, 0) };
@@ -376,7 +378,7 @@ pub(crate) enum ScsiData<'a> {
     ToDevice(&'a [u8]),
 }
 
-/// Timeout of a command that only reads.
+/// Timeout of a SCSI command that only reads.
 const READ_TIMEOUT_MS: u32 = 5_000;
 
 /// Sends one SCSI command that reads into `data`.
@@ -390,7 +392,7 @@ pub(crate) fn scsi_read(fd: impl AsFd, command: &[u8], data: &mut [u8]) -> Resul
 /// Sends one SCSI command.
 ///
 /// # Errors
-/// The system's error, or `EIO` when the device, the host or the driver reports one.
+/// The system's error, or `EIO` if the device, the host adapter or the driver reports an error.
 pub(crate) fn scsi(
     fd: impl AsFd,
     command: &[u8],
@@ -400,7 +402,8 @@ pub(crate) fn scsi(
     const SG_DXFER_NONE: libc::c_int = -1;
     const SG_DXFER_TO_DEV: libc::c_int = -2;
     const SG_DXFER_FROM_DEV: libc::c_int = -3;
-    /// Bit 3 of the driver's status only reports that sense data is present.
+    /// Bit 3 of the SCSI driver's status. It only reports that sense data is present, so is not an error by
+    /// itself.
     const DRIVER_SENSE: u16 = 0x08;
     let (direction, address, length) = match data {
         ScsiData::Nothing => (SG_DXFER_NONE, std::ptr::null_mut(), 0),
@@ -451,7 +454,7 @@ fn last_errno() -> Errno {
 mod tests {
     use super::*;
 
-    /// Bits 29 to 16 of an ioctl number encode the structure's size.
+    /// Checks structure sizes against bits 29 to 16 of the ioctl numbers, which encode them.
     #[test]
     fn structures_have_the_size_that_the_kernel_expects() {
         assert_eq!(size_of::<NvmePassthru>() as libc::c_ulong, NVME_IOCTL_ADMIN_CMD >> 16 & 0x3FFF);

@@ -16,21 +16,23 @@ use crate::inspect;
 use crate::marker::{self, Marker};
 use crate::open::{LayOut, Opened, Undo};
 
-/// Length of one write: long enough that its overhead vanishes, short enough to show progress.
+/// Length of one write: long enough to make its overhead negligible, short enough to show progress.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Reason why the writing stopped.
+/// Reason why the writing of a file stopped before its end.
 enum Stop {
     Failed(&'static str, Errno),
     ByCaller(u64),
 }
 
-/// Writes the range of [`Opened::lay_out`]. `fill` fills a buffer with the content for an offset. `progress` receives
-/// the bytes done and the total after each write, and may stop the work.
+/// Writes the part of a file that must exist before measurement ([`Opened::lay_out`]). `fill` fills a buffer
+/// with the content for an offset. After each write, `progress` receives the bytes written and the total, and
+/// may stop the work.
 ///
 /// # Errors
-/// [`TargetError::NoSpace`] when the file does not fit, [`TargetError::Interrupted`] when `progress` stopped the work,
-/// [`TargetError::Io`] and [`TargetError::Permission`] otherwise. After an error the target can't be used.
+/// [`TargetError::NoSpace`] if the file does not fit, [`TargetError::Interrupted`] if `progress` stopped the
+/// work, otherwise [`TargetError::Io`] and [`TargetError::Permission`]. After an error the target is
+/// unusable.
 pub fn lay_out(
     opened: &mut Opened,
     fill: &mut dyn FnMut(&mut [u8], u64),
@@ -105,8 +107,8 @@ fn write(
     Ok(())
 }
 
-/// Empties a file that this run made, and reserves its space if `is_allocated`, so that a workload can write it for the
-/// first time.
+/// Empties a file created by this run, so that a workload can write it for the first time. Reserves its space
+/// again if `is_allocated`.
 ///
 /// # Errors
 /// [`TargetError::Unsupported`] for any other target, and for a file system that can't reserve space;
@@ -141,7 +143,8 @@ pub fn make_anew(opened: &Opened, is_allocated: bool) -> Result<(), TargetError>
     fsync(&opened.fd).map_err(|errno| TargetError::from_errno("make it durable", &path, errno))
 }
 
-/// False for a confirmed foreign file: it stays unmarked, so the next run refuses it again.
+/// True if iodyno created the file. A foreign file that the user confirmed is never marked, so that the next
+/// run refuses it again.
 fn is_ours(opened: &Opened) -> bool {
     let restored = match &opened.undo {
         Undo::Restore { marker, .. } => marker.is_some(),
@@ -163,7 +166,7 @@ fn finish(opened: &mut Opened, to_bytes: u64) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Bytes that the file occupies on its file system.
+/// Bytes allocated to the file on its file system.
 fn taken_bytes(opened: &Opened) -> u64 {
     fstat(&opened.fd).map_or(0, |stat| stat.st_blocks as u64 * 512)
 }

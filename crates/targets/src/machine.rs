@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::sysroot::{self, SysRoot};
 
-/// Limits of control groups on this process, as the kernel writes them: the nearest among its own group and the groups
-/// above.
+/// Limits that control groups impose on this process. Each is set by the process's own group or the nearest
+/// ancestor with such a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupLimits {
     /// `cpu.max`: quota and period in µs, such as `200000 100000`.
     pub cpu: Option<String>,
-    /// `io.max`: bytes or operations per second, by device.
+    /// `io.max`: limits in bytes or operations per second, by device.
     pub io: Option<String>,
     /// Memory limit, bytes.
     pub memory_bytes: Option<u64>,
@@ -27,7 +27,7 @@ pub struct CgroupLimits {
 /// Hardware, kernel and limits of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
-    /// Host name, which reports leave out.
+    /// Host name. Reports do not show it.
     #[serde(default)]
     pub host_name: Option<String>,
     /// Kernel release, such as `6.18.0`.
@@ -42,9 +42,9 @@ pub struct MachineFacts {
     pub cpu_model: Option<String>,
     /// Microcode revision.
     pub microcode: Option<String>,
-    /// Processors that are online.
+    /// Number of processors online.
     pub cores_online: Option<u64>,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub cores_usable: Option<u64>,
     /// Simultaneous multithreading is active.
     pub smt: Option<bool>,
@@ -52,13 +52,13 @@ pub struct MachineFacts {
     pub cores_isolated: Option<String>,
     /// Number of NUMA nodes.
     pub numa_nodes: Option<u64>,
-    /// Total memory.
+    /// Total memory, bytes.
     pub ram_bytes: Option<u64>,
-    /// Memory available when the facts were gathered.
+    /// Memory available when the machine was inspected, bytes.
     pub ram_available_bytes: Option<u64>,
-    /// Total swap space.
+    /// Total swap space, bytes.
     pub swap_bytes: Option<u64>,
-    /// Free reserved huge pages, in bytes.
+    /// Memory in free reserved huge pages, bytes.
     pub huge_pages_free_bytes: Option<u64>,
     /// Frequency governors in use, joined by commas.
     pub governor: Option<String>,
@@ -66,31 +66,31 @@ pub struct MachineFacts {
     pub turbo: Option<bool>,
     /// The kernel's clock source in use, such as `tsc`.
     pub clocksource: Option<String>,
-    /// The time stamp counter runs at a constant rate and never stops.
+    /// The processor's time stamp counter runs at a constant rate and never stops.
     pub tsc_stable: Option<bool>,
-    /// The processor reports a hypervisor.
+    /// The processor reports that a hypervisor is present.
     pub hypervisor: Option<bool>,
     /// Vendor and product of the machine, from its firmware.
     pub product: Option<String>,
-    /// Transparent huge pages: always, madvise or never.
+    /// Setting of transparent huge pages: always, madvise or never.
     pub transparent_huge_pages: Option<String>,
     /// Who may use io_uring: 0 everyone, 1 privileged processes, 2 no one.
     pub io_uring_disabled: Option<u64>,
-    /// Limit of open `libaio` requests, system-wide.
+    /// System-wide limit on outstanding `libaio` requests.
     pub aio_max: Option<u64>,
-    /// Limit of locked memory, bytes; `None` for unlimited.
+    /// Limit on locked memory, bytes; `None` means unlimited.
     pub memlock_bytes: Option<u64>,
-    /// Limit of open descriptors of this process.
+    /// Limit on open file descriptors of this process.
     pub open_files_max: Option<u64>,
     /// Processor vulnerabilities, each with its mitigation.
     pub mitigations: BTreeMap<String, String>,
-    /// Limits by control groups.
+    /// CPU, I/O and memory limits imposed by control groups.
     pub cgroup: CgroupLimits,
     /// Kind of container detected: `docker`, `podman`, …
     pub container: Option<String>,
 }
 
-/// Counts a list of processors: `0-3,8` gives 5.
+/// Number of processors in a list: `0-3,8` gives 5.
 fn count_list(text: &str) -> Option<u64> {
     text.split(',')
         .map(|range| {
@@ -101,7 +101,7 @@ fn count_list(text: &str) -> Option<u64> {
         .sum()
 }
 
-/// Value in `/proc/meminfo`, in bytes.
+/// Value of `key` in `/proc/meminfo`, in bytes.
 fn meminfo(root: &SysRoot, key: &str) -> Option<u64> {
     let text = root.read("proc/meminfo")?;
     let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -110,7 +110,7 @@ fn meminfo(root: &SysRoot, key: &str) -> Option<u64> {
     Some(if words.next() == Some("kB") { number * 1024 } else { number })
 }
 
-/// Value of the first line in `/proc/cpuinfo` with one of these keys.
+/// Value of the first line of `/proc/cpuinfo` that has one of these keys.
 fn cpuinfo<'a>(text: &'a str, keys: &[&str]) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -118,12 +118,13 @@ fn cpuinfo<'a>(text: &'a str, keys: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// The choice in brackets of a sysfs switch: `always [madvise] never` gives `madvise`.
+/// Returns the bracketed choice of a sysfs list: `always [madvise] never` gives `madvise`.
 fn chosen(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }
 
-/// Control group folders of this process in the hierarchy of `controller` (empty for version 2), nearest first.
+/// Folders of this process's control group and its ancestors, nearest first, in the hierarchy of `controller`
+/// (empty for version 2).
 pub(crate) fn cgroup_folders(root: &SysRoot, controller: &str) -> Vec<PathBuf> {
     let text = root.read("proc/self/cgroup").unwrap_or_default();
     let own = text.lines().find_map(|line| {
@@ -170,8 +171,8 @@ fn cgroup_limits(root: &SysRoot) -> CgroupLimits {
     }
 }
 
-/// Memory that this process could still take: the kernel's available memory, limited by its control groups. `None` if
-/// `/proc/meminfo` can't be read.
+/// Memory that this process could still allocate: the kernel's available memory, limited by control groups.
+/// `None` if `/proc/meminfo` can't be read.
 pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
     let mut available = meminfo(root, "MemAvailable").or_else(|| meminfo(root, "MemFree"))?;
     let files = [
@@ -225,12 +226,13 @@ fn container(root: &SysRoot) -> Option<String> {
 }
 
 impl MachineFacts {
-    /// Gathers the facts of the running machine.
+    /// Gathers hardware, kernel and limits of the running machine.
     pub fn gather() -> Self {
         Self::gather_in(&SysRoot::real())
     }
 
-    /// Gathers the facts below another root, for tests. The limits of this process are always the real ones.
+    /// Like [`Self::gather`], with `/proc` and `/sys` below another root, for tests. Limits of this process are
+    /// still real.
     pub fn gather_in(root: &SysRoot) -> Self {
         let cpu = root.read("proc/cpuinfo").unwrap_or_default();
         let flags: BTreeSet<&str> =

@@ -25,16 +25,16 @@ use crate::output::{self, Output};
 
 const ATTRIBUTE: &str = "user.iodyno";
 const PREFIX: &str = "iodyno 1";
-/// Maximum read of a sidecar, which has two short lines.
+/// Maximum bytes read from a sidecar, the file with a mark, which has two short lines.
 const SIDECAR_BYTES_MAX: u64 = 4096;
 
-/// The mark of a file that iodyno created: how much of the file was written.
+/// Mark by which iodyno recognises a file that it created. States how much of the file was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "bytes")]
 pub enum Marker {
-    /// Being written up to this length. A killed run leaves this state.
+    /// The file is being written, up to this length in bytes. A killed run leaves this state.
     Making(u64),
-    /// Every byte of this length was written.
+    /// The file was written completely, to this length in bytes.
     LaidOut(u64),
 }
 
@@ -56,7 +56,7 @@ impl Marker {
         }
     }
 
-    /// True if a file of this length can be the one that was marked.
+    /// True if a file of this length can be the marked one: equal to the mark's length, or shorter if incomplete.
     pub fn fits(self, len_bytes: u64) -> bool {
         match self {
             Self::Making(bytes) => len_bytes <= bytes,
@@ -65,20 +65,20 @@ impl Marker {
     }
 }
 
-/// Path of the sidecar, `PATH.iodyno`.
+/// Path of the sidecar, a file that contains the mark: `PATH.iodyno`.
 pub(crate) fn sidecar(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".iodyno");
     PathBuf::from(name)
 }
 
-/// Identity of this file, to detect another one under the same name.
+/// Inode number and creation time of a file. They show whether another file has taken its name.
 fn identity(fd: impl AsFd) -> Result<String, Errno> {
     let st = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::BTIME)?;
     Ok(format!("inode {} born {}.{:09}", st.stx_ino, st.stx_btime.tv_sec, st.stx_btime.tv_nsec))
 }
 
-/// Reads the mark of an open file.
+/// Reads iodyno's mark of an open file; `None` if it has none.
 pub(crate) fn read(fd: impl AsFd, path: &Path) -> Option<Marker> {
     let mut buf = [0_u8; 64];
     if let Ok(len) = fgetxattr(&fd, ATTRIBUTE, &mut buf[..]) {
@@ -96,7 +96,7 @@ fn read_sidecar(fd: impl AsFd, beside: &Path) -> Option<Marker> {
     if of.trim_end() == identity(&fd).ok()? { Marker::parse(mark) } else { None }
 }
 
-/// Writes the mark of an open file.
+/// Marks an open file as created by iodyno.
 pub(crate) fn write(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno> {
     if fsetxattr(&fd, ATTRIBUTE, marker.to_text().as_bytes(), XattrFlags::empty()).is_ok() {
         return Ok(());
@@ -114,8 +114,8 @@ fn write_sidecar(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno
     })
 }
 
-/// Removes a file that iodyno created, and its sidecar. Leaves another file that has taken the name, and a sidecar of
-/// another file.
+/// Removes a file that iodyno created, and its sidecar with the mark. Does not remove another file that has
+/// taken the name, nor another file's sidecar.
 pub(crate) fn remove(fd: impl AsFd, path: &Path) {
     let beside = sidecar(path);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -34,36 +34,36 @@ use crate::error::TargetError;
 pub use array::{ARRAY_DEPTH_MAX, ArrayName};
 pub use model::ModelName;
 
-/// Size of `null:` if its name gives none: 1 TiB.
+/// Default size of a `null:` target: 1 TiB.
 pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
 
 /// Maximum number of devices in one emulated target.
 pub const MODEL_COUNT_MAX: u32 = 1024;
 
-/// Every size must be a multiple of this, the smallest sector size.
+/// Smallest sector size, bytes. Every size of a target must be a multiple of it.
 pub const SIZE_STEP_BYTES: u64 = 512;
 
-/// Schemes reserved for later versions: a name with one is refused, not taken as a path.
+/// Schemes reserved for later versions. A name with such a scheme is an error, not a path.
 const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
-/// NBD schemes; their names are URIs as in libnbd and QEMU.
+/// Schemes of NBD targets, whose names are URIs as in libnbd and QEMU.
 const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
 
 const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g, nbd://host/export or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
 
 const NBD_FORMS: &str = "write nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
 
-/// Whether I/O goes through the page cache.
+/// Use of the page cache by I/O on a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direct {
-    /// Bypass the page cache if the target allows it; otherwise report that it is used.
+    /// Bypass the page cache if the target allows it; otherwise use it and report this.
     #[default]
     Auto,
-    /// Bypass the page cache or fail.
+    /// Bypass the page cache; an error if the target does not allow it.
     Require,
     /// Use the page cache.
     Off,
-    /// Use the page cache but leave nothing in it (`RWF_DONTCACHE`), or fail.
+    /// Use the page cache but leave no pages in it (`RWF_DONTCACHE`); an error if unsupported.
     Uncached,
 }
 
@@ -71,7 +71,7 @@ pub enum Direct {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TargetName {
-    /// Completes every operation at once, to measure the maximum rate of the load generator itself.
+    /// Completes every operation immediately, to measure the maximum rate of the load generator itself.
     Null {
         /// Size that the target reports, bytes.
         size_bytes: u64,
@@ -87,16 +87,16 @@ pub enum TargetName {
         path: PathBuf,
         /// Bytes to use, or the size of a file to create; `None`: the whole target.
         size_bytes: Option<u64>,
-        /// Whether I/O goes through the page cache.
+        /// Use of the page cache.
         direct: Direct,
     },
-    /// A file that iodyno creates for one run and removes.
+    /// A file that iodyno creates for one run and then removes.
     Scratch {
         /// Size, bytes; `None`: 1 GiB, or less if space is short.
         size_bytes: Option<u64>,
-        /// Directory; `None`: the current one.
+        /// Directory of the file; `None`: the current directory.
         dir: Option<PathBuf>,
-        /// Whether I/O goes through the page cache.
+        /// Use of the page cache.
         direct: Direct,
     },
     /// Emulated storage, in virtual or in real time.
@@ -105,7 +105,7 @@ pub enum TargetName {
     Nbd(Uri),
 }
 
-/// The options after the `?` of a name.
+/// Options of a target's name, which follow a `?`.
 #[derive(Default)]
 struct Options {
     size_bytes: Option<u64>,
@@ -135,7 +135,7 @@ fn size(name: &str, text: &str) -> Result<u64, TargetError> {
     }
 }
 
-/// Splits off a leading scheme, a lowercase word before a colon.
+/// Splits a name after its scheme, a lowercase word before a colon. `None` if it has no scheme.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(':')?;
     let is_word = scheme.starts_with(|c: char| c.is_ascii_lowercase())
@@ -143,7 +143,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     is_word.then_some((scheme, rest))
 }
 
-/// Refuses a query that gives an option twice, since only one value can be meant.
+/// Fails if the query of a name contains an option more than once.
 fn once_each(name: &str, query: &str) -> Result<(), TargetError> {
     let mut seen = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -211,8 +211,8 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
 }
 
 impl TargetName {
-    /// Resolves relative paths against `folder`, for a process in another directory. Keeps the path of a file that
-    /// describes an emulated device.
+    /// Resolves relative paths against `folder`, for use by a process in another directory. Does not change the
+    /// path of a file that describes an emulated device.
     #[must_use]
     pub fn under(&self, folder: &Path) -> Self {
         let mut name = self.clone();

@@ -28,7 +28,7 @@ use crate::sysroot::SysRoot;
 use direct::PageCache;
 pub use nvme_generic::NvmePassthrough;
 
-/// Access to a target.
+/// Kind of access to a target: reading only, or also writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading only; the descriptor can't write.
@@ -40,31 +40,31 @@ pub enum Access {
 /// Options of opening a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Whether the target is opened for writing.
+    /// Whether to open the target for writing.
     pub access: Access,
-    /// Page cache setting. One in the target's own name takes precedence.
+    /// Use of the page cache. A setting in the target's name takes precedence.
     pub direct: Direct,
-    /// Names given by `--destroy`.
+    /// Target names from `--destroy`, which confirm that their data may be overwritten.
     pub confirm: Confirm,
-    /// True: a message log on the target is not a reason to refuse, since the caller continues that log.
+    /// True if the caller will continue a message log on the target, so that the log is not a reason to refuse.
     pub keeps_log: bool,
-    /// Process that claims the target for the run.
+    /// Whether this process or another rank of the run claims the target exclusively.
     pub by: OpenedBy,
 }
 
-/// The process of a run that claims a target.
+/// The process of a run that opens a target exclusively.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpenedBy {
-    /// This process: no other may have the target open.
+    /// This process. No other process may have the target open.
     #[default]
     ThisProcess,
-    /// Another process of the same run opened the target before. This one does not claim it, and ignores the other's
-    /// claim; all other checks apply.
+    /// Another process of the same run, which opened the target earlier. This process opens it too, ignoring the
+    /// other's claim. All other checks apply.
     AnotherRank,
 }
 
 impl OpenOptions {
-    /// Options for reading, bypassing the page cache if possible.
+    /// Options to open a target for reading, bypassing the page cache if possible.
     pub fn read_only() -> Self {
         Self {
             access: Access::ReadOnly,
@@ -75,35 +75,36 @@ impl OpenOptions {
         }
     }
 
-    /// Options for reading and writing, bypassing the page cache if possible, with nothing confirmed.
+    /// Options to open a target for reading and writing, bypassing the page cache if possible. `--destroy` names
+    /// none.
     pub fn read_write() -> Self {
         Self { access: Access::ReadWrite, ..Self::read_only() }
     }
 }
 
-/// Part of a file to be written before it can be measured.
+/// Part of a file that must be written before it can be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayOut {
-    /// The target is a device, or is opened for reading only.
+    /// Nothing: the target is a device or is opened for reading only.
     NotNeeded,
-    /// Every byte of the file was written.
+    /// Nothing: every byte of the file has been written.
     Complete,
     /// This range must be written first, by [`lay_out`](crate::lay_out).
     Needed {
         /// Offset of the first byte to write.
         from_bytes: u64,
-        /// Offset after the last byte to write.
+        /// End of the range: the offset after the last byte to write.
         to_bytes: u64,
     },
 }
 
-/// What to undo when the target is dropped before its lay-out is complete.
+/// What to undo if a target is dropped before its file is completely written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
     Nothing,
-    /// Remove a new file.
+    /// Remove the new file at this path.
     Remove(PathBuf),
-    /// Restore the length and mark of an existing file.
+    /// Restore the length and iodyno's mark of an existing file.
     Restore {
         path: PathBuf,
         len_bytes: u64,
@@ -111,44 +112,44 @@ pub(crate) enum Undo {
     },
 }
 
-/// An open target, with what I/O on it must respect.
+/// An open target, with its required alignment and use of the page cache.
 #[derive(Debug)]
 pub struct Opened {
-    /// Descriptor; all engines and threads may share it.
+    /// File descriptor, which all I/O engines and threads may share.
     pub fd: OwnedFd,
     /// Whether the target is opened for writing.
     pub access: Access,
     /// Usable bytes from offset 0; a multiple of `align_bytes`.
     pub capacity_bytes: u64,
-    /// Required multiple of offsets and lengths; 1: no restriction.
+    /// Offsets and lengths of I/O must be multiples of this; 1 means no restriction.
     pub align_bytes: u64,
-    /// Required multiple of buffer addresses; 1: no restriction.
+    /// Buffer addresses must be multiples of this, bytes; 1 means no restriction.
     pub mem_align_bytes: u64,
-    /// The page cache is bypassed.
+    /// True if I/O bypasses the page cache.
     pub direct: bool,
-    /// Reason if the page cache is not bypassed, as a sentence.
+    /// Reason why the page cache is not bypassed, as a sentence; `None` if it is bypassed.
     pub why_not_direct: Option<String>,
-    /// Each read and write must ask the kernel to leave nothing in the page cache.
+    /// True if each read and write must ask the kernel to leave no pages in the page cache.
     pub uncached: bool,
-    /// The page cache is in use: memory can answer reads and absorb writes.
+    /// True if the page cache is in use: reads may be served from memory, and writes absorbed by it.
     pub page_cache: bool,
-    /// Passthrough to an NVMe namespace; `fd` then only claims the device.
+    /// Access to an NVMe namespace by passthrough commands; `fd` then only claims the device.
     pub passthrough: Option<NvmePassthrough>,
-    /// This opening created the file.
+    /// True if opening the target created the file.
     pub made_here: bool,
-    /// Range to be written before measurement.
+    /// Part of the file that must be written before measurement.
     pub lay_out: LayOut,
-    /// Refusals that `--destroy` lifted, for the record.
+    /// Refusals that `--destroy` lifted, for the report.
     pub lifted: Vec<Refusal>,
-    /// The inspection, updated with facts found while opening.
+    /// Result of the inspection, updated with facts found while opening.
     pub inspection: Inspection,
     pub(crate) undo: Undo,
-    /// Backing of loop devices, claimed as long as the target is open.
+    /// Descriptors of loop devices' backing storage, held exclusively while the target is open.
     claims: Vec<OwnedFd>,
 }
 
 impl Opened {
-    /// Bytes that the lay-out has to write.
+    /// Number of bytes to write before the target can be measured.
     pub fn lay_out_bytes(&self) -> u64 {
         match self.lay_out {
             LayOut::Needed { from_bytes, to_bytes } => to_bytes - from_bytes,
@@ -156,12 +157,13 @@ impl Opened {
         }
     }
 
-    /// Path used for opening; for a scratch file, its directory.
+    /// Path at which the target was opened; for a scratch file, its directory.
     pub(crate) fn path(&self) -> PathBuf {
         inspect::open_path(&self.inspection)
     }
 
-    /// Undoes the opening: removes a new file if it still has its name, or restores an old one's length and mark.
+    /// Undoes the opening: removes a new file if its path still leads to it, or restores an existing file's
+    /// length and mark.
     pub(crate) fn take_back(&mut self) {
         match core::mem::replace(&mut self.undo, Undo::Nothing) {
             Undo::Nothing => {}
@@ -193,7 +195,7 @@ impl Drop for Opened {
     }
 }
 
-/// Inspects, guards and opens a target of the running system.
+/// Inspects a target of the running system, checks that it may be written, and opens it.
 ///
 /// # Errors
 /// Errors of [`inspect`](crate::inspect()) and of [`open_inspected`].
@@ -201,12 +203,12 @@ pub fn open(name: &TargetName, options: &OpenOptions) -> Result<Opened, TargetEr
     open_inspected(inspect::inspect(name)?, options)
 }
 
-/// Guards and opens an inspected target.
+/// Opens an inspected target after checking that it may be accessed as requested.
 ///
-/// [`TargetError::Refused`] when it must not be written, [`TargetError::Changed`] when another file or device has taken
-/// its name, [`TargetError::Unsupported`] when it can't be opened as requested (`null:`, `ram:`, emulated targets and
-/// NBD exports have no descriptor; required direct I/O may be missing), [`TargetError::NotFound`],
-/// [`TargetError::Permission`], [`TargetError::Io`].
+/// Fails with [`TargetError::Refused`] if the target must not be written, and [`TargetError::Changed`] if
+/// another file or device has taken its name. [`TargetError::Unsupported`]: required direct I/O is missing,
+/// or the target has no descriptor (`null:`, `ram:`, emulated targets and NBD exports). Also
+/// [`TargetError::NotFound`], [`TargetError::Permission`] and [`TargetError::Io`].
 pub fn open_inspected(
     inspection: Inspection,
     options: &OpenOptions,
@@ -241,7 +243,8 @@ fn allowed(
     confirmed(inspection, guard::check_writable(inspection, root), options)
 }
 
-/// Drops the refusals that the options make void. Returns those that a name from `--destroy` lifted.
+/// Drops refusals that do not apply with these options, and lifts others by the names from `--destroy`.
+/// Returns the lifted refusals.
 fn confirmed(
     inspection: &Inspection,
     mut refusals: Vec<Refusal>,
@@ -257,7 +260,7 @@ fn confirmed(
     guard::confirm(inspection, refusals, &options.confirm)
 }
 
-/// Refuses what can't be read: a terminal, a directory, a file that does not exist.
+/// Fails if the target can't be read: a terminal, a directory, or a file that does not exist.
 fn check_readable(inspection: &Inspection, root: &SysRoot) -> Result<(), TargetError> {
     if matches!(inspection.kind, Kind::Char | Kind::Other) {
         let refusals = guard::check_writable(inspection, root);
@@ -288,7 +291,7 @@ fn verb(options: &OpenOptions) -> &'static str {
     }
 }
 
-/// Fails if the descriptor is not the inspected file or device.
+/// Fails if the descriptor is not of the inspected file or device.
 fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
     // `File` gives the metadata; the duplicate is closed at once.
     let meta = fd.try_clone().and_then(|fd| File::from(fd).metadata());
@@ -436,7 +439,7 @@ fn open_block(
     Ok(opened)
 }
 
-/// Reads mark, length and content again through the descriptor that will be written.
+/// Repeats the inspection of mark, length and content through the descriptor that will be used for writing.
 fn inspect_again(inspection: &mut Inspection, fd: &OwnedFd) -> Result<(), TargetError> {
     let path = inspect::open_path(inspection);
     let at = |errno| TargetError::from_errno("inspect it again", &path, errno);

@@ -29,9 +29,9 @@ use crate::error::TargetError;
 use crate::error::errno_of;
 use shared_folders::{check_owner, open_folder, resolve};
 
-/// Bytes of an existing file that are checked for being text.
+/// Bytes at the start of an existing file that are checked to be text before it is replaced.
 const TEXT_BYTES: u64 = 64 << 10;
-/// Maximum number of names tried for a temporary file.
+/// Maximum number of attempts to find an unused name for a temporary file.
 const TRIES: u32 = 100;
 
 /// An open folder in which files can be created.
@@ -64,7 +64,7 @@ impl Folder {
         Self::open(path)
     }
 
-    /// Checks a file in this folder as an output; the name has no slash.
+    /// Checks that a file in this folder can be written as an output. `name` must not contain a slash.
     ///
     /// # Errors
     /// As [`Output::at`].
@@ -77,7 +77,7 @@ impl Folder {
     }
 }
 
-/// The checked destination of an output.
+/// Destination of an output file, checked to be writable.
 #[derive(Debug)]
 pub struct Output {
     shown: PathBuf,
@@ -86,18 +86,18 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Place {
-    /// A name in a folder.
+    /// A folder and the name of a file in it.
     Name(Folder, OsString),
-    /// A pipe, a terminal or `/dev/null`, open.
+    /// A pipe, a terminal or `/dev/null`, already open.
     Stream(File),
 }
 
 impl Output {
-    /// Checks that a file can be written at this path. Creates and changes nothing.
+    /// Checks that an output file can be written at this path, without creating or changing anything.
     ///
     /// # Errors
-    /// [`TargetError::BadOutput`] for a folder, a device, a socket, a pipe without a reader, and an existing file that
-    /// is not text; [`TargetError::NotFound`] if the folder does not exist, [`TargetError::Permission`],
+    /// [`TargetError::BadOutput`] for a folder, a device, a socket, a pipe without a reader, and an existing file
+    /// that is not text; [`TargetError::NotFound`] if the folder does not exist, [`TargetError::Permission`],
     /// [`TargetError::Io`].
     pub fn at(path: &Path) -> Result<Self, TargetError> {
         let failed = |errno| TargetError::from_errno("write to it", path, errno);
@@ -146,7 +146,7 @@ impl Output {
         Ok(Self { shown, place: Place::Name(folder, name) })
     }
 
-    /// Opens an output that is not a regular file but can be written without harm.
+    /// Opens an output that is not a regular file but is safe to write: a pipe, a terminal or `/dev/null`.
     fn stream(path: &Path, kind: FileType) -> Result<Self, TargetError> {
         let what = match kind {
             FileType::Directory => "it is a directory",
@@ -181,7 +181,7 @@ impl Output {
         Ok(Self { shown: path.to_owned(), place: Place::Stream(File::from(fd)) })
     }
 
-    /// Path of the output, as given.
+    /// Path of the output, as the user gave it.
     pub fn path(&self) -> &Path {
         &self.shown
     }
@@ -189,8 +189,8 @@ impl Output {
     /// Writes the whole file or nothing.
     ///
     /// # Errors
-    /// [`TargetError::BadOutput`] if something else has taken the name since the check, [`TargetError::Io`] if writing
-    /// fails.
+    /// [`TargetError::BadOutput`] if another file has taken the name since the check, [`TargetError::Io`] if
+    /// writing fails.
     pub fn write(self, bytes: &[u8]) -> Result<(), TargetError> {
         let shown = self.shown.clone();
         let failed =
@@ -248,7 +248,7 @@ fn bad(path: &Path, problem: &str) -> TargetError {
     }
 }
 
-/// Fails if a file to be replaced is not regular or not text.
+/// Fails if the file to be replaced is not a regular text file.
 fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
     let failed = |error: io::Error| TargetError::from_errno("look at it", shown, errno_of(&error));
     let file = File::from(fd);
@@ -266,7 +266,7 @@ fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// A newly created file, under a name that did not exist before.
+/// A newly created file, removed on drop unless it is kept.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -303,7 +303,7 @@ impl NewFile {
         Ok(Self { file, folder, name, is_kept: false })
     }
 
-    /// Creates a temporary file in the folder of an output.
+    /// Creates a temporary file in the folder where an output will be written.
     fn beside(folder: &Folder, name: &OsString) -> Result<Self, Errno> {
         let mut tried = 0;
         loop {
@@ -319,15 +319,15 @@ impl NewFile {
         }
     }
 
-    /// A duplicate of the file, for writing.
+    /// Duplicates the descriptor of the new file, for writing.
     ///
     /// # Errors
-    /// The system's error when descriptors run out.
+    /// The system's error if no descriptor is available.
     pub fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Leaves the file in place instead of removing it on drop.
+    /// Keeps the file instead of removing it on drop.
     pub fn keep(mut self) {
         self.is_kept = true;
     }
@@ -346,10 +346,11 @@ impl Drop for NewFile {
     }
 }
 
-/// Removes a name from a folder if it leads to this very file. False: the name leads to another file, or to none.
+/// Removes a name from a folder if it leads to the open file `file`. Returns false if it leads elsewhere or
+/// nowhere.
 ///
-/// Another program could put its file there between check and removal. So the name is first moved aside, checked again,
-/// and put back if it is another file.
+/// Another program could replace the file between check and removal. The name is therefore first moved aside,
+/// checked again, and put back if it leads to another file.
 pub(crate) fn remove_same(
     folder: impl AsFd,
     name: impl rustix::path::Arg + Copy,
@@ -379,7 +380,7 @@ pub(crate) fn remove_same(
     renameat_with(&folder, &aside, &folder, name, RenameFlags::NOREPLACE).map(|()| false)
 }
 
-/// Like [`remove_same`], for a path.
+/// Like [`remove_same`], but for a path.
 pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Errno> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -387,7 +388,8 @@ pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Err
     remove_same(&folder, path.file_name().ok_or(Errno::INVAL)?, file)
 }
 
-/// Removes a file that this process created, if a regular file with this beginning is still at the path.
+/// Removes a file that this process created. Leaves the path alone unless it leads to a regular file that is
+/// empty or begins with `beginning`.
 pub fn remove_begun(path: &Path, beginning: &[u8]) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return };
@@ -401,8 +403,8 @@ pub fn remove_begun(path: &Path, beginning: &[u8]) {
     }
 }
 
-/// Checks, before SQLite opens it, that a path suits a notebook: it does not exist yet, or is a regular file, perhaps
-/// through a symbolic link. Returns the path without links. The notebook checks the file's content.
+/// Checks that a path can be used for a notebook, before SQLite opens it. It must not exist or be a regular
+/// file, perhaps through a symbolic link. Returns the path without links. Does not check the file's content.
 ///
 /// # Errors
 /// [`TargetError::BadOutput`] for anything else.

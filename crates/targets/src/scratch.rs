@@ -9,7 +9,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Creates an unnamed file in a directory, readable and writable by its owner.
+/// Creates an unnamed file in a directory, readable and writable by its owner. Without `O_TMPFILE`, creates a
+/// named file and removes its name.
 ///
 /// # Errors
 /// The system's error if neither way works.
@@ -24,8 +25,8 @@ pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Frees the file's blocks, and waits until the file system has committed that. With the mount option `discard`, freed
-/// blocks are discarded at the next commit, which could otherwise happen seconds later, while another run measures.
+/// Frees the file's blocks, and waits until the file system has committed this. With mount option `discard`,
+/// freed blocks are discarded at the next commit, which could otherwise disturb a later measurement.
 pub(crate) fn free_blocks(fd: &OwnedFd) {
     // If the file system refuses, the blocks are freed when the descriptor closes.
     if rustix::fs::ftruncate(fd, 0).is_ok() {

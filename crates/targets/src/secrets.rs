@@ -3,13 +3,13 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Mode bits: anyone but the owner has access.
+/// Mode bits that give access to anyone but the owner.
 const OTHERS: u32 = 0o077;
-/// Mode bit: members of the file's group may read it.
+/// Mode bit that lets the file's group read it.
 const GROUP_READS: u32 = 0o040;
 
-/// Describes the problem and its remedy if users other than the owner can read or write a file with a secret. A file of
-/// root may also be readable by its group, as for a database's key.
+/// Returns a warning with advice if users other than the owner can read or write a file with a secret. Root's
+/// files may also be readable by their group, as is usual for a database's key.
 pub fn shared_secret(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     let allowed = if meta.uid() == 0 { GROUP_READS } else { 0 };

@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Folder that contains `proc`, `sys`, `dev` and `etc`.
+/// Root folder of `proc`, `sys`, `dev` and `etc`: the running system's or a simulated one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SysRoot {
     root: PathBuf,
 }
 
 impl SysRoot {
-    /// The running system's `/proc` and `/sys`.
+    /// Root of the running system.
     pub fn real() -> Self {
         Self::at("/")
     }
 
-    /// A tree in a folder, for tests.
+    /// Root of a simulated system in a folder, for tests.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// True for the running system; only its device nodes lead to devices.
+    /// True for the running system. Device nodes of a simulated system do not lead to devices.
     pub fn is_real(&self) -> bool {
         self.root == Path::new("/")
     }
@@ -38,12 +38,12 @@ impl SysRoot {
         self.root.join(relative)
     }
 
-    /// Trimmed text of a file below the root.
+    /// Reads the text of a file below the root, trimmed. `None` if it is absent, unreadable or empty.
     pub fn read(&self, relative: impl AsRef<Path>) -> Option<String> {
         read(&self.path(relative))
     }
 
-    /// Number in a file below the root.
+    /// Reads a number from a file below the root.
     pub fn read_u64(&self, relative: impl AsRef<Path>) -> Option<u64> {
         self.read(relative)?.parse().ok()
     }
@@ -54,7 +54,7 @@ impl SysRoot {
     }
 }
 
-/// Trimmed text of a file; `None` if it is absent, unreadable or empty.
+/// Reads the text of a file, trimmed; `None` if it is absent, unreadable or empty.
 pub(crate) fn read(path: &Path) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     // Serial numbers and models are padded with spaces, by some firmware with NULs.
@@ -78,14 +78,14 @@ pub(crate) fn list(path: &Path) -> Vec<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DevNo {
-    /// Number of the driver.
+    /// Major device number, which identifies the driver.
     pub major: u32,
-    /// Number of the device within the driver.
+    /// Minor device number, which identifies the device within the driver.
     pub minor: u32,
 }
 
 impl DevNo {
-    /// Unpacks `st_dev` or `st_rdev`.
+    /// Unpacks a device number from `st_dev` or `st_rdev`.
     pub fn from_packed(dev: u64) -> Self {
         Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }

@@ -21,88 +21,88 @@ use crate::inspect::topology::BlockNode;
 use crate::inspect::{BlockDevice, DiskStats, Identity, Inspection, Kind};
 use crate::sysroot::{self, DevNo, SysRoot};
 
-/// Share of the target's size that other programs may write to devices below it.
+/// Upper limit of writes by other programs to devices below a target, as a fraction of the target's size.
 const BELOW_SHARE_MAX: f64 = 0.01;
-/// Unit of devices' own counters: up to 1000 blocks of 512 bytes, rounded.
+/// Resolution of the devices' own write counters: 1000 blocks of 512 bytes.
 const DEVICE_UNIT_BYTES: u64 = 512_000;
 
-/// Writes to one device so far.
+/// Write counters of one device at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceWrites {
     /// Kernel name of the whole disk.
     pub kernel_name: String,
     /// Device number, such as `259:0`.
     pub dev: DevNo,
-    /// World-wide name or serial number, which survive a restart.
+    /// World-wide name or serial number, which survives a restart; `None` if the device has neither.
     pub identity: Option<String>,
-    /// The kernel's number of this attachment; a reattached device has another.
+    /// The kernel's sequence number of the device's attachment. It changes when a device is attached again.
     pub attachment: Option<u64>,
     /// Capacity in bytes.
     pub size_bytes: Option<u64>,
-    /// Bytes written and discarded since attachment, from the kernel's counter; `None` if the kernel does not count.
+    /// Bytes written and discarded since attachment, from the kernel's counter; `None` if the kernel has none.
     pub kernel_bytes: Option<u64>,
-    /// Bytes written over the device's life, from its own counter.
+    /// Bytes written over the device's life, from the device's own counter; `None` if it has none.
     pub device_bytes: Option<u64>,
 }
 
-/// State of a file that changes when it is written.
+/// Size and times of a file, which show whether it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
     /// Identity of the file.
     pub identity: Identity,
-    /// Number of bytes.
+    /// Length of the file, bytes.
     pub size_bytes: u64,
-    /// Last change of the content, ns since 1970.
+    /// Time of the last change of the content, ns since 1970.
     pub modified_ns: i64,
-    /// Last change of content or metadata, ns since 1970.
+    /// Time of the last change of content or metadata, ns since 1970.
     pub changed_ns: i64,
 }
 
-/// Fingerprint of a target at one instant.
+/// Fingerprint of a target at one point in time: write counters and file times that reveal later writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WritesSeen {
     /// Size of the target, bytes.
     pub size_bytes: u64,
     /// The kernel's random identifier of this boot.
     pub boot_id: Option<String>,
-    /// State of the file; `None` for a device.
+    /// Size and times of the target's file; `None` for a device.
     pub file: Option<FileState>,
-    /// Writes to the device; `None` for a file.
+    /// Write counters of the target's device; `None` for a file.
     pub device: Option<DeviceWrites>,
-    /// Writes to the devices below the target.
+    /// Write counters of the devices below the target.
     pub below: Vec<DeviceWrites>,
 }
 
-/// Reason why writes since the fingerprint can't be excluded.
+/// Reason why a target may have been written since its fingerprint was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrittenSince {
-    /// Another target, or another size.
+    /// The target is another one or has another size. Contains what differs.
     #[error("it is not the same target as before: {0}")]
     Other(String),
-    /// Another program wrote or discarded.
+    /// Another program wrote or discarded data.
     #[error("{who}: {} were written or discarded since then, according to {by}", human::size(*.bytes))]
     Written {
         /// Name of the device.
         who: String,
         /// Bytes written or discarded.
         bytes: u64,
-        /// Counter that shows the writes.
+        /// Name of the counter that shows the writes.
         by: &'static str,
     },
-    /// The file's size or times differ.
+    /// The file's size, modification time or change time differs.
     #[error("the file has changed since then")]
     FileChanged,
-    /// No counter shows whether there were writes.
+    /// No counter can show whether data was written.
     #[error("{who}: it is not known whether the device was written to since then: {why}")]
     Unknown {
         /// Name of the device.
         who: String,
-        /// Why the writes are not known.
+        /// Reason why no counter can show the writes.
         why: &'static str,
     },
 }
 
-/// Takes the fingerprint of a target now; `None` for targets without a count of writes: memory, scratch files,
+/// Records the present fingerprint of a target. `None` if its writes are not counted: memory, scratch files,
 /// character devices, emulated storage, NBD exports.
 pub fn writes_seen(inspection: &Inspection) -> Option<WritesSeen> {
     writes_seen_in(inspection, &SysRoot::real())
@@ -139,7 +139,7 @@ fn writes_seen_in(inspection: &Inspection, root: &SysRoot) -> Option<WritesSeen>
     })
 }
 
-/// The whole disk of a device or partition.
+/// The whole disk that a device or partition belongs to.
 fn disk_of(root: &SysRoot, device: &BlockDevice) -> Option<BlockNode> {
     let node = BlockNode::by_number(root, device.dev)?;
     Some(node.whole_disk().unwrap_or(node))
@@ -175,7 +175,7 @@ fn device_writes(root: &SysRoot, node: &BlockNode) -> DeviceWrites {
     }
 }
 
-/// Checks that nothing was written to a target between two fingerprints of it.
+/// Checks that nothing was written to a target between two fingerprints.
 ///
 /// # Errors
 /// The reason why writes can't be excluded.
@@ -216,7 +216,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
     Ok(())
 }
 
-/// Compares two readings of one device, to which other programs may have written `spare_bytes`.
+/// Checks that at most `spare_bytes` were written to a device between two readings of its counters.
 fn same(
     before: &DeviceWrites,
     now: &DeviceWrites,
@@ -277,7 +277,7 @@ mod tests {
 
     const NVME: &str = "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
 
-    /// A disk with `written` sectors written and 8 discarded, on a machine with this boot id.
+    /// Fingerprint of a simulated disk: `written` sectors written, 8 discarded, on a machine with boot id `boot`.
     fn disk(boot: &str, written: u64, attachment: u64) -> WritesSeen {
         let tree = Tree::new();
         tree.disk(NVME, "259:0", 8192);

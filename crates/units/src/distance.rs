@@ -1,9 +1,9 @@
 //! Suggests the name that was meant by a mistyped one.
 
-/// Returns the name in `names` that `typed` most likely stands for; `None` if none is near. First choice: the
-/// smallest edit distance, up to a third of the typed name's length (at least 1 edit is always allowed). Otherwise:
-/// the only name that begins with `typed`. Otherwise, if no name begins so: the only name that `typed` abbreviates,
-/// such as `random-read` for `randread`, as other tools have it.
+/// Returns the name in `names` that the user most likely meant by `typed`; `None` if none is close. Prefers
+/// the name with the smallest edit distance, up to a third of the typed length (at least 1). Otherwise takes
+/// the only name that begins with `typed`. If no name does, takes the only one that `typed` abbreviates, such
+/// as `random-read` for `randread`.
 pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).max(1);
     let (mut begun, mut shortened) = (Vec::new(), Vec::new());
@@ -27,8 +27,7 @@ pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     }
 }
 
-/// Returns whether `typed` abbreviates `name`: some letters are left out, but not the first, and
-/// fewer than half.
+/// Whether `typed` is `name` with some letters omitted: not the first letter, and fewer than half.
 fn shortens(typed: &str, name: &str) -> bool {
     let mut letters = name.chars();
     let in_order = typed.chars().all(|t| letters.any(|n| n == t));
@@ -37,8 +36,8 @@ fn shortens(typed: &str, name: &str) -> bool {
         && 2 * typed.chars().count() > name.chars().count()
 }
 
-/// Edits that turn `a` into `b`, where inserting, removing or replacing a character and swapping
-/// two neighbours each count as one (optimal string alignment). `_` and `-` count as the same.
+/// Edit distance between `a` and `b`. Inserting, removing or replacing a character and swapping two
+/// neighbours each count 1 (optimal string alignment). `_` equals `-`, and case is ignored.
 fn distance(a: &str, b: &str) -> usize {
     let chars = |text: &str| -> Vec<char> {
         text.chars().map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()

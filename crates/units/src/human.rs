@@ -2,7 +2,7 @@
 //! in powers of 1024 (`4 KiB`), throughput in powers of 1000 (`MB/s`), as in data sheets and in fio's `BW` in
 //! parentheses.
 
-/// Placeholder for a number that is missing, NaN or infinite.
+/// Text displayed for a number that is missing, NaN or infinite.
 pub const NONE: &str = "–";
 
 /// Formats `x` with three significant digits and without exponent: `0.123`, `1.23`, `12.3`, `123`,
@@ -37,7 +37,7 @@ fn si(x: f64, units: &[(f64, &str)]) -> String {
     format!("{}{unit}", three_digits(x / scale))
 }
 
-/// A time: `850 ns`, `12.3 µs`, `1.20 ms`, `3.00 s`.
+/// Formats a time: `850 ns`, `12.3 µs`, `1.20 ms`, `3.00 s`.
 pub fn time_ns(ns: f64) -> String {
     si(ns, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")])
 }
@@ -47,7 +47,7 @@ pub fn percent(share: f64, decimals: usize) -> String {
     if share.is_finite() { format!("{:.decimals$} %", share * 100.0) } else { NONE.to_owned() }
 }
 
-/// Formats a count: exactly below 10,000, from there on with a prefix: `12.3 k`.
+/// Formats a count, exactly below 10,000, otherwise abbreviated: `12.3 k`.
 pub fn whole(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { count(n as f64) }
 }
@@ -57,13 +57,13 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Formats a rate or a mean of counts with a prefix: `950`, `12.3 k`, `1.20 M`. For a count of
-/// things see [`whole`].
+/// Formats a rate or a mean count with three digits: `950`, `12.3 k`, `1.20 M`. For exact counts use
+/// [`whole`].
 pub fn count(n: f64) -> String {
     si(n, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")])
 }
 
-/// A throughput: `950 B/s`, `12.3 kB/s`, `1.20 GB/s` (powers of 1000).
+/// Formats a throughput with units of powers of 1000: `950 B/s`, `12.3 kB/s`, `1.20 GB/s`.
 pub fn throughput(bytes_per_s: f64) -> String {
     si(
         bytes_per_s,
@@ -88,14 +88,15 @@ pub fn size(bytes: u64) -> String {
     format!("{} {}", three_digits(bytes as f64 / (1_u64 << (10 * i)) as f64), UNITS[i])
 }
 
-/// An exact size in the largest binary unit that divides it, as a user writes it: `4GiB`, `400000000000`.
+/// Formats a size exactly, as accepted on the command line, in the largest binary unit that divides it:
+/// `4GiB`, `400000000000`.
 pub fn exact_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let i = ((bytes.trailing_zeros() / 10) as usize).min(UNITS.len() - 1);
     format!("{}{}", bytes >> (10 * i), UNITS[i])
 }
 
-/// A duration for progress and plans: `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`.
+/// Formats a duration for progress and plans: `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn duration_ns(ns: u64) -> String {
     let s = ns / 1_000_000_000;
     match s {

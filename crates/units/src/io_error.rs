@@ -1,21 +1,21 @@
 //! The error of an operation: one type for the emulator, its frontends, and a cell in virtual time. Each protocol
 //! has numbers of its own for it.
 
-/// The reason why an I/O operation failed, the same for every protocol.
+/// Reason why an I/O operation failed, independent of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IoError {
-    /// The medium could not return the data, or the power failed.
+    /// The medium failed to return the data, or the power failed.
     Io,
-    /// The operation goes beyond the end of the device.
+    /// The address range exceeds the size of the device.
     OutOfRange,
-    /// No space for the data: the backing file, or the memory that holds the bytes, is full.
+    /// There is no space for the data, because the backing file or memory is full.
     NoSpace,
-    /// The device is lost, or no adapter leads to it.
+    /// The device has failed, or all paths to it have.
     Gone,
 }
 
 impl IoError {
-    /// Linux error number, above 0: EIO, EINVAL, ENOSPC, ENODEV.
+    /// Linux error number of the failure, positive: EIO, EINVAL, ENOSPC or ENODEV.
     pub const fn errno(self) -> i32 {
         match self {
             Self::Io => 5,

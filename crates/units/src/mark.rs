@@ -6,22 +6,22 @@
 
 use crate::rng::splitmix64;
 
-/// Length of the mark at the start of each sector of random content, bytes.
+/// Length of the identifying mark at the start of each sector of random content, bytes.
 pub const MARK_BYTES: usize = 16;
-/// Bytes covered by one mark, itself included: a sector, the smallest atomic write of a device.
+/// Distance between marks, bytes: a sector, the smallest atomic write of a device.
 pub const MARKED_BYTES: usize = 512;
-/// `iodyno 1` in ASCII, from which the second half of each mark is derived. Marks are stored on
-/// devices, so this value must never change.
+/// `iodyno 1` in ASCII, from which the second half of each mark is computed. Must never change, because marks
+/// persist on devices.
 const KEY: u64 = 0x696F_6479_6E6F_2031;
 
-/// Returns the mark whose first 8 bytes are `first`, little-endian.
+/// Creates the 16-byte mark that begins with `first`, little-endian, followed by 8 bytes derived from it.
 #[inline]
 pub const fn mark(first: u64) -> [u8; MARK_BYTES] {
     let both = first as u128 | (splitmix64(first ^ KEY) as u128) << 64;
     both.to_le_bytes()
 }
 
-/// Returns whether `bytes` begin with a mark.
+/// Whether `bytes` begin with a valid mark, which shows that iodyno wrote them.
 #[inline]
 pub fn is_marked(bytes: &[u8]) -> bool {
     let Some(found) = bytes.first_chunk::<MARK_BYTES>() else { return false };
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use crate::rng::{RngCore as _, stream};
 
-    /// The value is fixed: marks written by earlier versions must stay recognisable.
+    /// Pins the value of a mark, because marks written by earlier versions must stay recognisable.
     #[test]
     fn a_mark_is_known_again_and_nothing_else_is_taken_for_one() {
         assert_eq!(mark(1), [1, 0, 0, 0, 0, 0, 0, 0, 77, 238, 89, 210, 147, 85, 43, 23]);

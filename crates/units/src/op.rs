@@ -1,6 +1,6 @@
 //! One operation on block storage: a workload issues it, an engine carries it out.
 
-/// The kinds of operation. Each is measured separately: they are never mixed in one histogram.
+/// Kind of I/O operation. Kinds are measured separately and never share a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum OpKind {
@@ -8,28 +8,28 @@ pub enum OpKind {
     Read = 0,
     /// Write `len_bytes` at `offset_bytes`.
     Write = 1,
-    /// Make all acknowledged writes durable. Carries no address.
+    /// Makes all acknowledged writes durable. Has no address.
     Flush = 2,
-    /// Tell the device that a range's content is no longer needed.
+    /// Tells the device that the content of a range is no longer needed (discard).
     Trim = 3,
-    /// Make a range read as zeroes, without sending them.
+    /// Zeroes a range without transferring data.
     WriteZeroes = 4,
 }
 
 impl OpKind {
-    /// Number of kinds; length of arrays with an element per kind.
+    /// Number of kinds, and length of arrays with one element per kind.
     pub const COUNT: usize = 5;
-    /// Every kind, in the order of its index.
+    /// All kinds, in the order of their index.
     pub const ALL: [Self; Self::COUNT] =
         [Self::Read, Self::Write, Self::Flush, Self::Trim, Self::WriteZeroes];
 
-    /// Index of the kind in arrays with an element per kind.
+    /// Index of the kind in arrays with one element per kind.
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The name used in files, tables and JSON.
+    /// Name of the kind in files, tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -40,23 +40,23 @@ impl OpKind {
         }
     }
 
-    /// Returns whether the operation changes the content of the target, so that it needs the
-    /// guard's permission.
+    /// Whether operations of this kind change the content of the target, which requires the permission to
+    /// overwrite it.
     pub const fn changes_content(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
 }
 
-/// One operation. 16 bytes, so that a batch of them stays in a few cache lines.
+/// One I/O operation. Takes 16 bytes, so that a batch fits in a few cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// First byte, counted from the start of the target. 0 for a flush.
+    /// Offset from the start of the target, bytes; 0 for a flush.
     pub offset_bytes: u64,
     /// Length in bytes. 0 for a flush.
     pub len_bytes: u32,
-    /// Read, write, flush, trim or write zeroes.
+    /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
-    /// Force unit access: the write is durable when it is acknowledged.
+    /// Whether a write must be durable when acknowledged (force unit access).
     pub fua: bool,
 }
 
@@ -64,17 +64,18 @@ impl Op {
     /// A flush, which has neither offset nor length.
     pub const FLUSH: Self = Self { offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, fua: false };
 
-    /// Encodes the operation in two words: the offset; and the length, with the kind from bit 32 and FUA in bit 40.
+    /// Encodes the operation in two 64-bit integers: the offset; and the length, with the kind from bit 32 and
+    /// FUA in bit 40.
     #[inline]
     pub const fn to_words(self) -> (u64, u64) {
         let flags = (self.kind as u64) << 32 | (self.fua as u64) << 40;
         (self.offset_bytes, self.len_bytes as u64 | flags)
     }
 
-    /// Decodes the words of [`Self::to_words`].
+    /// Decodes an operation from the two integers of [`Self::to_words`].
     ///
     /// # Panics
-    /// If the words do not encode an operation.
+    /// If the integers do not encode an operation.
     #[inline]
     pub const fn from_words(offset_bytes: u64, word: u64) -> Self {
         let kind = OpKind::ALL[(word >> 32) as u8 as usize];

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-/// Error of parsing a text with a unit. The message gives the correct form.
+/// Error of parsing a number with a unit. The message states the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError(String);
 
@@ -22,15 +22,15 @@ fn err<T>(message: String) -> Result<T, ParseUnitError> {
     Err(ParseUnitError(message))
 }
 
-/// Splits a leading decimal number from what follows: `("1.5", "KiB")`.
+/// Splits text after its leading decimal number: `("1.5", "KiB")`.
 fn split_number(text: &str) -> (&str, &str) {
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
 
-/// Returns `number × factor`, in exact integer arithmetic; `None` if it overflows or has more than
-/// 9 decimals.
+/// Computes `number × factor` in exact integer arithmetic; `None` on overflow, or if `number` has more than 9
+/// decimals.
 fn scaled(number: &str, factor: u64) -> Option<u64> {
     let clean: String = number.chars().filter(|&c| c != '_').collect();
     let (whole, fraction) = clean.split_once('.').unwrap_or((&clean, ""));
@@ -46,7 +46,7 @@ fn scaled(number: &str, factor: u64) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// Parses a size in bytes: `4096`, `4KiB`, `4k` (1024), `1MB` (10^6), `1.5GiB`.
+/// Parses a size into bytes: `4096`, `4KiB`, `4k` (1024 each), `1MB` (10^6), `1.5GiB`.
 pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
     let (number, unit) = split_number(text.trim());
     let factor = match unit {
@@ -75,11 +75,11 @@ pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
     }
 }
 
-/// Longest duration that 64 bits of nanoseconds can hold, in whole days.
+/// Longest duration in whole days that fits in 64 bits of nanoseconds.
 const DURATION_DAYS_MAX: u64 = u64::MAX / 86_400_000_000_000;
 
-/// Parses a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`. A bare number
-/// is refused: its unit is ambiguous.
+/// Parses a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`. A number
+/// without a unit is an error.
 pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
     let help = "write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`";
     let mut rest = text.trim();
@@ -120,7 +120,7 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
     Ok(total_ns)
 }
 
-/// Parses a rate in operations a second: `50000`, `50k`, `1.5M/s`, `200 IOPS` (powers of 1000).
+/// Parses a rate into operations per second: `50000`, `50k`, `1.5M/s`, `200 IOPS` (powers of 1000).
 pub fn parse_rate_iops(text: &str) -> Result<f64, ParseUnitError> {
     let t = text.trim();
     let t = t.strip_suffix("IOPS").or_else(|| t.strip_suffix("/s")).unwrap_or(t).trim_end();
@@ -140,8 +140,8 @@ pub fn parse_rate_iops(text: &str) -> Result<f64, ParseUnitError> {
     }
 }
 
-/// Parses a bandwidth in bytes a second, above 0: `405 MB/s`, `1.08GB/s`, `512MiB/s`. Both the `B` and the `/s`
-/// are required: `6 Gb/s` are bits, and `50k/s` are operations.
+/// Parses a bandwidth above 0 into bytes per second: `405 MB/s`, `1.08GB/s`, `512MiB/s`. Both `B` and `/s`
+/// are required, because `6 Gb/s` would mean bits, and `50k/s` operations.
 pub fn parse_bandwidth_bytes_per_s(text: &str) -> Result<f64, ParseUnitError> {
     let size = text.trim().strip_suffix("/s").map_or("", str::trim_end);
     let (number, unit) = split_number(size);
@@ -165,8 +165,8 @@ pub fn parse_bandwidth_bytes_per_s(text: &str) -> Result<f64, ParseUnitError> {
     }
 }
 
-/// Parses a share into a fraction from 0 to 1: `20%`, `0.5%`, `100%`. The sign is required, so that `0.5` can't
-/// be taken for one half by one reader and for half a per cent by another.
+/// Parses a percentage into a fraction from 0 to 1: `20%`, `0.5%`, `100%`. The percent sign is required,
+/// because `0.5` could mean one half or half a per cent.
 pub fn parse_percent(text: &str) -> Result<f64, ParseUnitError> {
     let number = text.trim().strip_suffix('%').map(|n| n.trim_end().parse::<f64>());
     match number {

@@ -4,42 +4,42 @@
 use crate::{human, parse_size};
 use core::fmt;
 
-/// State of an emulated device before a cell. Real devices are used as they are.
+/// State of an emulated device at the start of a cell. Real devices are used as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precondition {
-    /// Steady state under the cell's own workload: SNIA's workload-dependent preconditioning.
+    /// Steady state under the workload of the cell itself (workload-dependent preconditioning in SNIA's terms).
     #[default]
     Workload,
-    /// Fresh out of the box, or after a secure erase.
+    /// Never written: fresh out of the box, or after a secure erase.
     Fresh,
-    /// Written once, in address order.
+    /// Written once, sequentially.
     Sequential,
-    /// Written at random until steady state.
+    /// Written at random addresses until the steady state.
     Random {
-        /// Block size of the writes; `None`: that of the cell's workload.
+        /// Block size of the random writes, bytes; `None` for that of the cell's workload.
         block_bytes: Option<u32>,
     },
-    /// As the previous cell left it.
+    /// State left by the previous cell.
     Carried,
 }
 
-/// Error of parsing a precondition.
+/// Error of parsing the precondition of an emulated device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreconditionError {
-    /// The fault of the file of checksums.
+    /// Description of the error.
     pub problem: String,
-    /// How to fix it.
+    /// Suggested remedy.
     pub help: String,
 }
 
-/// Smallest sector, bytes: block sizes of writes are multiples of it.
+/// Sector size, bytes, of which the block size of preconditioning writes must be a multiple.
 const BLOCK_STEP_BYTES: u32 = 512;
 
 impl Precondition {
-    /// Allowed words in the name of a target.
+    /// Preconditions that the name of a target may contain.
     const IN_NAMES: &[&str] = &["auto", "fresh", "sequential", "random"];
 
-    /// The word that stands for the precondition, as in the name of a target.
+    /// Keyword of the precondition in the name of a target.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Workload => "auto",
@@ -50,7 +50,8 @@ impl Precondition {
         }
     }
 
-    /// Parses a word if it is one of `allowed`. Methods and studies call [`Self::Workload`] `own` and `workload`.
+    /// Parses a keyword that is among `allowed`; `None` for others. [`Self::Workload`] is also called `own` (in
+    /// methods) and `workload` (in studies).
     pub fn of_word(word: &str, allowed: &[&str]) -> Option<Self> {
         let all = [
             ("own", Self::Workload),
@@ -91,7 +92,7 @@ impl Precondition {
     }
 }
 
-/// Text form in the name of a target: `auto`, `random:16KiB`.
+/// Formats the precondition as in the name of a target: `auto`, `random:16KiB`.
 impl fmt::Display for Precondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())?;
@@ -108,7 +109,7 @@ impl fmt::Display for Precondition {
 mod tests {
     use super::*;
 
-    /// Printed text parses to the same value, and each kind of file has its own words.
+    /// Formatting and parsing round-trip, and each type of file accepts only its own keywords.
     #[test]
     fn text_and_back() {
         let random = |block_bytes| Precondition::Random { block_bytes };

@@ -8,7 +8,7 @@ pub use rand_core::Rng as RngCore;
 use rand_core::SeedableRng;
 pub use rand_xoshiro::Xoshiro256PlusPlus as Generator;
 
-/// One step of SplitMix64 (Steele, Lea and Flood, 2014): a bijection of `u64` that mixes well.
+/// One step of SplitMix64 (Steele, Lea and Flood, 2014), a well-mixing bijection of 64-bit integers.
 #[inline]
 pub const fn splitmix64(x: u64) -> u64 {
     let mut z = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -17,7 +17,7 @@ pub const fn splitmix64(x: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// 64-bit FNV-1a hash of a stream's name.
+/// 64-bit FNV-1a hash of the name of a random stream.
 const fn fnv1a(name: &str) -> u64 {
     let bytes = name.as_bytes();
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
@@ -29,15 +29,13 @@ const fn fnv1a(name: &str) -> u64 {
     hash
 }
 
-/// Derives a 64-bit key from `(seed, name, number)`, for consumers that need a key rather than a
-/// stream.
+/// Derives a 64-bit key from a seed, a name and a number, where no whole random stream is needed.
 pub const fn key(seed: u64, name: &str, number: u64) -> u64 {
     splitmix64(splitmix64(splitmix64(seed) ^ fnv1a(name)) ^ number)
 }
 
-/// Fills `bytes` with words that `key` determines and that no compressor can shrink. A remainder of
-/// less than 8 bytes stays unchanged. The generator is wyrand: no word depends on its predecessor,
-/// so several are computed at once.
+/// Fills `bytes` with incompressible content determined by `key`, in words of 8 bytes; a shorter remainder
+/// stays unchanged. Uses wyrand, which can compute several words in parallel because none depends on another.
 #[inline]
 pub fn random_words(bytes: &mut [u8], key: u64) {
     let mut state = key;
@@ -59,14 +57,14 @@ pub fn stream(seed: u64, name: &str, number: u64) -> Generator {
     Generator::from_seed(bytes)
 }
 
-/// Draws a number below `n`, as the high half of a widening product: without a branch, and with a bias of at most
-/// `n / 2^64`, which no run is long enough to show. `n` = 0 gives 0.
+/// Draws an integer from 0 to `n` − 1, without a branch, as the high half of a widening product. The bias is
+/// at most `n / 2^64`. Returns 0 if `n` is 0.
 #[inline]
 pub fn below(rng: &mut Generator, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
-/// Draws a number in (0, 1]: never 0, so that its logarithm exists.
+/// Draws a number in (0, 1]. It is never 0, so that its logarithm is finite.
 #[inline]
 pub fn unit_open_closed(rng: &mut Generator) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 * (1.0 / 9_007_199_254_740_992.0)
@@ -76,7 +74,7 @@ pub fn unit_open_closed(rng: &mut Generator) -> f64 {
 mod tests {
     use super::*;
 
-    /// The stream is part of the format of a run: if these change, old seeds no longer replay.
+    /// Pins the output of random streams, because runs could not be replayed from old seeds if it changed.
     #[test]
     fn streams_are_pinned() {
         let mut s = stream(1, "address", 0);

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// Whether a character moves the cursor, reorders text, or can't be seen.
+/// Whether a character is invisible, moves the cursor or reorders text.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -25,12 +25,12 @@ fn is_right_to_left(c: char) -> bool {
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// Escapes each hidden character of `text`, which makes it one line.
+/// Escapes each invisible or control character of `text`. The result is one line.
 pub fn clean(text: &str) -> Cow<'_, str> {
     clean_but(text, |_| false)
 }
 
-/// Like [`clean`], for text of several lines: line ends and tabs stay.
+/// Like [`clean`], but keeps line ends and tabs.
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     clean_but(text, |c| matches!(c, '\n' | '\t'))
 }
@@ -56,13 +56,13 @@ fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Wraps `text` in a first-strong isolate if it holds right-to-left letters, so that the rest of its line keeps its
-/// order. The isolate itself is a hidden character: clean first.
+/// Wraps `text` in a Unicode direction isolate if it contains right-to-left letters, so that the rest of its
+/// line is not reordered. Call [`clean`] before, not after, since it would escape the isolate.
 pub fn isolated(text: String) -> String {
     if text.chars().any(is_right_to_left) { format!("\u{2068}{text}\u{2069}") } else { text }
 }
 
-/// Returns the beginning of `text`, cleaned, at most `chars` characters: for an error message that quotes it.
+/// Returns the first `chars` characters of `text`, cleaned, for quoting in an error message.
 pub fn quoted(text: &str, chars: usize) -> String {
     let mut out: String = clean(text.get(..text.len().min(8 * chars)).unwrap_or(text)).into();
     if let Some((at, _)) = out.char_indices().nth(chars) {
@@ -74,7 +74,7 @@ pub fn quoted(text: &str, chars: usize) -> String {
     out
 }
 
-/// Joins words to a list: `a, b or c`. Empty without words.
+/// Joins words to a list such as `a, b or c`. Empty for no words.
 pub fn listed(words: impl IntoIterator<Item = impl Display>, conjunction: &str) -> String {
     let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
     match words.as_slice() {
@@ -85,7 +85,7 @@ pub fn listed(words: impl IntoIterator<Item = impl Display>, conjunction: &str) 
     }
 }
 
-/// Names numbered things: `no volume`, `volume 3`, `volumes 0, 2 and 4`.
+/// Formats a noun with a list of numbers: `no volume`, `volume 3`, `volumes 0, 2 and 4`.
 pub fn numbered(noun: &str, numbers: impl IntoIterator<Item = impl Display>) -> String {
     let numbers: Vec<String> = numbers.into_iter().map(|number| number.to_string()).collect();
     match numbers.as_slice() {
@@ -95,7 +95,7 @@ pub fn numbered(noun: &str, numbers: impl IntoIterator<Item = impl Display>) -> 
     }
 }
 
-/// Puts a word into single quotes if a shell would otherwise interpret some of its characters.
+/// Quotes a word for the shell, with single quotes, if it contains special characters.
 pub fn for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
     if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {

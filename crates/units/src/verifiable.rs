@@ -11,42 +11,42 @@ pub use check::{Flaw, Part, check};
 
 use crate::rng::{random_words, splitmix64};
 
-/// Smallest atomic write of a device, in bytes: a torn unit breaks at a multiple of it.
+/// Sector size, bytes: the smallest atomic write of a device. A torn unit breaks at a multiple of it.
 pub const SECTOR_BYTES: usize = 512;
-/// Magic number at the start of a unit of version 2.
+/// Magic number at the start of a unit in layout version 2.
 const MAGIC_2: [u8; 8] = *b"iodynoV2";
-/// Magic number of version 1, which is still read but no longer written.
+/// Magic number of layout version 1, which is still read but no longer written.
 const MAGIC_1: [u8; 8] = *b"iodynoV1";
 const HEADER_BYTES: usize = 32;
 
-/// A write of a unit. The order is that of time, because stamps of writers ascend.
+/// Identifies one write of a unit of verifiable content. Ordered by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WriteId {
-    /// Writer of the unit; see [`Mark::writer`].
+    /// Run that wrote the unit; see [`Mark::writer`].
     pub writer: u64,
-    /// Generation; see [`Mark::generation`].
+    /// Number of the write; see [`Mark::generation`].
     pub generation: u32,
 }
 
-/// A unit's header.
+/// Header of a unit of verifiable content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Version of the layout, 1 or 2.
     pub version: u8,
-    /// Address of the unit, in bytes from the target's start.
+    /// Offset of the unit from the start of the target, bytes.
     pub offset_bytes: u64,
-    /// Writer of the unit. In version 2, a stamp of the run: its start in ns since 1970 plus the target's index, so
-    /// that no two runs and no two targets of a run share one. In version 1, the seed of the run.
+    /// Identifies the run that wrote the unit. In version 2 it is the run's start time, ns since 1970, plus the
+    /// index of the target, so that it is unique for each run and target. In version 1 it is the seed of the run.
     pub writer: u64,
-    /// Generation: sequence number of this write of this unit by this writer, from 1.
+    /// Number of times that this writer had written this unit, this write included.
     pub generation: u32,
     /// Length of the unit, bytes.
     pub len_bytes: u32,
 }
 
 impl Mark {
-    /// Parses the header at the start of `bytes`; None if there is none. A header alone proves nothing: see
-    /// [`check`].
+    /// Parses the header at the start of `bytes`; None if there is none. A valid header does not prove that the
+    /// unit is intact; use [`check`].
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < HEADER_BYTES {
             return None;
@@ -59,7 +59,7 @@ impl Mark {
         Some(Self::of_version(bytes, version))
     }
 
-    /// Parses the header without looking at its magic number.
+    /// Parses a header of the given layout version without checking its magic number.
     fn of_version(bytes: &[u8], version: u8) -> Self {
         Self {
             version,
@@ -71,7 +71,8 @@ impl Mark {
     }
 }
 
-/// Writes one unit: header, body, the sectors' ends, checksum.
+/// Fills a buffer with the verifiable content of one unit: header, body, identifiers at the ends of sectors,
+/// and checksum.
 ///
 /// # Panics
 /// If the unit's length is 0 or not a multiple of 512 bytes.
@@ -101,8 +102,8 @@ fn fill_version(unit: &mut [u8], offset_bytes: u64, writer: u64, generation: u32
     unit[len - 4..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns whether `bytes`, read from `offset_bytes` of a target, begin with a whole unit that iodyno wrote there.
-/// Allocates nothing; computes a checksum only if there is a header.
+/// Whether `bytes`, read from `offset_bytes` of a target, begin with an intact unit that iodyno wrote at this
+/// offset. Does not allocate, and computes a checksum only if there is a header.
 pub fn is_written_here(bytes: &[u8], offset_bytes: u64) -> bool {
     Mark::read(bytes).is_some_and(|mark| {
         let unit = bytes.get(..mark.len_bytes as usize);
@@ -110,7 +111,7 @@ pub fn is_written_here(bytes: &[u8], offset_bytes: u64) -> bool {
     })
 }
 
-/// Returns whether the checksum at the end matches the bytes before it.
+/// Whether the checksum at the end of a unit matches its content.
 fn is_whole(unit: &[u8]) -> bool {
     let len = unit.len();
     len >= SECTOR_BYTES

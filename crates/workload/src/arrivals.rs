@@ -5,7 +5,8 @@ use iodyno_units::rng::{self, Generator, unit_open_closed};
 use crate::spec::{ArrivalKind, Process, Spec};
 use crate::worker_index::WorkerIndex;
 
-/// The arrivals of one worker. Together, the workers of a target have the target's rate.
+/// Arrival times of one worker's operations in an open loop. The workers of a target divide the target's
+/// rate.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     process: Gaps,
@@ -18,10 +19,10 @@ enum Gaps {
 }
 
 impl Arrivals {
-    /// The arrivals of a worker among those that share the rate; `None` if the loop is closed.
+    /// Creates the arrival schedule of one of the workers that divide the rate. `None`: the loop is closed.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// If the worker's index is not below the number of workers.
     pub fn new(spec: &Spec, seed: u64, worker: WorkerIndex) -> Option<Self> {
         let WorkerIndex { index, of } = worker;
         assert!(index < of, "worker {index} of {of}");
@@ -47,8 +48,8 @@ impl Arrivals {
     }
 }
 
-/// Arrival k of worker w of W is due at ⌊(k W + w) 10⁹ / rate⌋ ns, exactly, whatever the number of earlier arrivals:
-/// a rate is a fraction (every `f64` is), and the remainder is carried along.
+/// Arrivals at constant intervals. Of W workers, worker w has its arrival number k at ⌊(k W + w) 10⁹ / rate⌋
+/// ns. Rounding errors don't accumulate: the period is an exact fraction, and its remainder is kept.
 #[derive(Clone, Debug)]
 struct Constant {
     now_ns: u64,
@@ -59,7 +60,8 @@ struct Constant {
 }
 
 impl Constant {
-    /// `rate_iops` must be from 0.001 to 10⁹.
+    /// Creates the arrivals of one worker. `rate_iops`, the rate of all workers together, must be from 0.001 to
+    /// 10⁹.
     fn new(rate_iops: f64, worker: WorkerIndex) -> Self {
         let (numerator, divisor) = period_ns(rate_iops);
         let split = |periods: u32| {
@@ -85,8 +87,8 @@ impl Constant {
     }
 }
 
-/// 10⁹ / rate as an exact fraction of whole numbers. The divisor is at most 2⁵³; the numerator at most 10⁹ × 2⁶²,
-/// because a rate is at least 0.001.
+/// The period 10⁹ / `rate_iops` as an exact fraction: numerator and divisor. The divisor is at most 2⁵³ and
+/// the numerator at most 10⁹ × 2⁶², because the rate is at least 0.001.
 fn period_ns(rate_iops: f64) -> (u128, u64) {
     let bits = rate_iops.to_bits();
     let exponent = (bits >> 52) as i32 - 1075;
@@ -97,8 +99,8 @@ fn period_ns(rate_iops: f64) -> (u128, u64) {
     (1_000_000_000_u128 << denominator_bits, mantissa >> common)
 }
 
-/// Exponential gaps, summed in fixed point. Gaps are not rounded to whole units of time, which would make the
-/// schedule run fast, and the sum loses no digits as it grows.
+/// Arrivals with exponentially distributed gaps. Times are summed in units of 2⁻³² ns: gaps rounded down to
+/// whole ns would raise the rate, and a floating-point sum would lose digits as it grows.
 #[derive(Clone, Debug)]
 struct Poisson {
     rng: Generator,
@@ -135,7 +137,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with the formula in wide integers, at rates that are multiples of one half.
+        /// Compares arrival times with the formula in 128-bit integers, at rates that are multiples of 0.5.
         #[test]
         fn constant_arrivals_are_exact(
             halves in 1_u64..4_000_000_000 / 2,
@@ -168,7 +170,7 @@ mod tests {
         assert_eq!(due, even);
     }
 
-    /// The slowest rate has the longest fraction.
+    /// The lowest rate has the largest numerator, which must not overflow.
     #[test]
     fn the_slowest_rate_fits() {
         let (numerator, divisor) = period_ns(0.001);
@@ -177,9 +179,9 @@ mod tests {
         assert!(numerator.leading_zeros() >= 10, "1024 workers fit");
     }
 
-    /// At a million arrivals per second, over 10⁷ of them, the schedule is the sum of its gaps to within a ns (gaps
-    /// cut to whole ns would run 5 ms ahead, those cut to whole µs 5 s), and its mean gap and variance are right
-    /// within four standard errors.
+    /// At a million arrivals per second, 10⁷ arrivals end within 1 ns of the exact sum of their gaps, and the
+    /// mean and variance of the gaps are right within four standard errors. Gaps rounded down to whole ns would
+    /// end 5 ms early.
     #[test]
     fn poisson_arrivals_keep_their_rate() {
         const ARRIVALS: u32 = 10_000_000;
@@ -206,7 +208,8 @@ mod tests {
         assert!((variance / 1e6 - 1.0).abs() < 4.0 * 0.000_9, "{variance}");
     }
 
-    /// Counts in intervals of many workers together are Poisson: variance over mean is 1.
+    /// The combined arrivals of many workers are a Poisson process: the variance of counts per interval is their
+    /// mean.
     #[test]
     fn workers_together_are_one_poisson_process() {
         let spec = open("100k/s", "poisson");
@@ -224,8 +227,8 @@ mod tests {
         assert!((variance / mean - 1.0).abs() < 0.13, "{}", variance / mean);
     }
 
-    /// The Kolmogorov-Smirnov test of the schedule itself, for one worker and for the union of eight, at rates with
-    /// gaps far above a ns and near a ns: gaps are exponential. 1.63 is the 1 % point.
+    /// Kolmogorov-Smirnov test that gaps are exponentially distributed, for one worker and for eight combined, at
+    /// rates with mean gaps far above 1 ns and near 1 ns. 1.63 is the critical value at the 1 % level.
     #[test]
     fn gaps_of_poisson_arrivals_are_exponential() {
         const GAPS: usize = 100_000;
@@ -255,7 +258,7 @@ mod tests {
         assert!(distance(&due, 1.02e5) > 1.63 / (GAPS as f64).sqrt());
     }
 
-    /// The largest distance of the gaps' distribution from an exponential one, for due times in whole ns.
+    /// Largest distance between the distribution of gaps and the exponential one, for due times in whole ns.
     fn distance(due: &[u64], mean_ns: f64) -> f64 {
         let mut gaps: Vec<u64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
         gaps.sort_unstable();

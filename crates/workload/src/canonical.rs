@@ -13,12 +13,12 @@ use crate::keys::{self, Form};
 use crate::spec::Spec;
 
 impl Spec {
-    /// The specification as a workload file with every key written out.
+    /// Formats the specification as a workload file with every key.
     pub fn to_toml(&self) -> String {
         keys::text(self, Form::Stored)
     }
 
-    /// The specification as a workload file for people, which leaves out most keys with their default.
+    /// Formats the specification as a workload file for people, without most of the keys that have their default.
     pub fn to_short_toml(&self) -> String {
         keys::text(self, Form::Short)
     }

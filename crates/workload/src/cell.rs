@@ -7,7 +7,7 @@ use iodyno_units::Precondition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A cell to be run: its workload, seed and limits.
+/// A cell to run (one measured configuration): workload, seed and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSpec {
     /// Name of the cell within the run.
@@ -18,68 +18,72 @@ pub struct CellSpec {
     pub spec: Spec,
     /// Seed of all random streams.
     pub seed: u64,
-    /// Number of the repeat of the cell, from 0.
+    /// Index of this repeat of the cell, from 0.
     pub repeat: u32,
-    /// Number of passes of a fill or of a verification: each target is written, or read, in whole passes over its
-    /// active range, whatever the workload's own limits are, which the number of completed operations proves. The
-    /// workload only writes, or only reads, blocks of one size, sequentially by a shared cursor. None for other cells.
+    /// Number of passes of a fill or of a verification; None: any other cell. Each pass writes, or reads, the
+    /// whole active range of each target, regardless of the workload's limits. Such a workload only writes or
+    /// only reads, with one block size and a shared sequential cursor, so that the number of completed operations
+    /// proves full coverage.
     pub fill_passes: Option<u8>,
-    /// Length of one interval of the series, ns; None chooses by the length of the cell.
+    /// Length of one interval of the time series, ns; None: chosen by the length of the cell.
     pub interval_ns: Option<u64>,
     /// Number of failed operations above which the run stops.
     pub errors_max: u64,
-    /// Name of the engine, if the workload specifies one, as job files of fio do. None leaves the choice to the run.
+    /// Name of the I/O engine that the workload requires, as fio job files do; None: the run chooses.
     pub engine: Option<String>,
-    /// Pages of the active range to drop from the page cache before the cell, if its I/O goes through the page cache.
+    /// Pages to drop from the page cache before the cell, within the active range; None: none are dropped.
+    /// Applies only to buffered I/O.
     pub drop_cache: Option<DropCache>,
     /// Options that apply only to emulated devices.
     pub emulation: EmulationOptions,
-    /// Other workloads that run on the same targets at the same time, with their own results, workers and limits. They
-    /// can't have simultaneous workloads themselves.
+    /// Background workloads that run on the same targets at the same time, with their own results, workers and
+    /// limits. They can't have background workloads themselves.
     pub beside: Vec<CellSpec>,
-    /// The trace to issue, whose mix, sizes and rate the workload describes; None for a cell that issues the
-    /// workload's own stream.
+    /// The trace to replay, whose mix, sizes and rate the workload summarises; None: the cell issues the
+    /// workload's own operations.
     pub replay: Option<Arc<Replay>>,
-    /// The part of the targets that this process uses, if several processes share them.
+    /// This process's part of each target, if several processes share the targets.
     pub part: TargetPart,
-    /// The only target on which the cell runs, by its number in the run; None: all targets of the cell.
+    /// Index, within the run, of the only target of the cell; None: the cell uses all targets.
     pub only_on: Option<usize>,
 }
 
-/// Pages to drop from the page cache before a cell.
+/// Which pages to drop from the page cache before a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropCache {
-    /// Clean pages of a file; all pages of a block device, after writing them back.
+    /// Of a file: only clean pages. Of a block device: all pages, after writing dirty ones back.
     Clean,
-    /// All pages, after writing them back.
+    /// All pages, after writing dirty ones back.
     All,
 }
 
-/// The part of a target's workers that one process runs, if several processes share the target. Each process runs the
-/// workload's `threads`. Workers are numbered across all processes; rates and limits of operations and bytes apply to
-/// all workers together.
+/// One process's part of a target that several processes share. Each process runs `threads` workers, and
+/// workers are numbered across all processes. Limits of rate, operations and bytes apply to all workers
+/// together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetPart {
-    /// Number of the process among those that share the target, from 0.
+    /// Index of this process among the processes that share the target, from 0.
     pub index: u32,
-    /// Number of processes that share the target; 1 for a target of one process.
+    /// Number of processes that share the target; 1 if only one process uses it.
     pub of: u32,
-    /// Whether each process has its own region, to which the workload's active range is already set, and which its
-    /// own workers divide. Otherwise all workers of all processes divide the active range.
+    /// Whether each process has its own region of the active range, which only its own workers divide. Otherwise
+    /// the workers of all processes divide the active range.
     pub own_region: bool,
 }
 
 impl TargetPart {
-    /// The part of a process that has the target for itself.
+    /// The whole target, used by a single process.
     pub const WHOLE: Self = Self { index: 0, of: 1, own_region: false };
 
-    /// Worker `index` of a process with `threads` workers, among the workers of all processes.
+    /// Number of this process's worker `index` among the workers of all processes, each of which has `threads`
+    /// workers.
     pub const fn over_all(self, index: u32, threads: u32) -> WorkerIndex {
         WorkerIndex { index: self.index * threads + index, of: self.of * threads }
     }
 
-    /// Worker `index` of a process with `threads` workers, among those that divide the active range.
+    /// Number of this process's worker `index` among the workers that divide the same active range: those of this
+    /// process if it has its own region, otherwise those of all processes. Each process has `threads` workers.
     pub const fn over_range(self, index: u32, threads: u32) -> WorkerIndex {
         if self.own_region {
             WorkerIndex { index, of: threads }
@@ -88,8 +92,8 @@ impl TargetPart {
         }
     }
 
-    /// The part of an active range that belongs to this process, if each has its own region. The parts are disjoint,
-    /// and together are the range.
+    /// Returns this process's region of an active range, if each process has its own. The regions are disjoint
+    /// and cover the range.
     pub fn region_of(self, range: ActiveRange) -> ActiveRange {
         let between = |low: u64, high: u64, n: u32| {
             let apart = u128::from(high.saturating_sub(low)) * u128::from(n) / u128::from(self.of);
@@ -110,7 +114,8 @@ impl TargetPart {
         ActiveRange::between(edge(self.index), edge(self.index + 1))
     }
 
-    /// Whether an active range can be divided into regions: its ends must be both in bytes or both shares.
+    /// Whether an active range can be divided into regions: both of its ends are in bytes, or both are
+    /// percentages.
     pub fn has_regions(range: ActiveRange) -> bool {
         matches!(
             (range.start, range.end),
@@ -119,37 +124,39 @@ impl TargetPart {
     }
 }
 
-/// The initial state of emulated devices, and the end condition in virtual time. Real storage ignores them.
+/// Initial state of emulated devices, and end condition of the cell in virtual time. Real storage ignores
+/// both.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EmulationOptions {
-    /// State of the devices; with [`Precondition::Workload`], the targets' names decide.
+    /// Initial state of the devices. [`Precondition::Workload`]: the target's name specifies it.
     pub precondition: Precondition,
-    /// Share of each device that was written before; None: the targets' names decide.
+    /// Fraction of each device's capacity that was written before the cell; None: the target's name specifies it.
     pub fill: Option<f64>,
-    /// Condition under which the cell may end before its limits, in virtual time; None: it never does.
+    /// Condition under which the cell ends before its limits, in virtual time; None: it runs to its limits.
     pub settle: Option<Settle>,
 }
 
-/// The end condition of a cell in virtual time: its rate and its mean latency are known precisely enough and shown to
-/// be steady (by batch means, and without a trend or a break of the level). The cell's limits still apply.
+/// End condition of a cell in virtual time: its rate and mean latency have narrow confidence intervals (by
+/// batch means) and show neither a trend nor a change of level. The cell's limits still apply.
 ///
-/// The measured window is then 1, 1.5, 2, 3, 4, 6, … times the shortest one. It is a whole number of intervals if
-/// `time_min_ns` is a multiple of two intervals.
+/// The measured window grows to 1, 1.5, 2, 3, 4, 6, … times `time_min_ns`. It is a whole number of intervals
+/// of the time series if `time_min_ns` is a multiple of two intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settle {
-    /// Maximum half width of the 95 % interval of the rate, and of the mean latency, as a share of the mean; above 0.
+    /// Maximum half width of the 95 % confidence intervals of rate and mean latency, as a fraction of the mean;
+    /// above 0.
     pub half_width_share_max: f64,
     /// Shortest measured window, ns; rounded up to a multiple of `batches_min`.
     pub time_min_ns: u64,
-    /// Number of batches in the shortest window: an even number from 20; [`Settle::BATCHES`]
-    /// by default.
+    /// Number of batches in the shortest window: even, at least 20. [`Settle::BATCHES`] is the default.
     pub batches_min: u32,
     /// Minimum number of measured operations, over all targets.
     pub ops_min: u64,
 }
 
 impl CellSpec {
-    /// The first repeat of a workload, named after the workload, with seed 1. No operation may fail.
+    /// Creates the first repeat of a cell whose workload has the same name, with seed 1. The first failed
+    /// operation stops the run.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
         let name = name.into();
         Self {
@@ -171,12 +178,12 @@ impl CellSpec {
         }
     }
 
-    /// Whether the cell runs on this target of the run.
+    /// Whether the cell uses the target with this index in the run.
     pub fn is_on(&self, target: usize) -> bool {
         self.only_on.is_none_or(|only| only == target)
     }
 
-    /// Length of one interval of the series, ns: by default one that gives a series of up to some thousand points.
+    /// Length of one interval of the time series, ns. The default gives up to a few thousand intervals.
     pub fn interval_ns(&self) -> u64 {
         let time_ns = self.spec.limits().time_ns.unwrap_or(60_000_000_000);
         self.interval_ns.unwrap_or(match time_ns / 1_000_000_000 {
@@ -190,10 +197,10 @@ impl CellSpec {
 }
 
 impl Settle {
-    /// Default number of batches: enough to distinguish a trend from noise.
+    /// Default of `batches_min`: enough batches to distinguish a trend from noise.
     pub const BATCHES: u32 = 64;
 
-    /// Rate and mean latency must be known to 1 %, from at least `ops_min` operations.
+    /// Requires rate and mean latency to be known to within 1 %, from at least `ops_min` operations.
     pub const fn to_1_percent(ops_min: u64) -> Self {
         Self {
             half_width_share_max: 0.01,
@@ -208,7 +215,7 @@ impl Settle {
 mod tests {
     use super::*;
 
-    /// The regions of all parts follow each other, from the start of the range to its end.
+    /// The regions of all processes are adjacent and cover the active range from start to end.
     #[test]
     fn regions_are_the_range() {
         let share = |percent: f64| Edge::Share(Percent::from_fraction(percent / 100.0));

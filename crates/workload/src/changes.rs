@@ -6,9 +6,10 @@ use crate::spec::{Address, ArrivalKind, Block, Content, NewFile, Pattern, Percen
 use iodyno_units::{OpKind, human};
 
 impl Spec {
-    /// The differences from `named`, the workload that a name stands for, such as `sequential`, `70 % reads`, `fsync
-    /// every 8`. `rate` is the offered rate in the units of the flag. Without `shape`, threads, depth, blocks and a
-    /// rate in operations per second are omitted: each cell of a result has them.
+    /// Describes how this workload differs from `named`, the unchanged catalog workload: `sequential`, `70 %
+    /// reads`, `fsync every 8`. `rate` is the offered rate as given on the command line. Without `shape`, the
+    /// list omits threads, depth, block sizes and a rate in operations per second, which each cell of a result
+    /// shows anyway.
     pub fn changes_from(
         &self,
         named: &Self,
@@ -79,7 +80,7 @@ impl Spec {
         all
     }
 
-    /// Share of reads among all operations.
+    /// Percentage of reads among all operations.
     fn reads(&self) -> Percent {
         Percent::from_fraction(self.mix[OpKind::Read.index()] / self.mix.iter().sum::<f64>())
     }
@@ -123,7 +124,7 @@ impl Address {
 }
 
 impl OfferedRate {
-    /// The rate in its original units; a rate in bytes also in operations per second.
+    /// Formats the rate in its original unit. A rate in bytes is followed by the rate in operations per second.
     fn words(&self, spec: &Spec) -> String {
         let words = self.amounts().join(", ");
         match spec.arrivals() {

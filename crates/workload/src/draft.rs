@@ -9,12 +9,12 @@ use crate::spec::{
 use iodyno_catalog::Fault;
 use iodyno_units::OpKind;
 
-/// The keys of a workload file as typed values. A key that is not set has its default. An excessive number saturates, so
-/// that the rules refuse it.
+/// A workload under construction: the keys of a workload file as typed values. Unset keys have their default.
+/// A number too large for its type becomes the maximum, which [`check`](Self::check) rejects.
 #[derive(Clone, Debug)]
 pub struct Draft(Spec);
 
-/// Block sizes as a file has them: one size alone has no share.
+/// Normalises block sizes as reading a file does: a single size has share 1.
 fn of_file(mut blocks: Vec<Block>) -> Vec<Block> {
     if let [one] = blocks.as_mut_slice() {
         one.share = 1.0;
@@ -26,8 +26,8 @@ fn saturated_option(number: Option<u64>) -> Option<u32> {
     number.map(saturated)
 }
 
-/// Defines functions that set a key. `by function`: conversion to the type of the field. `in Table`: the key makes the
-/// table of this scope.
+/// Defines a setter for each key. `by function` converts the value to the field's type. `in Table` also marks
+/// the table as present in the file.
 macro_rules! setters {
     ($($key:literal $name:ident($type:ty) => $($field:ident).+ $(by $fit:ident)? $(in $scope:ident)?;)*) => {
         impl Draft {$(
@@ -69,17 +69,18 @@ setters! {
 }
 
 impl Draft {
-    /// A workload with this line of description, and the defaults of all other keys. It needs a mix.
+    /// Creates a draft with a one-line description and the defaults of all other keys. Its mix is empty, and must
+    /// be set.
     pub fn new(about: String) -> Self {
         Self(Spec { about, ..Spec::blank() })
     }
 
-    /// Sets the share of a kind in the mix, which is above 0.
+    /// Sets the share of one kind of operation in the mix; above 0.
     pub fn mix(&mut self, kind: OpKind, share: f64) {
         self.0.mix[kind.index()] = share;
     }
 
-    /// Sets the block sizes of one kind.
+    /// Sets the block sizes of one kind of operation.
     pub fn blocks_of(&mut self, kind: OpKind, blocks: Vec<Block>) {
         if let Some(scope) = Scope::of(kind) {
             self.0.tables[scope as usize].block = of_file(blocks);
@@ -87,12 +88,12 @@ impl Draft {
         }
     }
 
-    /// Sets the addresses of all kinds.
+    /// Sets the address pattern of all kinds of operations.
     pub fn addresses(&mut self, pattern: Pattern) {
         self.set_addresses(Scope::All, pattern);
     }
 
-    /// Sets the addresses of one kind.
+    /// Sets the address pattern of one kind of operation.
     pub fn addresses_of(&mut self, kind: OpKind, pattern: Pattern) {
         if let Some(scope) = Scope::of(kind) {
             self.set_addresses(scope, pattern);
@@ -105,13 +106,13 @@ impl Draft {
         table.given = true;
     }
 
-    /// Sets `[flush]`: a burst of this number of flushes after each `every` operations.
+    /// Sets the table `[flush]`: `burst` flushes after every `every` operations.
     pub fn flush_bursts(&mut self, every: u64, burst: u64) {
         let (every, burst) = (saturated(every), saturated(burst));
         self.0.flush_bursts = Some(FlushBursts { every, burst });
     }
 
-    /// Applies the rules.
+    /// Checks the draft against the rules of workload files, and converts it into a specification.
     ///
     /// # Errors
     /// All broken rules, each with its key.

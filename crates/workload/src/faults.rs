@@ -2,7 +2,8 @@
 
 use iodyno_catalog::Fault;
 
-/// Maximum share: larger ones are typing errors, and would make others lose digits.
+/// Maximum share of an operation, block size or pattern. Larger shares are probably typing errors, and would
+/// make smaller ones vanish in rounding.
 pub(crate) const MAX_SHARE: f64 = 1e9;
 
 /// Collected rule violations of a specification.
@@ -28,7 +29,6 @@ impl Faults {
         }
     }
 
-    /// Returns all violations.
     pub(crate) fn into_list(self) -> Vec<Fault> {
         self.0
     }

@@ -10,7 +10,7 @@ pub(crate) const FS_BLOCK_BYTES: u64 = 4096;
 /// Maximum number of files.
 pub(crate) const MAX_FILES: u32 = 1 << 20;
 
-/// Files of equal size on an ext4-like file system, whose bytes are the workload's addresses.
+/// Files of equal size on an ext4-like file system. The workload's addresses are offsets into these files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSet {
     /// Number of files.

@@ -6,15 +6,15 @@ use iodyno_units::{
     OpKind, human, parse_bandwidth_bytes_per_s, parse_percent, parse_rate_iops, parse_size,
 };
 
-/// Patterns with an example of each, for errors.
+/// Examples of all address patterns, for error messages.
 const PATTERNS: &str = "random, once, sequential, shared, stride=64KiB, zipf=1.1 or hot=80%/20% (of the operations, of the range)";
 
 impl FromStr for Pattern {
     type Err = String;
 
-    /// Parses `random`, `once` (each block once per pass), `sequential` (each worker its own part), `shared` (all
-    /// workers one sequence), `stride=64KiB`, `zipf=1.1`, or `hot=80%/20%`: 80 % of the operations in the first 20 %
-    /// of the range.
+    /// Parses `random`, `once` (random order, each block once per pass), `sequential` (each worker in its own
+    /// part), `shared` (one sequence for all workers), `stride=64KiB`, `zipf=1.1`, or `hot=80%/20%` (80 % of the
+    /// operations go to the first 20 % of the range).
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once(['=', ':']).unwrap_or((text, ""));
         let unknown = || format!("`{text}` is not a pattern: write {PATTERNS}");
@@ -46,7 +46,7 @@ impl Pattern {
     /// Parses the exponent of a Zipf distribution.
     ///
     /// # Errors
-    /// The text is not a number. The rules for files check the limits.
+    /// The text is not a number. The range of the exponent is not checked here.
     pub fn zipf(theta: &str) -> Result<Self, String> {
         let theta = theta.parse().map_err(|_| {
             format!("`{theta}` is not an exponent of Zipf's law: write a number such as 1.1")
@@ -54,7 +54,7 @@ impl Pattern {
         Ok(Self::Zipf { theta })
     }
 
-    /// Parses a share of the operations in the first share of the range: `80%/20%` or `80/20`.
+    /// Parses a hot spot: `80%/20%` or `80/20` sends 80 % of the operations to the first 20 % of the range.
     ///
     /// # Errors
     /// The text does not have two shares above 0 and below 100 %.
@@ -77,11 +77,11 @@ impl Pattern {
     }
 }
 
-/// The rate that an open loop offers to one target: of all operations together, or of each kind.
+/// Rate that an open loop offers to one target: one rate for all operations, or one for each kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfferedRate(Vec<(Option<OpKind>, Amount)>);
 
-/// A rate, in operations or in bytes per second.
+/// One offered rate, in operations per second or in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Amount {
     OpsPerS(f64),
@@ -91,7 +91,7 @@ enum Amount {
 impl FromStr for OfferedRate {
     type Err = String;
 
-    /// Parses `50k/s`, `200MB/s`, or a rate for each issued kind: `read=20k/s,write=50MB/s`.
+    /// Parses `50k/s`, `200MB/s`, or one rate for each kind of operation: `read=20k/s,write=50MB/s`.
     fn from_str(text: &str) -> Result<Self, String> {
         let amount = |text: &str| {
             if text.trim_end().ends_with("B/s") {
@@ -122,7 +122,7 @@ impl FromStr for OfferedRate {
     }
 }
 
-/// The error for a rate that is written as an amount of bytes; None for other texts.
+/// Returns the error for a byte rate that lacks its `/s`; None for other texts.
 fn without_time(text: &str) -> Option<String> {
     let rate = format!("{}/s", text.trim());
     parse_bandwidth_bytes_per_s(&rate).ok()?;
@@ -142,7 +142,7 @@ impl OfferedRate {
         matches!(self.0.as_slice(), [(None, Amount::OpsPerS(_))])
     }
 
-    /// Each rate as text in its unit, with its kind of operation.
+    /// Formats each rate in its original unit, preceded by its kind of operation if it has one.
     pub(crate) fn amounts(&self) -> Vec<String> {
         let one = |(kind, amount): &(Option<OpKind>, Amount)| {
             let amount = match amount {
@@ -154,7 +154,7 @@ impl OfferedRate {
         self.0.iter().map(one).collect()
     }
 
-    /// Operations per second of each kind with its own rate, or of all kinds together (None).
+    /// Returns the rate of each kind in operations per second, or, with kind None, one rate for all operations.
     pub(crate) fn rates_iops(&self, spec: &Spec) -> Result<Vec<(Option<OpKind>, f64)>, String> {
         let one = |(kind, amount): &(Option<OpKind>, Amount)| match amount {
             Amount::OpsPerS(rate_iops) => Ok((*kind, *rate_iops)),
@@ -174,7 +174,7 @@ impl OfferedRate {
     }
 }
 
-/// Mean block size of a kind, bytes; 0 for a flush.
+/// Mean block size of one kind of operation, bytes; 0 for a flush.
 fn mean_block_bytes(spec: &Spec, kind: OpKind) -> f64 {
     if kind == OpKind::Flush {
         return 0.0;
@@ -193,7 +193,7 @@ mod tests {
         Spec::from_toml(&format!("schema = 1\n{text}")).unwrap()
     }
 
-    /// An amount of bytes is most likely meant as a rate of bytes.
+    /// The error for a rate such as `200MB`, without `/s`, suggests a rate in bytes per second.
     #[test]
     fn a_rate_without_its_time_names_the_likely_one() {
         for (text, likely) in [
@@ -209,7 +209,7 @@ mod tests {
         assert!("0MB/s".parse::<OfferedRate>().is_err());
     }
 
-    /// A flag's pattern is the same as the file's.
+    /// A pattern on the command line is parsed to the same pattern as in a workload file.
     #[test]
     fn a_pattern_of_a_flag_is_that_of_a_file() {
         for (flag, file) in [
@@ -243,8 +243,8 @@ mod tests {
         assert!(spec("[mix]\nread = 1").with_pattern("zipf=9".parse().unwrap()).is_err());
     }
 
-    /// Rates by kind add up, and their ratio is the mix: several Poisson processes together are one, whose events
-    /// belong to each kind with the share of its rate.
+    /// Rates by kind become their sum, with their ratio as the mix: merged Poisson processes are one Poisson
+    /// process, whose events belong to each kind in proportion to its rate.
     #[test]
     fn rates_by_kind_are_one_rate_and_a_mix() {
         let base = spec("block = \"8KiB\"\n[mix]\nread = 1\nwrite = 1\n[write]\nblock = \"64KiB\"");

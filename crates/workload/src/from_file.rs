@@ -10,7 +10,7 @@ use crate::rules;
 use crate::spec::{Address, Block, Limits, Pattern, Scope, Spec};
 
 impl Workload {
-    /// Reads a workload file that may be a group.
+    /// Parses a workload file, which describes one workload or a group.
     ///
     /// # Errors
     /// All errors of the file.
@@ -27,7 +27,7 @@ impl Workload {
 }
 
 impl Spec {
-    /// Reads the file of one workload.
+    /// Parses a workload file that must describe a single workload.
     ///
     /// # Errors
     /// All errors of the file, including that it is a group.
@@ -39,7 +39,7 @@ impl Spec {
         }
     }
 
-    /// Converts a table that was read with [`KEYS`].
+    /// Converts a parsed TOML table whose keys were checked against [`KEYS`].
     ///
     /// # Errors
     /// All errors of the table, including that it is a group.
@@ -81,7 +81,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
     with_defaults(spec)
 }
 
-/// Fills in the defaults that depend on other keys.
+/// Sets missing values whose default depends on other keys.
 pub(crate) fn with_defaults(mut spec: Spec) -> Spec {
     if spec.block.is_empty() {
         // The default chunk of a log is 64 KiB.

@@ -33,7 +33,7 @@ impl Workload {
 pub struct Group {
     /// One-line description of the group; empty if the file has none.
     pub about: String,
-    /// Where the group was published; None if unknown.
+    /// Publication that defines the group; None if unknown.
     pub source: Option<String>,
     /// The members, in order: at least one, without duplicates.
     pub members: Vec<Member>,
@@ -44,13 +44,13 @@ pub struct Group {
 pub struct Member {
     /// Name of a workload in the catalog.
     pub name: String,
-    /// Position of the name in the group's text.
+    /// Byte range of the name in the text of the group's file, for error messages.
     pub span: Range<usize>,
 }
 
 impl Group {
-    /// An error, at its position, for each member that `is_known` does not accept as a single
-    /// workload. This crate can't look up names.
+    /// Returns an error, with its position, for each member that is not the name of a single workload according
+    /// to `is_known`. The caller looks up names, because this crate has no access to the catalog.
     pub fn unknown_members(&self, is_known: impl Fn(&str) -> bool) -> Vec<FileError> {
         let help = "a group's members are names of single workloads; `iodyno catalog` lists them";
         let unknown = self.members.iter().filter(|member| !is_known(&member.name));

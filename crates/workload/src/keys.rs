@@ -24,27 +24,29 @@ use crate::spec::{
     Spec, Steady, SteadyFigure,
 };
 
-/// When and how a key is written.
+/// Whether a key that has its default is written, in the stored and in the short form of a workload file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// With its default in the stored form alone.
+    /// A default is written only in the stored form.
     Full,
-    /// Never with its default, since stored forms of earlier versions lack the key.
+    /// A default is never written, because workloads stored by earlier versions lack the key.
     Sparse,
-    /// With its default in both forms.
+    /// A default is written in both forms.
     Always,
 }
 
-/// A key of the file, and how it is read into and written from a [`Spec`].
+/// A key of the workload file, with functions that read it into a [`Spec`] and write it from one.
 #[derive(Clone, Copy)]
 struct Row {
     key: Key,
-    /// The value; None if the specification has none. For a table: whether it is written.
+    /// Returns the key's value; None if the specification has no such setting. For a table: whether it is
+    /// written.
     get: fn(&Spec) -> Option<Value>,
-    /// Sets the field to the record's value at the key's path, which exists. For a table: creates it.
+    /// Copies the key's value, which must exist in the record, into the specification. For a table: creates the
+    /// table.
     set: fn(&mut Spec, &mut Reader, &Record),
     written: Written,
-    /// Keys of the table; empty if the key is not a table.
+    /// Keys within this table; empty if the key is not a table.
     rows: &'static [Row],
 }
 
@@ -83,7 +85,7 @@ impl Row {
     }
 }
 
-/// A row of a key whose value is one field: of the specification (`depth`, `limits.ops`), or of a table that it may have
+/// Defines a key that sets one field: of the specification (`depth`, `limits.ops`), or of an optional table
 /// (`log? batch`).
 macro_rules! key {
     ($path:literal, $form:expr, $table:ident $(. $of:ident)* ? $field:ident) => {
@@ -115,7 +117,7 @@ macro_rules! key {
     };
 }
 
-/// A row of a table: its keys, the condition under which it is written, and how it is created.
+/// Defines a table: its keys, the condition under which it is written, and how it is created.
 macro_rules! table {
     ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
         Row {
@@ -151,7 +153,7 @@ macro_rules! table {
     };
 }
 
-/// A row of block sizes.
+/// Defines a key for block sizes.
 macro_rules! block {
     ($path:literal, $($place:tt)+) => {
         key!(
@@ -164,7 +166,7 @@ macro_rules! block {
     };
 }
 
-/// A row of address patterns.
+/// Defines a key for address patterns.
 macro_rules! addresses {
     ($path:literal, $scope:expr) => {
         key!(
@@ -180,8 +182,8 @@ macro_rules! addresses {
     };
 }
 
-/// A row of a kind's share of the mix. A share of 0 differs from a missing one, which the rules can't express, so it is
-/// refused here.
+/// Defines a key for the share of one kind of operation in the mix. Refuses a share of 0 when it is read,
+/// because the specification stores a missing share as 0, too.
 macro_rules! share {
     ($path:literal, $kind:expr) => {
         key!(
@@ -201,7 +203,8 @@ macro_rules! share {
     };
 }
 
-/// A row of a share of compressible content. An unreadable share counts as 100 %, so that no other error follows.
+/// Defines a key for a percentage of the content of writes. An unreadable value counts as 100 %, which causes
+/// no further errors.
 macro_rules! content_share {
     ($path:literal, $field:ident) => {
         key!(
@@ -231,7 +234,7 @@ const fn keys_of<const N: usize>(rows: &[Row; N]) -> [Key; N] {
     keys
 }
 
-/// Keys of a workload file, or, without the header, of a table of a method.
+/// Keys of a workload file. Tables of a method's file have the same keys, except for the file's header.
 pub const KEYS: &[Key] = &keys_of(&ROWS);
 
 const ROWS: [Row; 26] = [
@@ -349,7 +352,8 @@ const FLUSH: [Row; 2] = [
     key!("flush.burst", COUNT, flush_bursts? burst),
 ];
 
-/// The kind decides which variant the other keys change, so it is first.
+/// Keys of `[arrivals]`. `kind` must be read first, because it selects the variant that the other keys
+/// modify.
 const ARRIVALS: [Row; 10] = [
     key!(
         "arrivals.kind",
@@ -433,7 +437,7 @@ const ARRIVALS: [Row; 10] = [
     key!("arrivals.flow", COUNT, batches.flow),
 ];
 
-/// The kind decides whether there are shares, so it is first.
+/// Keys of `[content]`. The kind must be read first, because only compressible content has percentages.
 const CONTENT: [Row; 3] = [
     key!(
         "content.kind",
@@ -498,7 +502,8 @@ const STEADY: [Row; 5] = [
     key!("limits.steady.after", TIME, limits.steady? after_ns),
 ];
 
-/// Reads a range such as `10%..20GiB`, or refuses it.
+/// Parses an active range such as `10%..20GiB` from the key at `path`. On failure, reports an error and
+/// returns None.
 fn range(reader: &mut Reader, record: &Record, path: &str) -> Option<ActiveRange> {
     let read = record.text(path)?.parse::<ActiveRange>();
     read.map_err(|error| reader.refuse(record.place(path), error, "")).ok()
@@ -510,7 +515,7 @@ fn read_active(spec: &mut Spec, reader: &mut Reader, record: &Record) {
     }
 }
 
-/// Sets each field of `spec` whose key the record has.
+/// Copies each key of `record` into its field of `spec`.
 pub(crate) fn read(spec: &mut Spec, reader: &mut Reader, record: &Record) {
     read_rows(&ROWS, spec, reader, record);
 }

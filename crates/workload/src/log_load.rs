@@ -6,68 +6,67 @@ use iodyno_units::OpKind;
 /// When messages count as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogDurability {
-    /// Once their write has completed.
+    /// When their write has completed, without a flush.
     None,
-    /// Once a flush that many messages share has completed.
+    /// When the next flush, which many messages share, has completed.
     Batch,
-    /// Once a flush of their own has completed.
+    /// When a flush for that message alone has completed.
     Each,
 }
 
 impl LogDurability {
-    /// All levels.
+    /// All durability levels.
     pub const ALL: [Self; 3] = [Self::None, Self::Batch, Self::Each];
 
-    /// Name of the level, as in workload files.
+    /// Name of the durability level in workload files.
     pub fn name(self) -> &'static str {
         self.word()
     }
 }
 
-/// What publishers do when their backlog is full.
+/// Behaviour of publishers when their backlog of unpersisted messages is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WhenFull {
-    /// Wait, and publish late.
+    /// Wait, and publish messages late.
     Block,
-    /// Drop messages.
+    /// Drop new messages.
     Drop,
 }
 
-/// The load of a message log. The workload's block is a chunk, its depth the number of writes in flight, its threads
-/// the writer and the readers, its active range the log.
+/// Load on a message log. Other keys of the workload apply as follows: block size is the size of a chunk (one
+/// write), depth the number of writes in flight, threads the writer and the readers, active range the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogLoad {
     /// Size of a message body, bytes.
     pub message_bytes: u32,
-    /// Messages per second of all publishers; None: as fast as the log accepts them.
+    /// Rate of all publishers together, messages per second; None: as fast as the log accepts messages.
     pub rate_per_s: Option<f64>,
     /// Number of publishers, each with its own sequence of messages.
     pub publishers: u32,
-    /// Maximum number of messages that all publishers together hold until they are persisted; None: a number that
-    /// suits the log.
+    /// Maximum number of unpersisted messages of all publishers together; None: chosen by the log's parameters.
     pub backlog: Option<u64>,
-    /// What publishers do when the backlog is full.
+    /// Behaviour of publishers when the backlog is full.
     pub when_full: WhenFull,
     /// When a message counts as persisted.
     pub durability: LogDurability,
-    /// Whether writes have FUA, so that they need no flush.
+    /// Whether writes use FUA instead of flushes.
     pub fua: bool,
-    /// Maximum number of messages in a chunk; None: as many as fit.
+    /// Maximum number of messages in a chunk; None: limited only by the size of the chunk.
     pub batch: Option<u32>,
     /// Maximum number of chunks between two flushes.
     pub commit_chunks: u32,
-    /// Number of simultaneous replays, each by its own worker.
+    /// Number of concurrent replays of the log, each by its own worker.
     pub readers: u32,
-    /// Number of chunks that a replay reads before the next begins elsewhere.
+    /// Number of chunks that each replay reads before the next replay starts elsewhere in the log.
     pub replay_chunks: u32,
 }
 
 impl LogLoad {
     /// Default size of a message body, bytes.
     pub(crate) const DEFAULT_MESSAGE_BYTES: u32 = 512;
-    /// Default number of chunks of a replay, the same as in the catalog's `log-80-20`.
+    /// Default number of chunks that a replay reads, the same as in the catalog's `log-80-20`.
     pub(crate) const DEFAULT_REPLAY_CHUNKS: u32 = 256;
-    /// Default backlog of publishers with a rate, messages.
+    /// Default backlog of publishers that have a rate, in messages.
     pub const DEFAULT_BACKLOG: u64 = 1 << 20;
 
     /// Number of workers per target: the writer, and one for each replay.
@@ -80,7 +79,8 @@ impl LogLoad {
         self.durability != LogDurability::None && !self.fua
     }
 
-    /// The kinds that are issued. Their shares follow from the load; the values here have no meaning.
+    /// A mix that contains each kind of operation the log issues. The size of the shares has no meaning, because
+    /// the publishers and readers determine the number of operations.
     pub fn mix(&self) -> [f64; OpKind::COUNT] {
         let mut mix = [0.0; OpKind::COUNT];
         mix[OpKind::Write.index()] = 1.0;

@@ -12,10 +12,10 @@ const MAX_BACKLOG: u64 = 1 << 32;
 const MAX_COMMIT_CHUNKS: u64 = 65_536;
 /// Maximum number of writes in flight.
 const MAX_DEPTH: u32 = 64;
-/// Overhead of a chunk with a single message, bytes.
+/// Overhead of a chunk that contains a single message, bytes.
 const RECORD_BYTES: u64 = 128;
 
-/// Checks the rules for a log's load.
+/// Adds a fault for each rule of `[log]` that the specification breaks.
 pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
     let Some(log) = &spec.log else { return };
     faults.whole("log.message", "a message's size", log.message_bytes.into(), MAX_MESSAGE_BYTES);

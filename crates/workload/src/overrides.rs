@@ -9,7 +9,7 @@ use crate::spec::{
 };
 use iodyno_units::OpKind;
 
-/// Setters of keys whose value is one field.
+/// Defines functions that override a single field of the specification.
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident($value:ident: $of:ty) $($field:ident).+ = $new:expr;)*) => {
         impl Spec {$(
@@ -30,24 +30,24 @@ setters! {
     with_threads(threads: u32) threads = threads;
     /// Sets the number of outstanding operations per worker.
     with_depth(depth: u32) depth = depth;
-    /// Sets the part of the target that is used.
+    /// Sets the active range: the part of the target to which operations go.
     with_active(active: ActiveRange) active = active;
     /// Sets the initial state of a file that the run creates.
     with_new_file(new_file: NewFile) new_file = new_file;
     /// Sets the content of writes.
     with_content(content: Content) content = content;
-    /// Sets the measured time, ns; other limits stay.
+    /// Sets the measured time, ns; does not change other limits.
     with_time(time_ns: u64) limits.time_ns = Some(time_ns);
-    /// Sets the number of operations after which the workload ends; other limits stay.
+    /// Sets the number of operations after which the workload ends; does not change other limits.
     with_ops(ops: u64) limits.ops = Some(ops);
-    /// Sets the number of bytes after which the workload ends; other limits stay.
+    /// Sets the number of bytes after which the workload ends; does not change other limits.
     with_bytes(bytes: u64) limits.bytes = Some(bytes);
-    /// Sets the ramp before the measurement, ns.
+    /// Sets the ramp (warm-up before the measurement), ns.
     with_ramp(ramp_ns: u64) limits.ramp_ns = ramp_ns;
 }
 
 impl Spec {
-    /// Sets the block sizes of every kind, replacing sizes by kind.
+    /// Sets the same block sizes for all kinds of operations.
     ///
     /// # Errors
     /// The rule that the changed specification would break; with an explicit alignment, a size that is not a
@@ -63,8 +63,8 @@ impl Spec {
         self.checked()
     }
 
-    /// Sets the share of reads; the rest are writes, and nothing else is issued. The file's settings of an
-    /// issued kind stay.
+    /// Sets the share of reads; all other operations become writes. Keeps block sizes and addresses of the kinds
+    /// that remain.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -77,7 +77,7 @@ impl Spec {
         self.checked()
     }
 
-    /// Drops the settings of kinds that are not in the mix.
+    /// Removes the settings of operation kinds that are not in the mix.
     fn forget_unissued(&mut self) {
         for scope in [Scope::Read, Scope::Write, Scope::Trim, Scope::WriteZeroes] {
             let issued = scope.kind().is_some_and(|kind| self.mix[kind.index()] > 0.0);
@@ -97,7 +97,7 @@ impl Spec {
         }
     }
 
-    /// Sets one address pattern for every kind, with a single cursor.
+    /// Sets one address pattern for all kinds of operations. They share a cursor.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -109,8 +109,8 @@ impl Spec {
         self.checked()
     }
 
-    /// Sets the number of writes of each worker between flushes, which are issued in addition to the mix.
-    /// Replaces bursts of flushes.
+    /// Makes each worker flush after every `writes` writes, in addition to the operations of the mix. Replaces
+    /// bursts of flushes.
     ///
     /// # Errors
     /// The rule that the changed specification would break; the workload has no writes.
@@ -140,7 +140,7 @@ impl Spec {
         self.checked()
     }
 
-    /// Makes an open loop with these rates. Rates by kind also replace the mix.
+    /// Makes the workload an open loop with the offered rate. Rates by kind of operation also replace the mix.
     ///
     /// # Errors
     /// The rule that the changed specification would break; the workload has a think time.
@@ -161,8 +161,8 @@ impl Spec {
         self.with_rate(all, process)
     }
 
-    /// Sets the think time, ns: how long the slot of a completed operation stays empty. In an open loop with pauses:
-    /// the length of a pause.
+    /// Sets the think time, ns. Closed loop: the delay between a completion and the next operation in its place.
+    /// Open loop with pauses: the length of a pause.
     ///
     /// # Errors
     /// The rule that the changed specification would break; an open loop without pauses.
@@ -180,8 +180,8 @@ impl Spec {
         self.checked()
     }
 
-    /// Makes an open loop with this rate, in operations per second of one target. Without a process, the
-    /// file's is kept, or Poisson used if the file's loop was closed.
+    /// Makes the workload an open loop with a rate in operations per second per target. If `process` is None, an
+    /// open loop keeps its process and a closed loop becomes Poisson.
     ///
     /// # Errors
     /// The rule that the changed specification would break; the workload has a think time.
@@ -201,7 +201,7 @@ impl Spec {
         self.checked()
     }
 
-    /// Removes the time limit, so that only the limits of operations, bytes or passes end the workload.
+    /// Removes the time limit, so that a limit of operations, bytes or passes ends the workload.
     ///
     /// # Errors
     /// The workload has no other limit.
@@ -216,8 +216,8 @@ impl Spec {
         self.checked()
     }
 
-    /// The workload for calibrating the generator: the same operations as fast as they can be drawn, for
-    /// `time_ns` after a ramp of a quarter of it.
+    /// The same workload in a closed loop without pauses, to measure how fast operations can be generated. It
+    /// runs for `time_ns` after a ramp of a quarter of that time.
     #[must_use]
     pub fn for_calibration(&self, time_ns: u64) -> Self {
         let mut spec = self.clone();

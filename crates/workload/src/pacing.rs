@@ -19,28 +19,28 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of operations of a backlog that are counted one by one; a longer backlog is estimated.
+/// Number of overdue operations that are counted individually. A longer backlog is extrapolated.
 const COUNTED_MAX: u64 = 1 << 20;
 
-/// Interval at which a worker checks whether others have caught up, ns: long enough to sleep and leave its processor
-/// to them.
+/// Interval at which a worker that is ahead checks whether other workers have caught up, ns. It is long
+/// enough for the worker to sleep and leave its processor to them.
 const FLOW_NS: u64 = 100_000;
 
-/// A worker may be ahead of its proportion by one in `LEAD_SHARE` of all operations, and by at most [`LEAD_MAX`]
-/// operations: otherwise workers would wait for one another at each operation.
+/// A worker may exceed its proportion by 1/`LEAD_SHARE` of all operations, and by at most [`LEAD_MAX`]
+/// operations. Without this tolerance, workers would wait for one another at each operation.
 const LEAD_SHARE: u64 = 128;
 const LEAD_MAX: u64 = 32;
 
 /// The worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Issue one operation. In an open loop: the time at which it was due (same clock as `now_ns`).
+    /// Issue one operation. Open loop: with its due time, ns (same clock as `now_ns`). Closed loop: None.
     Issue(Option<u64>),
-    /// Nothing is due before this time; completions may come earlier.
+    /// Wait until this time, ns: no operation is due earlier. Completions can arrive in the meantime.
     WaitUntil(u64),
-    /// Nothing can be issued before a completion.
+    /// Wait for a completion before issuing another operation.
     WaitCompletion,
-    /// Nothing is issued any more.
+    /// Issue no further operation.
     Done,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug)]
 pub(crate) struct Pacing {
     mode: Mode,
-    /// The cell's start, ns: arrivals count from it.
+    /// Start of the cell, ns. Arrival times are relative to it.
     start_ns: u64,
     pause: Option<Box<Pause>>,
     flow: Option<Box<Proportion>>,
@@ -58,22 +58,22 @@ pub(crate) struct Pacing {
 #[derive(Clone, Debug)]
 struct Pause {
     think_ns: u64,
-    /// Operations of a batch; `left` of them may still be issued.
+    /// Number of operations in a batch, of which `left` may still be issued.
     batch: u32,
     left: u32,
-    /// Time after which a batch ends early, ns. None: no limit.
+    /// Maximum duration of a batch, ns, after which it ends early; None: unlimited.
     after_ns: Option<u64>,
     in_flight: u32,
-    /// Time from which this batch may begin, ns.
+    /// Earliest start of the current batch, ns.
     ready_ns: u64,
-    /// Whether the schedule of an open loop stops during a pause.
+    /// Whether a pause delays the remaining schedule of an open loop.
     shifts: bool,
-    /// Total shift of the schedule so far, ns.
+    /// Total delay of the schedule by pauses so far, ns.
     shifted_ns: u64,
 }
 
 impl Pause {
-    /// The step that the pause imposes. None: an operation may be issued.
+    /// Returns the wait that the pause requires; None: an operation may be issued now.
     fn step(&mut self, now_ns: u64) -> Option<Step> {
         let is_over = |after_ns| now_ns >= self.ready_ns.saturating_add(after_ns);
         if self.left < self.batch && self.after_ns.is_some_and(is_over) {
@@ -86,7 +86,7 @@ impl Pause {
         (self.ready_ns > now_ns).then_some(Step::WaitUntil(self.ready_ns))
     }
 
-    /// Begins to think if a whole batch was issued and has completed.
+    /// Begins a pause if all operations of the batch were issued and have completed.
     fn begin(&mut self, now_ns: u64) {
         if self.in_flight == 0 && self.left == 0 {
             self.left = self.batch;
@@ -96,7 +96,7 @@ impl Pause {
     }
 }
 
-/// The weight and the count of operations of one worker in a [`Flow`].
+/// One worker's weight in a [`Flow`], and the number of operations it has issued.
 #[derive(Clone, Debug)]
 struct Proportion {
     flow: Arc<Flow>,
@@ -105,7 +105,8 @@ struct Proportion {
 }
 
 impl Proportion {
-    /// Whether the worker's share of the operations exceeds its share of the weights by more than the allowed lead.
+    /// Whether the worker is too far ahead: its share of all operations exceeds its share of all weights by more
+    /// than the tolerance.
     fn is_ahead(&self) -> bool {
         let all = self.flow.issued.load(Ordering::Relaxed);
         let weights = u128::from(self.flow.weights.load(Ordering::Relaxed));
@@ -118,33 +119,34 @@ impl Proportion {
 #[derive(Clone, Debug)]
 enum Mode {
     Closed,
-    /// Times at which idle slots may be used again, earliest first: with one constant think time, slots become ready
-    /// in the order of their completions.
+    /// Closed loop with think time: times at which idle slots may be used again, ns. They are in ascending order,
+    /// because all slots have the same think time.
     Think {
         think_ns: u64,
         ready_ns: VecDeque<u64>,
     },
-    /// Fills all slots, then issues nothing until at most `low` operations are in flight.
+    /// Refills the queue in bursts: fills all slots, then issues nothing until at most `low` operations are in
+    /// flight.
     Refill {
         low: u32,
         depth: u32,
         in_flight: u32,
         fills: bool,
     },
-    /// A closed loop with pauses or a proportion.
+    /// A closed loop with pauses or in proportion to other workloads.
     Gated,
     Open {
         arrivals: Arrivals,
         next_ns: u64,
     },
-    /// One operation after the other, once all `slots` are free; `left` remain.
+    /// Issues the final operations one after the other, once all `slots` are free; `left` operations remain.
     Closing {
         slots: u32,
         left: u32,
     },
 }
 
-/// Common counters of workers that keep their operations in proportion to their weights.
+/// Counters shared by workers that issue operations in proportion to their weights.
 #[derive(Debug, Default)]
 pub struct Flow {
     issued: AtomicU64,
@@ -152,10 +154,10 @@ pub struct Flow {
 }
 
 impl Pacing {
-    /// Creates the pacing of a specification for a worker among those that share the rate, with `slots` slots.
+    /// Creates the pacing of one of the workers that divide the rate, with at most `slots` operations in flight.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// If the worker's index is not below the number of workers.
     pub(crate) fn new(spec: &Spec, seed: u64, worker: WorkerIndex, slots: u32) -> Self {
         let batches = spec.batches();
         let mut pacing = match (Arrivals::new(spec, seed, worker), spec.arrivals()) {
@@ -188,7 +190,8 @@ impl Pacing {
         self.flow.is_some()
     }
 
-    /// Joins a flow: from now on operations stay in proportion to those of its other workers.
+    /// Joins a flow: from now on, the worker's operations stay in proportion to those of the flow's other
+    /// workers.
     pub(crate) fn join(&mut self, flow: &Arc<Flow>, weight: u32) {
         flow.weights.fetch_add(weight.into(), Ordering::Relaxed);
         let (flow, weight) = (Arc::clone(flow), weight.into());
@@ -212,7 +215,8 @@ impl Pacing {
         }));
     }
 
-    /// Creates the pacing of a closed loop over `depth` slots.
+    /// Creates the pacing of a closed loop with `depth` operations in flight. With `think_drains`, all of them
+    /// complete before the think time begins.
     pub(crate) fn closed(depth: u32, think_ns: u64, think_drains: bool) -> Self {
         let mode = match (think_ns, think_drains) {
             (0, _) => Mode::Closed,
@@ -237,7 +241,7 @@ impl Pacing {
         Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0, pause: None, flow: None }
     }
 
-    /// Sets the start of the cell, ns, from which due times count.
+    /// Sets the start of the cell, ns. Due times are relative to it.
     pub(crate) fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         if let Some(pause) = &mut self.pause {
@@ -245,7 +249,7 @@ impl Pacing {
         }
     }
 
-    /// The step that is due at `now_ns`, with `free` slots idle.
+    /// Returns the next action at `now_ns`, with `free` unused slots.
     #[expect(clippy::inline_always, reason = "an operation in registers: see `Stream::next_op`")]
     #[inline(always)]
     pub(crate) fn step(&mut self, now_ns: u64, free: usize) -> Step {
@@ -258,8 +262,8 @@ impl Pacing {
         self.timed_step(now_ns, free)
     }
 
-    /// Switches to `count` final operations, one after the other, once the operations in flight in `slots` have
-    /// completed.
+    /// Ends the regular operations. Once the operations in flight have completed and all `slots` are free, issues
+    /// `count` final operations one after the other.
     pub(crate) fn close(&mut self, slots: u32, count: u32) {
         self.mode = Mode::Closing { slots, left: count };
         (self.pause, self.flow) = (None, None);
@@ -323,7 +327,7 @@ impl Pacing {
         }
     }
 
-    /// Called when an operation completed at `now_ns`.
+    /// Notes that an operation completed at `now_ns`.
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64) {
         if let Mode::Closed = self.mode {
@@ -343,7 +347,7 @@ impl Pacing {
         }
     }
 
-    /// Open loop: the number of operations that were due before `end_ns` and have not been issued. Closed loop: 0.
+    /// Returns the number of operations that were due before `end_ns` but not issued; 0 for a closed loop.
     pub(crate) fn backlog(&mut self, end_ns: u64) -> u64 {
         let Mode::Open { arrivals, next_ns } = &mut self.mode else { return 0 };
         let (mut backlog, first_ns) = (0, *next_ns);
@@ -367,7 +371,7 @@ impl Pacing {
 mod tests {
     use super::*;
 
-    /// A device that takes 100 ns, in virtual time: throughput has a closed form.
+    /// Number of completions by `until_ns` on a simulated device that takes 100 ns per operation.
     fn completions_in(pacing: &mut Pacing, depth: usize, until_ns: u64) -> u64 {
         let (mut now, mut done) = (0, 0);
         let mut flying: VecDeque<u64> = VecDeque::new();
@@ -392,7 +396,8 @@ mod tests {
         }
     }
 
-    /// Final operations begin once those in flight have completed, run one after the other, and end the stream.
+    /// Final operations begin once earlier operations have completed, are issued one after the other, and are
+    /// followed by `Done`.
     #[test]
     fn what_ends_it_comes_one_by_one() {
         let mut pacing = Pacing::closed(4, 0, false);
@@ -417,8 +422,7 @@ mod tests {
         assert_eq!(completions_in(&mut Pacing::closed(4, 300, true), 4, 10_000), 4 * 25);
     }
 
-    /// The difference between the two kinds of think time: one slow operation delays only its own
-    /// slot, or all of them.
+    /// A slow operation delays only the next operation in its own slot, or, with `think_drains`, all slots.
     #[test]
     fn think_time_drains_only_when_configured() {
         let mut own = Pacing::closed(2, 50, false);
@@ -434,7 +438,7 @@ mod tests {
         assert_eq!(drained.step(1001, 2), Step::WaitUntil(1050));
     }
 
-    /// A full queue is refilled at the low mark, and not before.
+    /// A full queue is refilled when it has drained to `refill_at`, not earlier.
     #[test]
     fn a_full_queue_is_filled_again_at_its_mark() {
         let spec = Spec::from_toml(
@@ -455,7 +459,7 @@ mod tests {
         assert_eq!(issued, [4, 0, 0, 3, 0, 0, 3, 0, 0]);
     }
 
-    /// Workers with weights issue in their proportion, however fast each could be.
+    /// Workers with weights issue operations in proportion to the weights, however fast each one could be.
     #[test]
     fn flows_keep_their_proportion() {
         let flow = Arc::default();
@@ -475,8 +479,8 @@ mod tests {
         assert!((ratio - 8.0).abs() < 0.05, "{counts:?}");
     }
 
-    /// A worker that is served seldom is not throttled by the other, which leads by a few operations alone: neither
-    /// waits for the other at each operation.
+    /// A worker may lead by a few operations, so that two workers in a flow do not wait for each other at every
+    /// operation.
     #[test]
     fn a_flow_does_not_go_in_lockstep() {
         let flow = Arc::default();
@@ -501,8 +505,8 @@ mod tests {
         assert!((all.1 as f64 / all.0 as f64 - 2.0).abs() < 0.01, "{all:?}");
     }
 
-    /// An open loop with pauses: operations that were due during a pause come at once after it, unless the schedule
-    /// stops too.
+    /// An open loop issues the operations that were due during a pause immediately after it, unless the pause
+    /// shifts the schedule.
     #[test]
     fn an_open_loop_pauses() {
         let of = |more: &str, until_ns| {
@@ -525,7 +529,7 @@ mod tests {
         assert!(timed.abs_diff(50 * 100) <= 200, "{timed}");
     }
 
-    /// An unreachable rate leaves a backlog of billions: it is counted at once, and accurately enough.
+    /// A backlog of billions of operations at an unreachable rate is estimated quickly and accurately enough.
     #[test]
     fn a_long_backlog_is_counted_by_its_gaps() {
         for process in ["poisson", "constant"] {

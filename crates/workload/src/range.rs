@@ -6,8 +6,8 @@ use core::str::FromStr;
 use iodyno_units::{parse_percent, parse_size};
 use serde::{Deserialize, Serialize};
 
-/// A share from 0 to 1, in parts of 10⁹: exact as text and back, and the same on every machine. In JSON, a
-/// fraction.
+/// A fraction from 0 to 1, stored as a whole number of 10⁻⁹. It converts to text and back exactly, on every
+/// machine. In JSON it is a number from 0 to 1.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -20,7 +20,7 @@ impl Percent {
     /// 100 %.
     pub const ALL: Self = Self(1_000_000_000);
 
-    /// The share nearest to `fraction`, clamped to 0 to 1.
+    /// Nearest representable value to `fraction`, clamped to 0 to 1.
     pub fn from_fraction(fraction: f64) -> Self {
         Self((fraction.clamp(0.0, 1.0) * 1e9 + 0.5) as u32)
     }
@@ -35,7 +35,7 @@ impl Percent {
         self.0
     }
 
-    /// This share of `whole`, rounded down.
+    /// Returns this fraction of `whole`, rounded down.
     pub const fn of(self, whole: u64) -> u64 {
         (whole as u128 * self.0 as u128 / 1_000_000_000) as u64
     }
@@ -74,7 +74,7 @@ pub enum Edge {
 }
 
 impl Edge {
-    /// The edge on a target of this capacity, in bytes from its start.
+    /// Position of the edge on a target with this capacity, in bytes from the target's start.
     pub const fn on(self, capacity_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -106,7 +106,7 @@ impl fmt::Display for Edge {
 pub struct ActiveRange {
     /// Start of the range.
     pub start: Edge,
-    /// End of the range (the first byte after it), or its length.
+    /// End of the range (exclusive), or the length of the range if `is_length` is set.
     pub end: Edge,
     /// Whether `end` is a length.
     pub is_length: bool,
@@ -116,13 +116,13 @@ impl ActiveRange {
     /// The whole target.
     pub const WHOLE: Self = Self::between(Edge::Share(Percent::ZERO), Edge::Share(Percent::ALL));
 
-    /// The range from `start` to `end`.
+    /// Creates the range from `start` to `end`.
     pub const fn between(start: Edge, end: Edge) -> Self {
         Self { start, end, is_length: false }
     }
 
-    /// First byte, and the byte after the last one, on a target of this capacity, with the start rounded to a
-    /// multiple of `align_bytes`. The end may be beyond the target's.
+    /// Start and end (exclusive) of the range on a target with this capacity, bytes. The start is rounded to a
+    /// multiple of `align_bytes`. The end can exceed the capacity.
     pub const fn on(self, capacity_bytes: u64, align_bytes: u64) -> (u64, u64) {
         let start_bytes = match self.start.on(capacity_bytes).checked_next_multiple_of(align_bytes)
         {
@@ -136,7 +136,8 @@ impl ActiveRange {
         )
     }
 
-    /// Whether the end is a share of the target, so that the last worker's range ends there.
+    /// Whether the end of the range is a percentage of the capacity. The range of the last worker then ends
+    /// there.
     pub const fn ends_with_target(self) -> bool {
         !self.is_length && matches!(self.end, Edge::Share(_))
     }
@@ -150,7 +151,8 @@ impl ActiveRange {
 impl FromStr for ActiveRange {
     type Err = String;
 
-    /// Parses `START..END` or `START..+LENGTH`, each a size or a percentage; a single value is the end.
+    /// Parses `START..END` or `START..+LENGTH`, where each is a size or a percentage. A single value is the end
+    /// of a range from 0.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((start, end)) = text.split_once("..") else {
             return Ok(Self::between(Edge::Bytes(0), Edge::parse(text)?));
@@ -170,7 +172,7 @@ impl fmt::Display for ActiveRange {
     }
 }
 
-/// A time in the largest unit that divides it, so that it reads back exactly.
+/// Formats a time in the largest unit that divides it, so that parsing returns exactly the same time.
 pub fn time_text(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
     match units.into_iter().find(|(unit_ns, _)| ns.is_multiple_of(*unit_ns)) {
@@ -179,7 +181,7 @@ pub fn time_text(ns: u64) -> String {
     }
 }
 
-/// A size in the largest binary unit that divides it, so that it reads back exactly.
+/// Formats a size in the largest binary unit that divides it, so that parsing returns exactly the same size.
 pub fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let unit = if bytes == 0 { 0 } else { (bytes.trailing_zeros() / 10).min(5) as usize };

@@ -5,14 +5,14 @@ use iodyno_units::{OpKind, human};
 
 use crate::spec::Spec;
 
-/// Sums of shares that look like percentages; they are plausible only at 100.
+/// Shares whose sum lies in this range are probably percentages, whose sum should be 100.
 const LIKE_PERCENT: core::ops::RangeInclusive<f64> = 50.0..=200.0;
-/// Sums that count as 100, because percentages such as thirds are rounded.
+/// Sums that are accepted as 100 %, because percentages such as 33 % are rounded.
 const ROUNDED: core::ops::RangeInclusive<f64> = 99.0..=101.0;
 
 impl Spec {
-    /// Sentences about shares that look like percentages but do not add up to 100. Shares are relative to
-    /// each other, so `90` and `30` are three quarters and one.
+    /// Returns a remark for each list of shares that look like percentages but do not add up to 100. Shares are
+    /// valid regardless of their sum: `90` and `30` mean 75 % and 25 %.
     pub fn remarks(&self) -> Vec<String> {
         let mut all = Vec::new();
         let kinds: Vec<_> = self.kinds().collect();

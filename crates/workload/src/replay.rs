@@ -16,59 +16,59 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Maximum number of sizes in a workload.
+/// Maximum number of block sizes in the workload that describes a trace.
 const SIZES_MAX: usize = 64;
-/// Minimum and maximum rate of a workload, operations per second.
+/// Minimum and maximum rate of the workload that describes a trace, operations per second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// When operations are due.
+/// When the operations of a replayed trace are due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timing {
-    /// At their times in the trace, divided by `speed`.
+    /// At the times recorded in the trace, divided by `speed`.
     Time {
-        /// Speed factor, above 0; 2 replays a minute in 30 s.
+        /// Speed factor, above 0: with 2, a minute of the trace takes 30 s.
         speed: f64,
     },
-    /// As soon as a slot is free.
+    /// Immediately, as fast as the queue depth permits; the times of the trace are ignored.
     Fast,
-    /// After as many completions as in the trace, and then after the same think time; by one worker.
+    /// After the same number of completions as in the trace, plus the same think time. Requires a single worker.
     Think {
-        /// Divisor of think times, above 0.
+        /// Divisor of the think times, above 0.
         speed: f64,
     },
 }
 
-/// How addresses of the trace map to the target.
+/// How addresses of a trace are mapped to the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
     /// Unchanged; a trace that exceeds the target is refused.
     #[default]
     Exact,
-    /// Scaled, so that the trace's range becomes the target's; lengths stay.
+    /// Scaled from the trace's address range to the target's size; lengths of operations don't change.
     Scale,
-    /// Modulo the target's size; an operation that would cross the end is moved before it.
+    /// Modulo the target's size; an operation that would cross the target's end is moved to end there.
     Wrap,
 }
 
-/// How a trace is issued.
+/// A trace, and how to issue its operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     /// The trace to issue.
     pub trace: Arc<Trace>,
-    /// When operations are due.
+    /// When the operations of the trace are due.
     pub timing: Timing,
-    /// How addresses map to the target.
+    /// How addresses of the trace are mapped to the target.
     pub fit: Fit,
     /// Offset in the target at which the trace begins, bytes.
     pub offset_bytes: u64,
-    /// Short description of the trace and its replay, as stored with the run: equal descriptions imply equal
-    /// operations.
+    /// Short description of the trace and its replay, as stored with the run. Replays with equal descriptions
+    /// issue equal operations.
     pub words: String,
 }
 
-/// The error of a trace that does not fit a target.
+/// Error message for a trace that does not fit a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit(String);
 
@@ -80,7 +80,7 @@ impl fmt::Display for Misfit {
 
 impl core::error::Error for Misfit {}
 
-/// The properties, in addition to the trace, that make a [`Replay`] a cell.
+/// Settings of a replay's cell that the trace does not determine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplayShape {
     /// Workers per target.
@@ -92,8 +92,8 @@ pub struct ReplayShape {
 }
 
 impl Replay {
-    /// The workload with the trace's mix, sizes, range and rate. As with any workload, targets are opened and
-    /// guarded, engines chosen and results shown according to it.
+    /// Describes the trace as a workload with the same mix, sizes, range and rate. Code that prepares targets,
+    /// chooses engines and shows results can then treat the replay like any other cell.
     ///
     /// # Errors
     /// The trace can't be a workload, because it only flushes.
@@ -140,7 +140,8 @@ impl Replay {
         spec.with_content(content)
     }
 
-    /// Minimum duration of the replay, ns: until the last operation is due. 0 if unknown.
+    /// Minimum duration of the replay, ns: the due time of the last operation. 0 if operations have no fixed
+    /// times.
     pub fn time_ns(&self) -> u64 {
         match self.timing {
             Timing::Time { speed } => divided(self.trace.summary().span_ns, speed),
@@ -148,7 +149,7 @@ impl Replay {
         }
     }
 
-    /// Mean rate at which operations are due; None in a closed loop, and if all are due at once.
+    /// Mean rate at which operations are due, operations per second; None if they have no fixed times.
     fn rate_iops(&self) -> Option<f64> {
         let Timing::Time { speed } = self.timing else { return None };
         let span_s = self.trace.summary().span_ns as f64 / 1e9 / speed;
@@ -156,13 +157,13 @@ impl Replay {
         Some(rate.clamp(*RATES_IOPS.start(), *RATES_IOPS.end()))
     }
 
-    /// Alignment of every address in the target and of every length, bytes.
+    /// Largest alignment, bytes, that divides every length and every address after the offset is added.
     fn align_bytes(&self) -> u32 {
         let offset = 1_u32 << self.offset_bytes.trailing_zeros().min(30);
         self.trace.summary().align_bytes.min(offset)
     }
 
-    /// Maps the operations to a target of this size.
+    /// Returns the mapping of the trace's addresses to a target with this capacity.
     ///
     /// # Errors
     /// The trace does not fit; the message includes the remedy.
@@ -212,14 +213,14 @@ fn sizes(all: &[TraceSize]) -> String {
     text.collect::<Vec<_>>().join(", ")
 }
 
-/// The mapping of a trace's operations to one target.
+/// Maps the addresses of a trace to one target.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     fit: Fit,
     offset_bytes: u64,
-    /// Size of the target after the offset, bytes.
+    /// Usable size of the target after `offset_bytes`, bytes.
     space_bytes: u64,
-    /// End of the trace's addresses, bytes.
+    /// Highest end address of the trace's operations, bytes.
     end_bytes: u64,
     align_bytes: u64,
 }
@@ -248,7 +249,7 @@ impl Placement {
     }
 }
 
-/// The operations of a trace for one worker.
+/// Source of one worker's share of a trace's operations.
 #[derive(Debug)]
 pub struct TraceSource {
     trace: Arc<Trace>,
@@ -256,15 +257,15 @@ pub struct TraceSource {
     placement: Placement,
     start_ns: u64,
     next: usize,
-    /// Number of workers of the target: each takes every `step`-th operation.
+    /// Number of workers of the target. Each worker issues every `step`-th operation.
     step: usize,
-    /// With think time: the number of completions so far, and a ring with the times of the last ones.
+    /// With [`Timing::Think`]: number of completions so far. `ends_ns` is a ring of the times of the latest ones.
     completions: u64,
     ends_ns: Box<[u64]>,
 }
 
 impl TraceSource {
-    /// A source for a worker among those that divide the trace, with `slots` slots.
+    /// Creates the source of one of the workers that divide the trace, with at most `slots` operations in flight.
     pub fn new(replay: &Replay, placement: Placement, worker: WorkerIndex, slots: u32) -> Self {
         let thinks = matches!(replay.timing, Timing::Think { .. });
         Self {
@@ -279,7 +280,7 @@ impl TraceSource {
         }
     }
 
-    /// Due time of the next operation, ns; None if it waits for completions.
+    /// Due time of the next operation, whose time in the trace is `at_ns`; None if it must wait for completions.
     #[inline]
     fn due(&self, at_ns: u64, now_ns: u64) -> Option<u64> {
         match self.timing {
@@ -302,7 +303,7 @@ impl TraceSource {
     }
 }
 
-/// A time at another speed, ns; exact at speed 1.
+/// Divides a duration by the speed factor, ns. Exact at speed 1.
 #[inline]
 fn divided(ns: u64, speed: f64) -> u64 {
     if speed.to_bits() == 1.0_f64.to_bits() { ns } else { (ns as f64 / speed + 0.5) as u64 }

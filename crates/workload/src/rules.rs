@@ -16,19 +16,20 @@ use crate::spec::{
 };
 use addresses::{check_addresses, check_places, check_recent};
 
-/// Maximum size of operations that carry data, bytes: each outstanding one needs a buffer.
+/// Maximum size of operations that transfer data, bytes. Each outstanding operation needs a buffer of its
+/// size.
 const MAX_DATA_BYTES: u32 = 64 << 20;
-/// Maximum size of operations without data, bytes.
+/// Maximum size of operations that transfer no data (trims, writes of zeroes), bytes.
 const MAX_RANGE_BYTES: u32 = 1 << 30;
-/// Maximum number of sizes in a distribution: enough for fio's range from 512 B to 1 MiB.
+/// Maximum number of block sizes in a list: enough for all sizes of fio from 512 B to 1 MiB.
 const MAX_SIZES: usize = 2048;
-/// Maximum number of addresses that a worker remembers: 8 MiB of memory.
+/// Maximum number of recent addresses that a worker remembers; they occupy 8 MiB.
 const MAX_WINDOW: u32 = 1 << 20;
-/// Maximum number of writes, or operations, between flushes.
+/// Maximum number of writes or operations between two flushes.
 const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
 /// Maximum number of flushes in a burst.
 const MAX_FLUSH_BURST: u32 = 1_000_000;
-/// Maximum number of passes over the range that end a workload.
+/// Maximum limit of a workload in passes over its range.
 const MAX_PASSES: f64 = 1e6;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Maximum think time, ns: an hour.
@@ -112,7 +113,7 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     }
 }
 
-/// Rules for keys whose counts all workers of a target share.
+/// Checks `mix_order` and `[flush]`, which count the operations of all workers of a target.
 fn check_counted(spec: &Spec, faults: &mut Faults) {
     let issues = |kind: OpKind| spec.mix[kind.index()] > 0.0;
     let kinds = OpKind::ALL.into_iter().filter(|kind| issues(*kind)).count();

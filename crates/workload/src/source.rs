@@ -17,32 +17,32 @@ use iodyno_units::Op;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A worker's next action.
+/// A worker's next action, according to its source of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {
     /// Issue this operation now.
     Issue(Issue<T>),
-    /// Query the source again at this time, ns, or when one of the worker's operations has completed.
+    /// Query the source again at this time, ns, or earlier if one of the worker's operations completes.
     WaitUntil(u64),
-    /// Query the source again when an operation has completed: one of the worker's own, or, for a source with
-    /// [`Source::WAITS_FOR_OTHERS`], one of any worker.
+    /// Query the source again when one of the worker's operations completes. For a source with
+    /// [`Source::WAITS_FOR_OTHERS`]: when an operation of any worker completes.
     WaitCompletion,
-    /// There is no further operation; operations in flight complete.
+    /// There is no further operation. Operations in flight still complete.
     Done,
 }
 
-/// One operation to issue.
+/// One operation to issue, with its due time and token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue<T> {
-    /// The operation.
+    /// Kind, address, length and FUA of the operation.
     pub op: Op,
-    /// Due time, ns, on the clock of `now_ns`, from which response time counts. None: due at submission.
+    /// Due time, ns, on the clock of `now_ns`; the start of the response time. None: due at submission.
     pub due_ns: Option<u64>,
-    /// The source's identifier of the operation, returned at its completion.
+    /// The source's identifier of the operation, passed back to the source at completion.
     pub token: T,
 }
 
-/// Result of an operation, which the waiting thread collects.
+/// Result of a completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The whole operation was executed.
@@ -51,54 +51,56 @@ pub enum Outcome {
     Failed,
 }
 
-/// Counters of a source at its worker's end.
+/// Final counters of a worker's source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceEnd {
-    /// Number of operations that were due before the end but not issued.
+    /// Number of operations that were due before the worker's end but not issued.
     pub backlog_ops: u64,
-    /// Draws of a recently used block before any had been used.
+    /// Number of operations that should have repeated a recent address when none existed yet.
     pub recent_misses: u64,
-    /// Positions of the sequential cursors, in units of the workload's alignment and in the workload's order.
+    /// Positions of the sequential cursors, in units of the workload's alignment and in the order of the workload
+    /// file.
     pub walked: Vec<u64>,
 }
 
-/// A source of operations. The worker calls these functions on its hot path: they must not allocate, lock, log or
-/// format.
+/// A source of one worker's operations. The worker calls these functions on its hot path: they must not
+/// allocate, lock, log or format.
 pub trait Source: Debug + Send {
     /// Type that identifies a completed operation to the source; `()` if none is needed.
     type Token: Copy + Default + Debug + Send;
 
-    /// Whether the workers wait for completions of each other, not only for their own. If so, they query the source
-    /// again after at most 100 µs, and in virtual time at each completion.
+    /// Whether a worker may wait for completions of other workers. If so, it queries the source again after at
+    /// most 100 µs, and in virtual time at each completion.
     const WAITS_FOR_OTHERS: bool = false;
 
-    /// Notifies the source that the worker begins at this time, ns. Called once, before all others.
+    /// Notifies the source that the worker begins at `start_ns`. Called once, before all other functions.
     fn start(&mut self, start_ns: u64);
 
-    /// The action at `now_ns`, with `free` idle slots. After [`Next::Issue`] the operation counts as in flight.
+    /// Returns the worker's next action at `now_ns`, with `free` unused slots. After [`Next::Issue`] the
+    /// operation counts as in flight.
     fn next(&mut self, now_ns: u64, free: usize) -> Next<Self::Token>;
 
-    /// Returns a replacement for an operation from [`Source::next`] that can't be issued now, because verified
-    /// content of the same blocks is in flight. None: the operation can't be replaced, and waits.
+    /// Replaces an operation returned by [`Source::next`] that can't be issued now, because an operation on the
+    /// same blocks is in flight and their content is verified. None: the operation can't be replaced, and waits.
     fn replace(&mut self, _op: &Op) -> Option<Op> {
         None
     }
 
-    /// Whether the source generates the content of its writes, and checks what is read.
+    /// Whether the source generates the content of its writes, and checks the content of its reads.
     const HAS_CONTENT: bool = false;
 
-    /// Bytes of issued operations that do not count towards the worker's share of bytes. Called only if bytes are
-    /// limited.
+    /// Bytes of issued operations that do not count towards the worker's byte limit. Called only if there is such
+    /// a limit.
     fn bytes_beyond_share(&self) -> u64 {
         0
     }
 
-    /// Writes the content of an operation that the source provided. Called in the order of the operations, if
-    /// [`Source::HAS_CONTENT`] is set and bytes move.
+    /// Writes the content of a write operation into `bytes`. Called in the order in which the source returned the
+    /// operations, if [`Source::HAS_CONTENT`] is set and the target transfers data.
     fn fill(&mut self, _op: &Op, _token: Self::Token, _bytes: &mut [u8]) {}
 
     /// Whether a successful read returned the expected content. Called before [`Source::completed`], if
-    /// [`Source::HAS_CONTENT`] is set and bytes move.
+    /// [`Source::HAS_CONTENT`] is set and the target transfers data.
     fn check(&mut self, _op: &Op, _bytes: &[u8]) -> bool {
         true
     }
@@ -106,37 +108,40 @@ pub trait Source: Debug + Send {
     /// Notifies the source of an operation that completed at `now_ns`.
     fn completed(&mut self, op: &Op, token: Self::Token, outcome: Outcome, now_ns: u64);
 
-    /// Notifies the source that the worker's time (`by_time`) or share is over at `now_ns`. True if the source then issues
-    /// final operations, which still belong to the measured window, up to [`Next::Done`].
+    /// Notifies the source that the worker's time (`by_time`) or its share of operations or bytes is used up.
+    /// Returns true if the source still has final operations, up to [`Next::Done`]; the measured window includes
+    /// them.
     fn close(&mut self, _now_ns: u64, _by_time: bool) -> bool {
         false
     }
 
-    /// Returns the final counters after the worker has ended at `end_ns`.
+    /// Returns the final counters of the worker, which ended at `end_ns`.
     fn end(&mut self, _end_ns: u64) -> SourceEnd {
         SourceEnd::default()
     }
 }
 
-/// The operations of a workload file for one worker: its stream, at the times of its pacing.
+/// Source of one worker's operations according to a workload file. The stream generates operations, and the
+/// pacing determines when they are due.
 #[derive(Clone, Debug)]
 pub struct WorkloadSource {
     pacing: Pacing,
     stream: Stream,
     slots: u32,
-    /// Number of flushes after the last operation.
+    /// Number of flushes that the worker issues after its last operation.
     flush_at_end: u32,
     /// Number of operations that were due but not issued when the source was closed.
     backlog_ops: u64,
-    /// Whether the worker reads back its writes.
+    /// Whether the worker reads back what it wrote, to verify it.
     reads_back: bool,
 }
 
 impl WorkloadSource {
-    /// A source for a worker among those that share the rate, with `slots` slots and the stream of the same worker.
+    /// Creates the source of one of the workers that divide the rate, with at most `slots` operations in flight.
+    /// `stream` must be that of the same worker.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// If the worker's index is not below the number of workers.
     pub fn new(spec: &Spec, seed: u64, worker: WorkerIndex, slots: u32, stream: Stream) -> Self {
         let pacing = Pacing::new(spec, seed, worker, slots);
         Self {
@@ -149,7 +154,8 @@ impl WorkloadSource {
         }
     }
 
-    /// Keeps the operations in proportion to those of the other sources of `flow`, if the workload has a weight.
+    /// Adds the source to a flow if the workload has a weight. Its operations then stay in proportion to those of
+    /// the flow's other sources.
     #[must_use]
     pub fn in_flow(mut self, spec: &Spec, flow: &Arc<Flow>) -> Self {
         if let Some(weight) = spec.batches().flow {
@@ -160,8 +166,8 @@ impl WorkloadSource {
 }
 
 impl WorkloadSource {
-    /// A copy that continues from the same state, for the only worker of a target. None if the source depends on other
-    /// workers.
+    /// Returns an independent copy in the same state, for the only worker of a target. None if the source depends
+    /// on other workers.
     pub fn fork(&self) -> Option<Self> {
         if self.pacing.is_in_flow() {
             return None;

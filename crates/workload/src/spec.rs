@@ -24,25 +24,25 @@ pub const MAX_THREADS: u32 = 1024;
 pub const MAX_TIME_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Maximum number of outstanding operations per worker.
 pub const MAX_DEPTH: u32 = 65_536;
-/// Maximum number of sizes in a distribution, patterns in a table, and spots in a pattern.
+/// Maximum number of entries in a list of block sizes, patterns or hot spots.
 pub const MAX_ITEMS: usize = 64;
 
-/// One block size of a distribution.
+/// One block size of a workload, and how often it is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Block {
     /// Size of an operation, bytes.
     pub bytes: u32,
-    /// Share of the operations, relative to the other shares.
+    /// Weight of this size, relative to the other sizes.
     pub share: f64,
 }
 
 impl Block {
-    /// A block of this size. An excessive size saturates, so that the rules refuse it.
+    /// Creates a block size. A size that exceeds `u32` becomes the maximum, which the rules refuse.
     pub fn new(bytes: u64, share: f64) -> Self {
         Self { bytes: saturated(bytes), share }
     }
 
-    /// Parses a distribution as given by a flag: `4KiB`, or `4KiB:60,8KiB:40` with shares.
+    /// Parses block sizes as given on the command line: `4KiB`, or `4KiB:60,8KiB:40` with weights.
     ///
     /// # Errors
     /// The error in the text, as a sentence.
@@ -60,85 +60,86 @@ impl Block {
     }
 }
 
-/// Converts a size to the type of a block size. An excessive size saturates, so that the rules refuse it.
+/// Converts a number to `u32`. A larger number becomes the maximum, which the rules refuse.
 pub(crate) fn saturated(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The gaps between the arrivals of an open loop.
+/// Distribution of the gaps between arrivals in an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// Independent exponential gaps: the arrivals of many independent users.
+    /// Independent, exponentially distributed gaps, as from many independent users.
     Poisson,
-    /// Equal gaps.
+    /// Equal gaps: a constant rate.
     Constant,
 }
 
-/// The start condition of an operation.
+/// When an operation starts: after a completion (closed loop) or at a scheduled time (open loop).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ArrivalKind {
-    /// As soon as one of the worker's outstanding operations has completed.
+    /// When one of the worker's outstanding operations has completed.
     Closed {
-        /// Think time: how long the slot of a completed operation stays empty, ns.
+        /// Think time, ns: delay between a completion and the next operation in its place.
         think_time_ns: u64,
-        /// Whether all outstanding operations complete before thinking, as in fio.
+        /// Whether all outstanding operations complete before the think time begins, as in fio.
         think_drains: bool,
     },
-    /// At times that do not depend on completions.
+    /// At scheduled times, regardless of completions.
     Open {
-        /// Operations per second of one target, over all of its workers.
+        /// Rate of all workers of one target together, operations per second.
         rate_iops: f64,
-        /// Distribution of the gaps.
+        /// Distribution of the gaps between arrivals.
         process: Process,
     },
 }
 
-/// Initial state of a file that the run creates, for a cell that writes.
+/// Initial state of a file that the run creates for a workload that writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewFile {
-    /// Written once before: writes overwrite.
+    /// Completely written: the workload's writes are overwrites.
     #[default]
     Written,
-    /// Space reserved at full length, but never written: each first write also marks its extent as written.
+    /// Allocated at full length but unwritten: the first write to an extent also marks it as written.
     Allocated,
-    /// Empty: writes beyond its end allocate space and extend it, like an appended log.
+    /// Empty: writes beyond the end of the file allocate space and extend the file, like an appended log.
     Empty,
 }
 
 /// How the kind of the next operation is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixOrder {
-    /// Each operation's kind is drawn independently, with the shares as probabilities.
+    /// At random: independently for each operation, with the shares of the mix as probabilities.
     #[default]
     Drawn,
-    /// A read, as long as (reads + 1) / (writes + 1) is below the ratio of their shares, otherwise a write, counting
-    /// the operations that all workers of the target have completed. The mix has only reads and writes.
+    /// By completed operations of all workers of the target: a read if (reads + 1) / (writes + 1) is below the
+    /// ratio of their shares, otherwise a write. Requires a mix of only reads and writes.
     Ratio,
 }
 
-/// Bursts of flushes between the operations of all workers of a target.
+/// Bursts of flushes, triggered by the number of operations of all workers of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushBursts {
-    /// Number of operations of any kind after which a burst is due, if a write was among those since the last burst;
-    /// 1 to 10⁹.
+    /// Number of operations of any kind between bursts, 1 to 10⁹. A burst is skipped if there was no write since
+    /// the previous one.
     pub every: u32,
-    /// Number of flushes in a burst, which the workers take in turn; 1 to 10⁶.
+    /// Number of flushes in a burst, 1 to 10⁶. Any of the target's workers can issue them.
     pub burst: u32,
 }
 
 /// The content of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Random bytes; no two blocks alike.
+    /// Random bytes that neither compress nor deduplicate.
     Incompressible,
-    /// Bytes of which a share is compressible, and blocks of which a share repeats.
+    /// Content that can be partly compressed and partly deduplicated.
     Compressible {
-        /// Share of each 4 KiB that compresses away.
+        /// Fraction of each 4 KiB block that compresses away.
         compressible: Percent,
-        /// Share of 4 KiB blocks that come from a small set.
+        /// Fraction of 4 KiB blocks that are duplicates from a small set of blocks.
         dedupable: Percent,
     },
-    /// Each unit contains its address, its writer and generation, and a checksum, so that reads can check it.
+    /// Content that reads can verify: each block has a header with its address, writer and generation, and a
+    /// checksum.
     Verifiable,
     /// Zeroes.
     Zeroes,
@@ -147,7 +148,7 @@ pub enum Content {
 impl FromStr for Content {
     type Err = String;
 
-    /// Parses the value of a flag: `incompressible`, `verifiable`, `zeroes`, or a list such as
+    /// Parses a value from the command line: `incompressible`, `verifiable`, `zeroes`, or a list such as
     /// `compressible=50%,dedupable=20%`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
@@ -178,28 +179,31 @@ impl FromStr for Content {
     }
 }
 
-/// Further settings that delay the operations of a worker: pauses, a refill threshold of its queue, and a proportion to
-/// other workloads.
+/// Optional settings that delay a worker's operations: pauses, a refill threshold of the queue, and a
+/// proportion to other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// Number of operations between two pauses, in a closed loop with a think time that drains (default: the depth) or
-    /// in an open loop with [`Batches::pause_ns`].
+    /// Number of operations between two pauses: in a closed loop whose think time drains the queue (default: the
+    /// depth), or in an open loop with [`Batches::pause_ns`].
     pub think_after: Option<u32>,
-    /// Maximum time between two pauses, ns. Without [`Batches::think_after`], only this time decides.
+    /// Maximum time between two pauses, ns. Without [`Batches::think_after`], only this time triggers a pause.
     pub think_after_ns: Option<u64>,
-    /// Open loop: length of a pause, ns, which begins when all operations of the worker have completed; 0: no pauses.
+    /// Open loop: length of a pause, ns; 0: no pauses. A pause begins when all operations of the worker have
+    /// completed.
     pub pause_ns: u64,
-    /// Open loop: whether the schedule stops during a pause. Otherwise operations due during the pause are issued late.
+    /// Open loop: whether a pause delays the remaining schedule. Otherwise operations due during the pause are
+    /// issued late.
     pub think_shifts: bool,
-    /// Once all slots are taken, none is used again until at most this many operations are in flight.
+    /// Refill threshold: once the queue is full, no operation is issued until at most this number are in flight.
+    /// None: a completed operation is replaced immediately.
     pub refill_at: Option<u32>,
-    /// Weight of the workload among those of the cell that have a weight. Its workers wait while their share of the
-    /// operations is larger than their share of the weights.
+    /// Weight of this workload in a cell with several weighted workloads; None: no weight. Its workers wait while
+    /// their share of all operations exceeds their share of the weights.
     pub flow: Option<u32>,
 }
 
-/// A table of a workload file with settings by kind of operation. Each table has its own cursors and passes: under
-/// `[all]`, reads and writes advance the same ones.
+/// A table of a workload file: for one kind of operation, or `[all]`. Each table has its own cursors and
+/// passes, so reads and writes under `[all]` advance the same cursors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
@@ -224,7 +228,7 @@ impl Scope {
         }
     }
 
-    /// The table of a kind; None for a flush.
+    /// Table of a kind of operation; None for a flush.
     pub(crate) const fn of(kind: OpKind) -> Option<Self> {
         match kind {
             OpKind::Read => Some(Self::Read),
@@ -235,7 +239,7 @@ impl Scope {
         }
     }
 
-    /// The kind of a table; None for `[all]`.
+    /// Kind of operation of a table; None for `[all]`.
     pub(crate) const fn kind(self) -> Option<OpKind> {
         match self {
             Self::All => None,
@@ -247,8 +251,8 @@ impl Scope {
     }
 }
 
-/// The settings in a table of one kind; empty lists if it has none. `[all]` always has settings, at least the
-/// default.
+/// Block sizes and address patterns of one table; empty lists mean that the table has none. The table `[all]`
+/// always has at least the default pattern.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Table {
     pub(crate) given: bool,
@@ -256,7 +260,7 @@ pub(crate) struct Table {
     pub(crate) addresses: Vec<Address>,
 }
 
-/// A valid workload. `docs/formats/workload.md` describes the file.
+/// Specification of a workload. It is always valid. `docs/formats/workload.md` describes the file format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     pub(crate) about: String,
@@ -271,7 +275,7 @@ pub struct Spec {
     pub(crate) active: ActiveRange,
     pub(crate) file_set: Option<FileSet>,
     pub(crate) log: Option<LogLoad>,
-    /// Shares by kind; 0 for a kind that is not issued.
+    /// Relative share of each kind of operation; 0 if it is not issued.
     pub(crate) mix: [f64; OpKind::COUNT],
     pub(crate) mix_order: MixOrder,
     pub(crate) flush_bursts: Option<FlushBursts>,
@@ -289,8 +293,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A specification without a mix, blocks and addresses, with the defaults of all other keys. It is not valid until
-    /// the mix, blocks and addresses are set.
+    /// Creates a specification with the defaults of all keys except mix, blocks and addresses, which are empty.
+    /// It becomes valid only when they are set.
     pub(crate) fn blank() -> Self {
         let mut tables: [Table; Scope::COUNT] = Default::default();
         tables[Scope::All as usize].given = true;
@@ -333,7 +337,7 @@ impl Spec {
         &self.about
     }
 
-    /// Where the workload was published; None if unknown.
+    /// Publication that defines the workload; None if unknown.
     pub fn source(&self) -> Option<&str> {
         self.source.as_deref()
     }
@@ -343,20 +347,20 @@ impl Spec {
         self.threads
     }
 
-    /// Outstanding operations per worker, 1 to [`MAX_DEPTH`]: exact in a closed loop without think time, a maximum in
-    /// an open one.
+    /// Outstanding operations per worker, 1 to [`MAX_DEPTH`]: constant in a closed loop without think time, a
+    /// maximum in an open loop.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Maximum number of operations that a worker submits by one system call, 1 to [`MAX_DEPTH`]; None: the worker
-    /// decides by the rate of completions.
+    /// Maximum number of operations per system call for submission, 1 to [`MAX_DEPTH`]; None: the worker adapts
+    /// it to the rate of completions.
     pub fn submit_batch(&self) -> Option<u32> {
         self.submit_batch
     }
 
-    /// Alignment of every address and length, bytes: a power of two, 512 or more unless the file sets less. By
-    /// default, the largest one that divides every block size.
+    /// Alignment of every address and length, bytes: a power of two, at least 512 unless the file sets less.
+    /// Default: the largest power of two that divides every block size.
     pub fn align_bytes(&self) -> u32 {
         self.align_bytes.unwrap_or_else(|| {
             let all = self.kinds().flat_map(|(kind, _)| self.blocks(kind));
@@ -365,13 +369,13 @@ impl Spec {
         })
     }
 
-    /// Alignment of drawn addresses, bytes, even if blocks are smaller; None: the alignment of the workload.
+    /// Alignment of randomly drawn addresses, bytes, if coarser than the workload's alignment; None: the
+    /// workload's alignment.
     pub fn address_align_bytes(&self) -> Option<u32> {
         self.address_align_bytes
     }
 
-    /// Distance between the ranges of successive workers, bytes: worker w uses the active range moved by w times this
-    /// distance. None if the workers share the range.
+    /// Distance between the active ranges of consecutive workers, bytes. None: all workers use the same range.
     pub fn worker_step_bytes(&self) -> Option<u64> {
         self.worker_step_bytes
     }
@@ -383,25 +387,27 @@ impl Spec {
         self.kinds().any(|(kind, _)| self.addresses(kind).iter().any(shared))
     }
 
-    /// The part of the target to which operations go; with [`Spec::worker_step_bytes`], that of the first worker.
+    /// The part of the target to which operations go. With [`Spec::worker_step_bytes`]: the part of the first
+    /// worker.
     pub fn active(&self) -> ActiveRange {
         self.active
     }
 
-    /// First byte of the active range on a target of this capacity, rounded to the alignment, and the byte after its
-    /// end, which may be beyond the target; with [`Spec::worker_step_bytes`], of the first worker.
+    /// Start and end (exclusive) of the active range on a target with this capacity, bytes. The start is aligned;
+    /// the end can exceed the capacity. With [`Spec::worker_step_bytes`]: the range of the first worker.
     pub fn active_on(&self, capacity_bytes: u64) -> (u64, u64) {
         // Drawn addresses are rounded down, and must stay in the range.
         let align_bytes = self.address_align_bytes.unwrap_or_else(|| self.align_bytes()).max(1);
         self.active.on(capacity_bytes, align_bytes.into())
     }
 
-    /// The issued kinds, with their shares (relative to each other).
+    /// Kinds of operations in the mix, each with its relative share.
     pub fn kinds(&self) -> impl Iterator<Item = (OpKind, f64)> + '_ {
         OpKind::ALL.into_iter().map(|kind| (kind, self.mix[kind.index()])).filter(|k| k.1 > 0.0)
     }
 
-    /// Whether a kind is issued, including flushes after a number of writes or operations.
+    /// Whether the workload issues this kind of operation. Includes flushes after a number of writes or
+    /// operations.
     pub fn issues(&self, kind: OpKind) -> bool {
         let flushes = self.flush_every > 0 || self.flush_bursts.is_some() || self.flush_at_end > 0;
         self.mix[kind.index()] > 0.0
@@ -409,12 +415,12 @@ impl Spec {
             || (kind == OpKind::Read && self.read_back > 0)
     }
 
-    /// The file set to which the operations go; None without one.
+    /// The set of files to which operations go; None: operations go directly to the target.
     pub fn file_set(&self) -> Option<FileSet> {
         self.file_set
     }
 
-    /// The load of a message log; None for other workloads.
+    /// Parameters of a message-log workload; None for other workloads.
     pub fn log(&self) -> Option<&LogLoad> {
         self.log.as_ref()
     }
@@ -429,12 +435,12 @@ impl Spec {
         self.flush_bursts
     }
 
-    /// Whether the workload changes the target's content.
+    /// Whether the workload changes data on the target.
     pub fn changes_content(&self) -> bool {
         self.kinds().any(|(kind, _)| kind.changes_content())
     }
 
-    /// The block sizes of a kind; none for flushes.
+    /// Block sizes of a kind of operation; empty for flushes.
     pub fn blocks(&self, kind: OpKind) -> &[Block] {
         // Reads that verify writes have the sizes of writes.
         let is_read_back =
@@ -448,18 +454,18 @@ impl Spec {
         }
     }
 
-    /// Size of the largest operation that carries data, bytes, which is the size of a buffer. 0 if none does.
+    /// Size of the largest operation that transfers data, and so of each buffer, bytes; 0 if no operation does.
     pub fn max_data_bytes(&self) -> u32 {
         let carrying = [OpKind::Read, OpKind::Write].into_iter().filter(|&kind| self.issues(kind));
         carrying.flat_map(|kind| self.blocks(kind)).map(|block| block.bytes).max().unwrap_or(0)
     }
 
-    /// The address patterns of a kind; none for flushes.
+    /// Address patterns of a kind of operation; empty for flushes.
     pub fn addresses(&self, kind: OpKind) -> &[Address] {
         self.address_scope(kind).map_or(&[], |scope| &self.tables[scope as usize].addresses)
     }
 
-    /// The table from which a kind's addresses come.
+    /// The table that defines a kind's address patterns: its own or `[all]`.
     pub(crate) fn address_scope(&self, kind: OpKind) -> Option<Scope> {
         let own = Scope::of(kind)?;
         let is_empty = self.tables[own as usize].addresses.is_empty();
@@ -471,19 +477,19 @@ impl Spec {
         self.fua
     }
 
-    /// Number of writes of a worker between flushes; 0: no flushes.
+    /// Number of writes between a worker's flushes; 0: no flushes.
     pub fn flush_every(&self) -> u32 {
         self.flush_every
     }
 
-    /// Whether a flush that is due after [`Spec::flush_every`] writes is repeated after each operation until the next
-    /// write.
+    /// Whether a flush that is due after [`Spec::flush_every`] writes is repeated after each following operation
+    /// until the next write.
     pub fn flush_again(&self) -> bool {
         self.flush_again
     }
 
-    /// Number of flushes that each worker issues in sequence after its last operation; they belong to the measured
-    /// time.
+    /// Number of flushes that each worker issues, one after the other, after its last operation. The measured
+    /// time includes them.
     pub fn flush_at_end(&self) -> u32 {
         self.flush_at_end
     }
@@ -493,17 +499,18 @@ impl Spec {
         self.new_file
     }
 
-    /// Number of writes after which a worker reads them back, in order; 0: never.
+    /// Number of writes after which a worker reads the same blocks back, in the same order; 0: never.
     pub fn read_back(&self) -> u32 {
         self.read_back
     }
 
-    /// Pauses, refill threshold and proportion that delay the operations of a worker.
+    /// Optional settings that delay a worker's operations: pauses, refill threshold and proportion to other
+    /// workloads.
     pub fn batches(&self) -> Batches {
         self.batches
     }
 
-    /// The start condition of an operation.
+    /// When operations start: after completions (closed loop) or at scheduled times (open loop).
     pub fn arrivals(&self) -> ArrivalKind {
         self.arrivals
     }
@@ -513,8 +520,8 @@ impl Spec {
         self.content
     }
 
-    /// With [`Content::Verifiable`], size of a unit with its own header and checksum, bytes: the alignment, but at
-    /// most 4 KiB, so that damage is located precisely.
+    /// Size of a block with its own header and checksum under [`Content::Verifiable`], bytes: the alignment, but
+    /// at most 4 KiB, so that damage is located precisely.
     pub fn verify_unit_bytes(&self) -> u32 {
         self.align_bytes().min(4096)
     }

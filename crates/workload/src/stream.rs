@@ -31,10 +31,10 @@ use ring::Ring;
 use shared::{PatternPlan, Shared};
 use weighted::Weighted;
 
-/// Maximum number of redraws of a block size that does not fit before the end of its range.
+/// Maximum number of attempts to draw a block size that fits before the end of the range.
 const MAX_REDRAWS: u32 = 100;
 
-/// The endless sequence of operations of one worker.
+/// The endless sequence of operations that one worker issues.
 #[derive(Clone, Debug)]
 pub struct Stream {
     path: Path,
@@ -45,11 +45,11 @@ enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
     Any(Box<General>),
-    /// The final operations; counters and cursors are those of the previous path.
+    /// Final operations of a closed stream. Its counters and cursors are those of the path before it was closed.
     Last(Option<Box<Last>>),
 }
 
-/// Flushes, then reads of the writes that were not yet read back.
+/// Final operations: flushes, then reads of all writes that were not yet read back.
 #[derive(Clone, Debug)]
 struct Last {
     before: Path,
@@ -66,20 +66,21 @@ impl Last {
         self.reads.pop_front().map_or(Op::FLUSH, read_of)
     }
 
-    /// The next operation as two words: returned through memory, it would leave its registers in [`Stream::next_op`].
+    /// Returns the next operation as two words. An `Op` returned through memory would force the fields out of
+    /// registers in [`Stream::next_op`].
     #[cold]
     fn next_words(last: Option<&mut Self>) -> (u64, u64) {
         last.map_or(Op::FLUSH, Self::next).to_words()
     }
 }
 
-/// The operation that reads back a write.
+/// The read that reads back the blocks of a write.
 fn read_of(written: Op) -> Op {
     Op { kind: OpKind::Read, fua: false, ..written }
 }
 
 impl Path {
-    /// The path before the stream was closed.
+    /// The regular path; if the stream is closed, the path it had before.
     fn before(&self) -> &Self {
         match self {
             Self::Last(Some(last)) => &last.before,
@@ -96,10 +97,10 @@ impl Path {
 }
 
 impl Stream {
-    /// The stream of worker number `worker`.
+    /// Creates the stream of the worker with this index.
     ///
     /// # Panics
-    /// If the geometry has no such worker: numbers start from 0.
+    /// If the index is not below the number of workers in the geometry.
     pub fn new(shared: &Arc<Shared>, worker: u32) -> Self {
         assert!(worker < shared.workers, "worker {worker} of {}", shared.workers);
         let path = match MixedUniform::new(shared, worker) {
@@ -112,7 +113,7 @@ impl Stream {
         Self { path }
     }
 
-    /// A copy that continues from the same state, for the only worker of a target. It has its own copy of shared
+    /// Returns an independent copy in the same state, for the only worker of a target. The copy has its own
     /// sequential cursors. None if the stream depends on counters of all workers.
     pub(crate) fn fork(&self) -> Option<Self> {
         let mut fork = self.clone();
@@ -126,7 +127,7 @@ impl Stream {
         Some(fork)
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     // Inlined, so that the fields of an operation stay in registers: loading 16 bytes that were just stored in parts
     // waits for the store buffer, 5 ns of 15.
     #[expect(clippy::inline_always, reason = "an operation stays in registers")]
@@ -160,8 +161,8 @@ impl Stream {
         count
     }
 
-    /// Notes that the latest operation is not issued, so that a write will not be read back. False if the operation
-    /// itself reads back a write, and must be issued.
+    /// Notes that the latest operation is not issued, so that a write will not be read back. Returns false if the
+    /// operation is itself a read-back, which can't be skipped.
     pub(crate) fn forgets(&mut self, op: &Op) -> bool {
         let Some(read_back) = self.path.read_back() else {
             return !matches!(self.path, Path::Last(_));
@@ -172,7 +173,7 @@ impl Stream {
         !read_back.is_latest
     }
 
-    /// Bytes of all reads so far that read back writes.
+    /// Total bytes of reads that read back writes.
     pub(crate) fn read_back_bytes(&self) -> u64 {
         match self.path.before() {
             Path::Any(general) => general.read_back.as_ref().map_or(0, |of| of.bytes),
@@ -188,8 +189,8 @@ impl Stream {
         }
     }
 
-    /// Positions of the stream's cursors (sequential and strided addresses), in the order of the specification; empty
-    /// if it has none.
+    /// Positions of the stream's sequential and strided cursors, in the order of the workload file; empty if it
+    /// has none.
     pub fn walked(&self) -> Vec<u64> {
         match self.path.before() {
             Path::One(..) | Path::Mix(_) | Path::Last(_) => Vec::new(),
@@ -200,8 +201,8 @@ impl Stream {
         }
     }
 
-    /// Continues from the cursor positions of an earlier stream with the same specification, geometry and worker
-    /// number. Random draws remain this stream's own.
+    /// Sets the cursors to positions from [`Self::walked`] of an earlier stream with the same specification,
+    /// geometry and worker number. Random draws don't continue from the earlier stream.
     pub fn go_on(&mut self, walked: &[u64]) {
         if let Path::Any(general) = &mut self.path {
             let patterns = general.tables.iter_mut().flat_map(|table| &mut table.patterns);
@@ -210,8 +211,8 @@ impl Stream {
         }
     }
 
-    /// Number of operations that were to repeat a recent address when there was none yet, and went to a uniformly
-    /// drawn one instead.
+    /// Number of operations that should have repeated a recent address when none existed yet. They went to a
+    /// random address instead.
     pub fn recent_misses(&self) -> u64 {
         match self.path.before() {
             Path::One(..) | Path::Mix(_) | Path::Last(_) => 0,
@@ -220,7 +221,7 @@ impl Stream {
     }
 }
 
-/// Uniform addresses of blocks of one size.
+/// Generates uniformly distributed addresses for blocks of one size.
 #[derive(Clone, Debug)]
 struct Uniform {
     rng: Generator,
@@ -239,19 +240,19 @@ impl Uniform {
     }
 }
 
-/// A mix of kinds, all with the same uniform addresses of blocks of one size.
+/// Generates operations of several kinds with uniformly distributed addresses and one block size.
 #[derive(Clone, Debug)]
 struct MixedUniform {
     address: Uniform,
     rng: Generator,
-    /// Thresholds between the kinds; unused ones are never reached, except by one draw in 2⁶⁴, which then selects the
-    /// last kind, too.
+    /// Thresholds of the random number that selects the kind. Unused thresholds are `u64::MAX`, and select the
+    /// last kind.
     bounds: [u64; OpKind::COUNT - 1],
     kinds: [OpKind; OpKind::COUNT],
 }
 
 impl MixedUniform {
-    /// A path for simple workloads; None for others.
+    /// Creates this fast path if the workload is simple enough; otherwise None.
     fn new(shared: &Shared, worker: u32) -> Option<Self> {
         let [table] = shared.tables.as_slice() else { return None };
         let ([PatternPlan::Uniform], Some(first)) =
@@ -301,12 +302,12 @@ impl MixedUniform {
     }
 }
 
-/// Path for any workload.
+/// Generates the operations of any workload.
 #[derive(Clone, Debug)]
 struct General {
     start_bytes: u64,
     shift: u32,
-    /// Layout of the file set; None if addresses are not those of files.
+    /// Layout of the file set; None: operations go directly to the target.
     files: Option<Arc<FileLayout>>,
     mix: Weighted,
     mix_rng: Generator,
@@ -316,16 +317,16 @@ struct General {
     tables: Box<[Table]>,
     /// Recently read and recently written addresses; None if no pattern repeats them.
     rings: [Option<Ring>; 2],
-    /// A write with a draw below this has FUA; `None` if no write has.
+    /// Threshold of the random number that selects writes with FUA; `None`: no write has FUA.
     fua_below: Option<u64>,
     flush_every: u32,
-    /// Writes since the last multiple of `flush_every`.
+    /// Number of writes since a flush last became due; the next one is due when it reaches `flush_every`.
     writes_since_flush: u32,
     flush_again: bool,
-    /// Whether the flush that is due after the latest operation was issued.
+    /// Whether the flush that was due after the latest operation has been issued.
     is_flushed: bool,
     read_back: Option<Box<ReadBack>>,
-    /// Alignment of drawn addresses, bytes; 1 if the workload's alignment decides.
+    /// Alignment of randomly drawn addresses, bytes; 1: no more than the workload's alignment.
     address_align_bytes: u64,
     counted: Counted,
     recent_misses: u64,
@@ -341,8 +342,8 @@ struct OfKind {
 }
 
 impl OfKind {
-    /// The size for a sequential block with `left_bytes` before the end: the drawn one if it fits, otherwise another
-    /// one that fits. If none fits, the block goes to the start.
+    /// Chooses the size of a block with `left_bytes` before the end of the range: the drawn size if it fits,
+    /// otherwise another random size that fits. If none fits, the block goes to the start of the range.
     fn that_fits(&self, drawn_bytes: u32, left_bytes: u64, rng: &mut Generator) -> u32 {
         let fits = |bytes: u32| u64::from(bytes) <= left_bytes;
         if fits(drawn_bytes) || !self.lens_bytes.iter().any(|bytes| fits(*bytes)) {
@@ -412,8 +413,8 @@ impl General {
         }
     }
 
-    /// The next operation as two words, which a function returns in registers: if it returned an `Op` in memory, the
-    /// operations of the other paths would go through that memory, too.
+    /// Returns the next operation as two words, in registers. If this path returned an `Op` through memory,
+    /// operations of the other paths would go through memory, too.
     #[inline(never)]
     fn next_words(&mut self) -> (u64, u64) {
         self.next().to_words()
@@ -480,15 +481,15 @@ impl General {
     }
 }
 
-/// Writes that are read back in order, in groups of a fixed number.
+/// Writes to be read back, in their order, in groups of a fixed number.
 #[derive(Clone, Debug)]
 struct ReadBack {
     writes: VecDeque<Op>,
     after: usize,
     reads: bool,
-    /// Whether the latest operation reads back a write.
+    /// Whether the latest operation is a read-back.
     is_latest: bool,
-    /// Total bytes of the reads that read back writes.
+    /// Total bytes of reads that read back writes.
     bytes: u64,
 }
 

@@ -15,24 +15,25 @@ use std::collections::{BinaryHeap, HashMap};
 
 pub use summary::{TracePart, TraceSize, TraceSummary};
 
-/// Smallest unit of an address or a length, bytes.
+/// Granularity of addresses and lengths, bytes.
 const UNIT_BYTES: u64 = 512;
-/// Maximum size of reads and writes, bytes: each one in flight needs a buffer.
+/// Maximum size of reads and writes, bytes. Each operation in flight needs a buffer of its size.
 const DATA_BYTES_MAX: u64 = 64 << 20;
-/// Maximum length of a trim or write of zeroes, bytes; longer ones are divided.
+/// Maximum length of a trim or write of zeroes, bytes; longer operations are split.
 const RANGE_BYTES_MAX: u64 = 1 << 30;
-/// End of the address space, bytes: 42 bits of units.
+/// Upper bound of end addresses, bytes: 42 bits of 512-byte units.
 const END_BYTES_MAX: u64 = UNIT_BYTES << 42;
-/// Latest time, ns: 56 bits, two years.
+/// Maximum time of an operation, ns from the start: 56 bits, two years.
 const AT_NS_MAX: u64 = (1 << 56) - 1;
-/// Value for an unknown response time; the longest known one is a nanosecond shorter (78 hours).
+/// Marks an unknown response time. The longest representable response time is 1 ns shorter (78 hours).
 const NO_RESPONSE: u64 = (1 << 48) - 1;
 /// Maximum number of files or devices in a trace.
 const PARTS_MAX: usize = 1 << 16;
-/// Alignment of files and devices, which follow each other in a target, bytes.
+/// Alignment of a trace's files and devices on the target, where they are placed one after the other, bytes.
 const PART_ALIGN_BYTES: u64 = 1 << 20;
 
-/// An operation in three words: time, kind and FUA; offset and length in units; part and response time.
+/// An operation packed into three words: time, kind and FUA; offset and length in 512-byte units; file or
+/// device, and response time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Row([u64; 3]);
 
@@ -78,22 +79,23 @@ impl Row {
 pub struct TraceOp {
     /// Time at which the operation was issued, ns from the trace's start.
     pub at_ns: u64,
-    /// The operation.
+    /// Kind, address, length and FUA of the operation.
     pub op: Op,
     /// Time from issue to completion, ns; None if the trace does not have it.
     pub response_ns: Option<u64>,
 }
 
-/// The condition under which an operation that waits for completions begins: see [`Trace::add_waits`].
+/// Start condition of an operation that waits for completions: see [`Trace::add_waits`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// Number of completions to wait for.
+    /// Number of completions that must precede the operation, counted from the start of the trace.
     pub(crate) completions: u64,
-    /// Think time after the last of these completions, ns; after the start, if there are none.
+    /// Think time between the last of the required completions and the operation, ns. If none is required, from
+    /// the start.
     pub(crate) think_ns: u64,
 }
 
-/// The operations of a trace, in order.
+/// Operations of a trace, in the order of their times.
 #[derive(Clone)]
 pub struct Trace {
     rows: Vec<Row>,
@@ -129,7 +131,7 @@ impl Trace {
         &self.summary
     }
 
-    /// The operations in the order of their times.
+    /// Iterates over the operations in the order of their times.
     pub fn ops(&self) -> impl Iterator<Item = TraceOp> + '_ {
         self.rows.iter().map(|row| TraceOp {
             at_ns: row.at_ns(),
@@ -138,13 +140,13 @@ impl Trace {
         })
     }
 
-    /// Operation `index` and its time; None after the last.
+    /// Time (ns from the trace's start) and operation at `index`; None after the last.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<(u64, Op)> {
         self.rows.get(index).map(|row| (row.at_ns(), row.op()))
     }
 
-    /// Number of operations that are due before a time.
+    /// Number of operations whose time is before `at_ns`.
     pub(crate) fn due_before(&self, at_ns: u64) -> usize {
         self.rows.partition_point(|row| row.at_ns() < at_ns)
     }
@@ -154,8 +156,8 @@ impl Trace {
         self.waits[index]
     }
 
-    /// Computes, for each operation, how many others had completed when it was issued, and the time since the last of
-    /// these completions. Uses 16 more bytes per operation.
+    /// Computes the start condition of each operation: the number of operations that had completed when it was
+    /// issued, and the time since the last of those completions. Uses 16 more bytes per operation.
     ///
     /// # Errors
     /// An operation has no response time.
@@ -187,28 +189,28 @@ impl Trace {
     }
 }
 
-/// An operation of a foreign trace: of any length, at any offset.
+/// An operation of another tool's trace, with any length and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignOp {
-    /// Kind.
+    /// Kind of operation.
     pub kind: OpKind,
-    /// A write that must be durable when it completes.
+    /// Whether a write must be durable when it completes.
     pub fua: bool,
-    /// Offset on its file or device, bytes; without meaning for a flush.
+    /// Offset on its file or device, bytes; ignored for a flush.
     pub offset_bytes: u64,
-    /// Length, bytes; without meaning for a flush.
+    /// Length, bytes; ignored for a flush.
     pub len_bytes: u64,
 }
 
-/// Builds a trace from operations in any order.
+/// Builds a trace from operations, which may be added in any order.
 #[derive(Debug)]
 pub struct TraceBuilder {
     rows: Vec<Row>,
     ops_max: usize,
     parts: Vec<TracePart>,
     numbers: HashMap<String, u16>,
-    /// Highest end address of the operations on each part, including operations outside the trace, bytes. It
-    /// determines where the parts lie in the target.
+    /// For each file or device, the highest end address of its operations, bytes, including operations outside
+    /// the trace. Determines where files and devices are placed on the target.
     part_ends_bytes: Vec<u64>,
     align_bytes: Option<u64>,
     is_sorted: bool,
@@ -224,8 +226,8 @@ impl fmt::Debug for Row {
 }
 
 impl TraceBuilder {
-    /// A builder for up to `ops_max` operations. With `align_bytes`, a power of two from 512, the range of each is
-    /// enlarged to multiples of it.
+    /// Creates a builder for up to `ops_max` operations. If `align_bytes` is given (a power of two, at least
+    /// 512), each operation is enlarged to multiples of it.
     pub fn new(ops_max: usize, align_bytes: Option<u32>) -> Self {
         Self {
             rows: Vec::new(),
@@ -241,12 +243,12 @@ impl TraceBuilder {
         }
     }
 
-    /// Number of files and devices so far.
+    /// Number of files and devices found so far.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// The number of a file or device; unknown ones get a new number.
+    /// Returns the number of a file or device by name. A new name gets the next number.
     ///
     /// # Errors
     /// There are too many files or devices.
@@ -264,8 +266,8 @@ impl TraceBuilder {
         Ok(number)
     }
 
-    /// Extends a part to the end of an operation that is not in the trace, so that the trace's own operations have
-    /// the same addresses as in a longer trace.
+    /// Extends a file or device to the end of an operation that the trace omits. The other operations then have
+    /// the same addresses on the target as if it were included.
     pub fn reach(&mut self, part: u16, offset_bytes: u64, len_bytes: u64) {
         let end = offset_bytes.saturating_add(len_bytes).min(END_BYTES_MAX);
         let end = end.next_multiple_of(self.align_bytes.unwrap_or(UNIT_BYTES));
@@ -273,17 +275,17 @@ impl TraceBuilder {
         *known = (*known).max(end);
     }
 
-    /// Number of operations so far.
+    /// Number of operations added so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no operations yet.
+    /// Whether no operation has been added yet.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Adds an operation on a part. Returns its number, for [`Self::completed`].
+    /// Adds an operation on a file or device. Returns its index, for [`Self::completed`].
     ///
     /// # Errors
     /// The operation can't be issued to block storage, or does not fit.
@@ -355,7 +357,8 @@ impl TraceBuilder {
         Ok(index)
     }
 
-    /// Sets the completion time of an operation, ns on the clock of the operations. Ignored if it was issued later.
+    /// Sets the completion time of an operation, ns on the clock of the operations' times. Ignored if the time is
+    /// before the operation's issue.
     pub fn completed(&mut self, index: usize, end_ns: u64) {
         if let Some(row) = self.rows.get_mut(index)
             && let Some(response_ns) = end_ns.checked_sub(row.at_ns())
@@ -364,8 +367,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Moves an operation to the time of its last issue, ns, because it was put back into its queue in between. The
-    /// pieces of a divided operation move with it.
+    /// Changes the time of an operation to `at_ns`, because it was requeued and issued again. If a long operation
+    /// was split, all parts of it move.
     pub fn reissued(&mut self, index: usize, at_ns: u64) {
         let Some(first) = self.rows.get(index).copied().filter(|_| at_ns <= AT_NS_MAX) else {
             return;
@@ -387,7 +390,7 @@ impl TraceBuilder {
         self.last_at_ns = self.last_at_ns.max(at_ns);
     }
 
-    /// The earliest time of an operation, ns; None if there are no operations.
+    /// Time of the earliest operation, ns; None if there are no operations.
     pub fn first_at_ns(&self) -> Option<u64> {
         if self.is_sorted {
             return self.rows.first().map(|row| row.at_ns());
@@ -395,7 +398,7 @@ impl TraceBuilder {
         self.rows.iter().map(|row| row.at_ns()).min()
     }
 
-    /// Completes the trace. Times count from `start_ns`, or, without it, from the first operation.
+    /// Completes the trace. Times become relative to `start_ns`, or, if it is None, to the first operation.
     ///
     /// # Errors
     /// There are no operations.

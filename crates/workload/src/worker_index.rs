@@ -1,19 +1,19 @@
 //! The number of a worker among others, and its share of their work.
 
-/// A worker among those that divide something: a rate, a range, a number of operations.
+/// Index of a worker, and the number of workers that divide a rate, a range or a number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerIndex {
-    /// Number of the worker, from 0.
+    /// Index of the worker, from 0.
     pub index: u32,
-    /// Number of workers, above `index`.
+    /// Number of workers; greater than `index`.
     pub of: u32,
 }
 
 impl WorkerIndex {
-    /// The only worker.
+    /// The only worker: index 0 of 1.
     pub const ALONE: Self = Self { index: 0, of: 1 };
 
-    /// The worker's share of `total`. The shares of all workers differ by at most 1, and add up to `total`.
+    /// Returns this worker's part of `total`. The parts of all workers add up to `total` and differ by at most 1.
     pub const fn share_of(self, total: u64) -> u64 {
         let (index, of) = (self.index as u64, self.of as u64);
         total / of + (index < total % of) as u64

@@ -8,7 +8,7 @@ use crate::ours::{CAPACITY_BYTES, FILE_NAME};
 use iodyno_msglog::Storage;
 use std::path::Path;
 
-/// A file to which batches are appended without any structure; see the module.
+/// Contender that appends batches to a file without headers or checksums, as the lower bound of the cost.
 pub(crate) struct Bare {
     file: DirectFile,
     buffer: Aligned,

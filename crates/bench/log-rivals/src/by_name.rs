@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) const MAIN: [&str; 7] =
     ["bare", "ours", "redb", "fjall", "sqlite", "nats-atomic", "nats-single"];
 
-/// Opens a new store in `dir`. `batch` is the number of messages in the largest batch.
+/// Opens a new store of the contender `name` in `dir`. `batch` is the maximum number of messages in a batch.
 pub(crate) fn open(
     name: &str,
     dir: &Path,
@@ -42,7 +42,7 @@ pub(crate) fn open(
     })
 }
 
-/// Removes the contenders' stores. The prewritten file stays.
+/// Removes the contenders' stores, except the prewritten file, which is reused.
 pub(crate) fn remove_stores(dir: &Path) {
     for name in ["redb", "sqlite", "sqlite-wal", "sqlite-shm", "new.log"] {
         let _ = fs::remove_file(dir.join(name));

@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Trials by batch size and contender, in the order of rounds.
+/// Trials of all rounds, by batch size and contender.
 type Trials = BTreeMap<(usize, String), Vec<Trial>>;
 
-/// Minimum samples beyond a percentile for it to be shown.
+/// Minimum number of samples beyond a percentile for it to be shown.
 const BEYOND_MIN: f64 = 10.0;
 
 pub(crate) fn main(options: &Options) -> Outcome<()> {
@@ -84,7 +84,7 @@ fn row(trial: &Trial) -> String {
     )
 }
 
-/// Quantile in µs; `None` if too few samples lie beyond it.
+/// Value at a quantile, µs; `None` if too few samples lie beyond it.
 fn quantile(sorted_ns: &[u64], q: f64) -> Option<f64> {
     let n = sorted_ns.len() as f64;
     if n * (1.0 - q) < BEYOND_MIN {
@@ -138,7 +138,7 @@ fn table(options: &Options, trials: &Trials) -> Outcome<String> {
     Ok(text)
 }
 
-/// Median, minimum and maximum; `None` without values.
+/// Median, minimum and maximum of the values; `None` if there are none.
 fn spread(values: &[f64]) -> Option<[f64; 3]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -2,23 +2,23 @@
 
 use crate::Outcome;
 
-/// Length of a message's body.
+/// Length of a message without headers, bytes.
 pub(crate) const BODY_BYTES: usize = 512;
 
-/// A store of messages, numbered from 1.
+/// A message store to be compared. Messages are numbered from 1.
 pub(crate) trait Contender {
     /// Stores a batch whose first message has the number `first`; returns when the whole batch is durable.
     fn commit(&mut self, first: u64, bodies: &[&[u8]]) -> Outcome<()>;
 
-    /// Closes and reopens the store, and reads its content.
+    /// Closes and reopens the store, and summarises its content.
     fn reopen(self: Box<Self>) -> Outcome<Held>;
 }
 
-/// What a store holds after it was reopened.
+/// Content of a store after it was reopened.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// Number of messages ever stored, by the store's own count.
+    /// Number of messages ever stored, as counted by the store.
     pub(crate) messages: u64,
-    /// Body of the last message.
+    /// Content of the last message.
     pub(crate) last: Vec<u8>,
 }

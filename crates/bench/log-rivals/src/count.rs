@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-/// Number of batches to count, after the store was opened.
+/// Number of batches during which system calls are counted.
 const COMMITS: u64 = 500;
 const CALLS: &str = "fsync,fdatasync,sync_file_range,msync,syncfs,write,pwrite64,writev,pwritev,openat,rename,ftruncate";
 
@@ -49,7 +49,7 @@ pub(crate) fn main(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-/// Counts the system calls between the marks of a trial, by name.
+/// Counts system calls by name, in the part of a trace between the begin and end marks of a trial.
 fn calls(trace: &str) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
     let inside = trace

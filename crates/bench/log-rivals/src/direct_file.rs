@@ -7,10 +7,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Required multiple of offsets, lengths and memory addresses.
+/// Alignment of offsets, lengths and memory addresses, bytes.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
-/// Memory aligned for O_DIRECT.
+/// A buffer in memory aligned for O_DIRECT.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     bytes: Vec<u8>,
@@ -38,7 +38,7 @@ impl AsMut<[u8]> for Aligned {
     }
 }
 
-/// A file with O_DIRECT; see the module.
+/// A file of fixed size, opened with O_DIRECT.
 #[derive(Debug)]
 pub(crate) struct DirectFile {
     file: File,
@@ -46,8 +46,8 @@ pub(crate) struct DirectFile {
 }
 
 impl DirectFile {
-    /// Opens a file of this size. If `is_written`, all its blocks have been written: such a file is made once per
-    /// folder, and reused. Otherwise the file is new and sparse.
+    /// Opens a file of `capacity_bytes`. With `is_written`, all its blocks have been written before; the file is
+    /// prepared once per folder and reused. Otherwise the file is new and sparse.
     pub(crate) fn open(path: &Path, capacity_bytes: u64, is_written: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const TABLE: redb::TableDefinition<'_, u64, &[u8]> = redb::TableDefinition::new("log");
 
-/// redb, with one transaction of immediate durability per batch.
+/// Contender redb, with one immediately durable transaction per batch.
 pub(crate) struct Redb {
     db: redb::Database,
     path: PathBuf,
@@ -45,7 +45,7 @@ impl Contender for Redb {
     }
 }
 
-/// fjall, with one write batch per batch, made durable by fsync or fdatasync.
+/// Contender fjall, with one write batch per batch of messages, made durable by fsync or fdatasync.
 pub(crate) struct Fjall {
     db: fjall::Database,
     keyspace: fjall::Keyspace,
@@ -90,7 +90,7 @@ impl Contender for Fjall {
     }
 }
 
-/// SQLite with a write-ahead log, one transaction per batch; checkpoints run within commits.
+/// Contender SQLite with a write-ahead log and one transaction per batch. Checkpoints run within commits.
 pub(crate) struct Sqlite {
     db: rusqlite::Connection,
     path: PathBuf,

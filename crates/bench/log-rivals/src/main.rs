@@ -31,17 +31,17 @@ pub(crate) struct Options {
     pub(crate) dir: PathBuf,
     /// Folder for the raw results.
     pub(crate) out: PathBuf,
-    /// Runs of each contender with each batch size.
+    /// Number of runs of each contender with each batch size.
     pub(crate) rounds: usize,
-    /// Measured seconds per run.
+    /// Measuring time of each run, s.
     pub(crate) seconds: f64,
-    /// Names of the contenders.
+    /// Names of the contenders to compare.
     pub(crate) names: Vec<String>,
     /// Batch sizes, in messages.
     pub(crate) batches: Vec<usize>,
-    /// Name or path of the NATS server's program.
+    /// Name or path of the NATS server executable.
     pub(crate) nats: String,
-    /// Trials begin only when other programs are idle, and are repeated if others interfere.
+    /// Whether trials wait until other programs are idle, and are repeated if others interfere.
     pub(crate) is_quiet: bool,
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(20);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// NATS server and client; see the module.
+/// Contender NATS: a server process and a client connection.
 pub(crate) struct Nats {
     server: Server,
     client: Client,
@@ -26,14 +26,14 @@ pub(crate) struct Nats {
     dir: PathBuf,
 }
 
-/// A server process, which is killed when dropped.
+/// A NATS server process, killed on drop.
 struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts a server with its store below `dir`.
+    /// Starts a NATS server that stores its data below `dir`.
     fn start(dir: &Path, program: &str) -> Outcome<Self> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         // The default maximum is 1000 messages per batch.
@@ -120,7 +120,7 @@ impl Contender for Nats {
     }
 }
 
-/// A client connection.
+/// A client connection to the NATS server.
 struct Client {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -130,7 +130,7 @@ struct Client {
 }
 
 impl Client {
-    /// Connects as soon as the server listens, and subscribes to answers.
+    /// Connects to the server, waiting until it listens, and subscribes to replies.
     fn connect(port: u16) -> Outcome<Self> {
         let start = Instant::now();
         let stream = loop {
@@ -157,7 +157,7 @@ impl Client {
         Ok(self.stream.write_all(&self.out)?)
     }
 
-    /// Appends a message of an atomic batch to the send buffer.
+    /// Appends one message of an atomic batch to the send buffer.
     fn put_of_batch(&mut self, id: u64, at: usize, is_last: bool, body: &[u8]) -> Outcome<()> {
         let (reply, commit) =
             if is_last { ("_R.a ", "Nats-Batch-Commit: 1\r\n") } else { ("", "") };
@@ -170,7 +170,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request to the server's API, which may not be ready yet.
+    /// Sends a request to the server's API, retrying until the API is ready.
     fn request(&mut self, subject: &str, body: &[u8]) -> Outcome<Value> {
         let start = Instant::now();
         loop {
@@ -187,7 +187,7 @@ impl Client {
         }
     }
 
-    /// Receives the next message, which must be an acknowledgement or an answer.
+    /// Receives the next message, which must be an acknowledgement or a reply.
     fn answer(&mut self) -> Outcome<Value> {
         loop {
             self.line.clear();

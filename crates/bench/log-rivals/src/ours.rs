@@ -11,27 +11,28 @@ use iodyno_msglog::{
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Size of the file.
+/// Size of the log's file, bytes.
 pub(crate) const CAPACITY_BYTES: u64 = 1 << 30;
 pub(crate) const FILE_NAME: &str = "written.log";
 const SEGMENT_BYTES: u64 = 128 << 20;
 
-/// Configuration of the log.
+/// Configuration of iodyno's message log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) chunk_bytes: u32,
-    /// All blocks of the file were written beforehand.
+    /// Whether all blocks of the log's file were written in advance.
     pub(crate) is_written: bool,
     pub(crate) keeps_state: bool,
 }
 
 impl Form {
-    /// A chunk holds the largest batch, so that a batch is one write and one flush.
+    /// Default configuration. A chunk is large enough for the largest batch, so that a batch takes one write and
+    /// one flush.
     pub(crate) const DEFAULT: Self =
         Self { chunk_bytes: 1 << 20, is_written: true, keeps_state: true };
 }
 
-/// The message log; see the module.
+/// Contender iodyno: its message log on a file.
 pub(crate) struct Ours {
     log: Log<Aligned>,
     file: DirectFile,

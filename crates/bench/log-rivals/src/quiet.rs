@@ -4,12 +4,12 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Maximum share of all processors used by others for a quiet machine. Kernel threads that work for a contender count
-/// as others.
+/// Maximum CPU utilisation by other programs on a quiet machine, as a fraction of all processors. Includes
+/// kernel threads that work for a contender.
 pub(crate) const OTHERS_MAX: f64 = 0.15;
 const LOOK: Duration = Duration::from_millis(300);
 
-/// Clock ticks since boot: of all processors, of these the busy ones, and of this process with its ended children.
+/// Clock ticks since boot, from `/proc`: in total, busy, and used by this process and its ended children.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     all: u64,
@@ -33,7 +33,7 @@ impl Ticks {
         Self { all, busy: all - idle, own }
     }
 
-    /// Share of all processors used by others since this reading.
+    /// CPU utilisation by other programs since this reading, as a fraction of all processors.
     pub(crate) fn others(self) -> f64 {
         let now = Self::now();
         let busy = (now.busy - self.busy).saturating_sub(now.own - self.own);
@@ -41,7 +41,8 @@ impl Ticks {
     }
 }
 
-/// Observes other programs for a while and, if `is_needed`, until they are quiet.
+/// Measures the CPU utilisation by other programs for 300 ms and, if `is_needed`, repeats until they are
+/// quiet.
 pub(crate) fn wait(is_needed: bool) {
     loop {
         let before = Ticks::now();

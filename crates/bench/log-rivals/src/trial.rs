@@ -12,24 +12,24 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Marks written to standard error before and after the measurement, to find it in a trace of system calls.
+/// Line written to standard error before the measurement, to find its start in a trace of system calls.
 pub(crate) const MARK_BEGIN: &str = "log-rivals: begins";
 pub(crate) const MARK_END: &str = "log-rivals: ends";
 
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Size of the pool of random bytes. Bodies are slices of it, at offsets of whole words.
+/// Size of the pool of random bytes from which messages are taken.
 const POOL_BYTES: usize = 4 << 20;
 const SEED: u64 = 22;
 
 /// Counts and latencies of one trial.
 #[derive(Debug)]
 pub(crate) struct Trial {
-    /// Messages acknowledged within the measured time.
+    /// Number of messages acknowledged within the measured time.
     pub(crate) messages: u64,
     pub(crate) seconds: f64,
     /// Latency of each batch in order, ns: from the call to the acknowledgement.
     pub(crate) latencies_ns: Vec<u64>,
-    /// Flushes completed by the disk within the measured time, including those of other programs.
+    /// Number of flushes that the disk completed within the measured time, including those of other programs;
     /// `None` if the disk is unknown.
     pub(crate) disk_flushes: Option<u64>,
 }
@@ -40,7 +40,7 @@ impl Trial {
     }
 }
 
-/// Command line of a trial.
+/// Builds the command line that runs one trial in a process of its own.
 pub(crate) fn command(options: &Options, name: &str, batch: usize, rule: &str) -> Outcome<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["trial", name, &batch.to_string(), rule, &options.nats]);
@@ -48,7 +48,7 @@ pub(crate) fn command(options: &Options, name: &str, batch: usize, rule: &str) -
     Ok(command)
 }
 
-/// Runs a trial as a process, and reads its output.
+/// Runs a trial's process and parses its output.
 pub(crate) fn run(mut command: Command) -> Outcome<Trial> {
     let output = command.output()?;
     if !output.status.success() {
@@ -65,7 +65,8 @@ pub(crate) fn run(mut command: Command) -> Outcome<Trial> {
     })
 }
 
-/// Arguments: `NAME BATCH RULE NATS DIR`. The rule is `2.5s`, a time after a warm-up, or `300`, a number of batches.
+/// Runs one trial. Arguments: `NAME BATCH RULE NATS DIR`. `RULE` is a measuring time after a warm-up, such as
+/// `2.5s`, or a number of batches, such as `300`.
 pub(crate) fn main(args: &[String]) -> Outcome<()> {
     let [name, batch, rule, nats, dir] = args else {
         return Err("trial NAME BATCH SECONDSs|COMMITS NATS DIR".into());
@@ -133,7 +134,8 @@ fn mark(text: &str) -> Outcome<()> {
     Ok(std::io::stderr().write_all(format!("{text}\n").as_bytes())?)
 }
 
-/// Flushes completed by the disk of a folder since it was attached. `None` without a block device.
+/// Number of flushes completed by the disk below a folder since it was attached; `None` without a block
+/// device.
 fn disk_flushes(dir: &Path) -> Option<u64> {
     let device = fs::metadata(dir).ok()?.dev();
     let (major, minor) = (libc::major(device), libc::minor(device));

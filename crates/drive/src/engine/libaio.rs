@@ -62,7 +62,7 @@ struct AioRing {
 pub(super) const ABOUT: About =
     About { queues: true, blocks_on_ranges: true, is_wakeable: true, ..About::new("libaio") };
 
-/// Runs a worker on a file.
+/// Runs a worker with the libaio engine on a file.
 pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     let buffers = seat.buffers(file.memory_align_bytes as usize)?;
     let mut engine = LibaioEngine::new(file.clone(), &buffers)?;
@@ -82,15 +82,15 @@ pub struct LibaioEngine<'a> {
     pending: Vec<*mut Iocb>,
     events: Box<[IoEvent]>,
     taken: usize,
-    /// Operations without an asynchronous form, which the next turn executes.
+    /// Queued operations without an asynchronous form. The next turn executes them synchronously.
     blocking: Vec<(u32, Op)>,
     at_once: Vec<(u32, i32)>,
-    /// Whether completions are read from the mapped ring.
+    /// True if completions are read from the ring mapped into this process, without a system call.
     pub reaps_in_user_space: bool,
 }
 
 impl<'a> LibaioEngine<'a> {
-    /// Creates a context for as many operations as the worker has slots. EAGAIN means that the system's
+    /// Creates an asynchronous I/O context with room for one operation per buffer. EAGAIN means that the system's
     /// limit (fs.aio-max-nr) is exhausted.
     pub fn new(medium: FileMedium, buffers: &'a Buffers) -> io::Result<Self> {
         let slots = buffers.slots() as usize;
@@ -129,7 +129,7 @@ impl<'a> LibaioEngine<'a> {
         unsafe { &*(self.context as *const AioRing) }
     }
 
-    /// Takes the completions in the mapped ring.
+    /// Removes all completions from the mapped ring and collects them.
     fn reap_ring(&mut self) {
         let ring = self.ring();
         let (nr, tail) = (ring.nr, ring.tail.load(Ordering::Acquire));

@@ -14,22 +14,22 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Mailbox in which a worker receives its completions.
+/// Mailbox through which a worker receives the completions of its operations.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     count: AtomicUsize,
     done: Mutex<Vec<(u32, i32)>>,
-    /// Bytes that reads of an array returned, by slot.
+    /// Data returned by reads of an array, each with the number of the operation's buffer.
     read: Mutex<Vec<(u32, Vec<u8>)>>,
 }
 
-/// Identifies the worker and the slot that wait for an operation.
+/// Identifies the worker that waits for an operation, and the operation's buffer.
 #[derive(Debug)]
 pub struct CompletionHandle {
     to: Arc<Mailbox>,
     slot: u32,
     len_bytes: u32,
-    /// Bytes that a read of an array with stored content returns with its completion.
+    /// Data that a read returns on completion. Used only for arrays with stored content.
     bytes: Vec<u8>,
 }
 
@@ -57,7 +57,8 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) const ABOUT: About = About { queues: true, ..About::new("live") };
 
-/// Runs a worker on a volume. `first_worker` is the number of the target's first worker in the machine.
+/// Runs a worker on an emulated volume. `first_worker` is the number of the target's first worker in the
+/// emulated machine.
 pub(super) fn run(
     live: &Arc<Live<CompletionHandle>>,
     volume: u32,
@@ -71,7 +72,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The live engine of one worker.
+/// The engine of one worker on real-time emulated storage.
 #[derive(Debug)]
 pub struct LiveEngine<'a> {
     live: Arc<Live<CompletionHandle>>,
@@ -80,13 +81,12 @@ pub struct LiveEngine<'a> {
     buffers: &'a Buffers,
     mailbox: Arc<Mailbox>,
     taken: Vec<(u32, i32)>,
-    /// Whether the volume is an array with stored content, so that the bytes of reads come with the
-    /// completion.
+    /// True if the volume is an array with stored content, so that reads return their data only on completion.
     reads_late: bool,
 }
 
 impl<'a> LiveEngine<'a> {
-    /// An engine on a volume, as worker number `worker` of the machine.
+    /// Creates an engine on a volume for worker number `worker` of the emulated machine.
     pub fn new(
         live: Arc<Live<CompletionHandle>>,
         volume: u32,

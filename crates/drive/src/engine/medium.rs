@@ -10,36 +10,36 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// An open file or device in the form that engines use. The crate `targets` opens it; engines never do.
+/// An open file or device for use by an engine. The crate `targets` opens it; engines never do.
 #[derive(Clone, Debug)]
 pub struct FileMedium {
     /// Open descriptor.
     pub fd: Arc<OwnedFd>,
     /// Addressable length, bytes.
     pub capacity_bytes: u64,
-    /// Whether the target is a block device (trim and write-zeroes use other calls than on files).
+    /// True for a block device, on which trim and write-zeroes use other system calls than on a file.
     pub is_block_device: bool,
-    /// Alignment of buffers in memory, bytes.
+    /// Required alignment of buffers in memory, bytes.
     pub memory_align_bytes: u32,
     /// Whether O_DIRECT is in effect.
     pub direct: bool,
-    /// Whether reads and writes go through the page cache but leave nothing in it.
+    /// True if reads and writes go through the page cache but leave no pages in it.
     pub uncached: bool,
-    /// Whether the descriptor is open for writing, too.
+    /// True if the descriptor is open for reading and writing, false if for reading only.
     pub writable: bool,
-    /// The NVMe namespace to which commands bypass the block layer; `fd` is its block device. None without
-    /// passthrough.
+    /// NVMe namespace to send commands to, bypassing the block layer; `fd` is then its block device. `None`
+    /// without passthrough.
     pub passthrough: Option<NvmeNamespace>,
     /// Engine that executes the operations; set by [`Medium::set_engine`].
     pub engine: FileEngine,
 }
 
-/// An NVMe namespace behind its character device.
+/// An NVMe namespace, accessed through its character device.
 #[derive(Clone, Debug)]
 pub struct NvmeNamespace {
-    /// The character device.
+    /// Descriptor of the namespace's character device.
     pub fd: Arc<OwnedFd>,
-    /// Namespace number.
+    /// Number of the NVMe namespace.
     pub number: u32,
     /// Size of a logical block, bytes.
     pub block_bytes: u32,
@@ -48,36 +48,36 @@ pub struct NvmeNamespace {
 }
 
 impl FileMedium {
-    /// Flags of each read, and of each write in addition to its own.
+    /// `RWF_` flags of every read and write; writes may add others.
     pub(crate) const fn rw_flags(&self) -> i32 {
         if self.uncached { libc::RWF_DONTCACHE } else { 0 }
     }
 }
 
-/// Storage with the engine that works on it. Only a file has a choice of engines.
+/// Storage to measure, with the engine that executes its operations. Only a file has a choice of engines.
 #[derive(Clone, Debug)]
 pub enum Medium {
     /// A file, a block device or a character device.
     File(FileMedium),
     /// Memory of this process.
     Ram(Arc<Region>),
-    /// No storage; only a nominal size in bytes.
+    /// No storage; the value is its nominal size, bytes.
     Null(u64),
-    /// A volume of an emulated system. All targets of a cell are volumes of the same system: they affect each other
-    /// through shared parts, so one machine carries them all.
+    /// A volume of an emulated system in virtual time. All targets of a cell are volumes of one emulated machine,
+    /// because they share some of its components and so affect each other.
     Model {
-        /// The system.
+        /// Description of the emulated system.
         system: Arc<System>,
-        /// Number of the volume on which the operation was executed.
+        /// Number of the volume within the system.
         volume: u32,
     },
-    /// A volume of a real-time machine, which carries all targets of the cell.
+    /// A volume of a machine emulated in real time. All targets of a cell are volumes of the same machine.
     Live {
-        /// The machine.
+        /// The running emulated machine.
         live: Arc<Live<CompletionHandle>>,
-        /// Number of the volume on which the operation was executed.
+        /// Number of the volume within the machine.
         volume: u32,
-        /// Number of the target's first worker in the machine.
+        /// Number, in the emulated machine, of the target's first worker.
         first_worker: u32,
     },
     /// An export of an NBD server.
@@ -85,7 +85,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Addressable bytes.
+    /// Addressable length of the medium, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match self {
             Self::File(f) => f.capacity_bytes,
@@ -109,7 +109,7 @@ impl Medium {
         }
     }
 
-    /// Whether `engine` can execute operations on this medium.
+    /// True if `engine` can execute operations on this medium.
     pub fn takes(&self, engine: EngineKind) -> bool {
         match self {
             Self::File(_) => engine.on_files().is_some(),
@@ -130,17 +130,17 @@ impl Medium {
         if let Self::File(file) = self { Some(file) } else { None }
     }
 
-    /// Number of the volume of a system in virtual time; None for other media.
+    /// Number of the volume within an emulated system in virtual time; `None` for other media.
     pub fn model_volume(&self) -> Option<u32> {
         if let Self::Model { volume, .. } = self { Some(*volume) } else { None }
     }
 
-    /// Whether bytes move through memory of this process. False in virtual time, and for the null engine.
+    /// True if data moves through memory of this process. False in virtual time and for the null engine.
     pub fn moves_bytes(&self) -> bool {
         !matches!(self, Self::Null(_) | Self::Model { .. })
     }
 
-    /// Sets up the engine for a worker, and runs the worker.
+    /// Sets up the medium's engine for one worker, then runs the worker until it ends.
     pub(crate) fn run(&self, seat: impl Seat) -> io::Result<()> {
         match self {
             Self::File(file) => file.engine.run(file, seat),

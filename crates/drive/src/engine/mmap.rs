@@ -16,7 +16,7 @@ use std::sync::Once;
 const PAGE: usize = 4096;
 
 thread_local! {
-    /// Set by the handler: this thread received a SIGBUS.
+    /// True after this thread received a SIGBUS. Set by the signal handler.
     static FAULTED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -56,7 +56,7 @@ fn install_handler() {
 
 pub(super) const ABOUT: About = About { maps: true, ..About::new("mmap") };
 
-/// Runs a worker on a mapped file.
+/// Runs a worker on a file mapped into memory.
 pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     if file.uncached {
         return Err(io::Error::new(
@@ -87,7 +87,7 @@ pub struct MmapEngine<'a> {
 }
 
 impl<'a> MmapEngine<'a> {
-    /// Maps the whole target.
+    /// Creates the engine and maps the whole target into memory.
     pub fn new(medium: FileMedium, buffers: &'a Buffers) -> io::Result<Self> {
         install_handler();
         let len = medium.capacity_bytes as usize;
@@ -130,8 +130,8 @@ impl<'a> MmapEngine<'a> {
         if r < 0 { negative_errno() } else { 0 }
     }
 
-    /// Maps the target's own pages again where the handler put zeroes, so that the next access meets
-    /// the same error.
+    /// Maps the target's own pages again after the SIGBUS handler replaced them with zero pages, so that the next
+    /// access fails again.
     #[cold]
     fn map_again(&self, offset: usize, len: usize) {
         let from = offset & !(PAGE - 1);

@@ -29,28 +29,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Maximum time for which a turn may block.
+/// How long one turn of an engine may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Don't block.
+    /// Return immediately.
     No,
-    /// Until at least one completion is available.
+    /// Block until at least one completion is available.
     One,
-    /// Until a completion is available, or this many ns have passed.
+    /// Block until a completion is available or this time, in ns, has passed.
     AtMostNs(u64),
 }
 
-/// An engine, as the worker's loop sees it.
+/// Interface of an engine, which executes a worker's I/O operations.
 pub trait Engine {
-    /// Whether a turn is a system call that hands queued operations to a device, which works on by itself. If so, the
-    /// first operations of a batch wait until the others are prepared.
+    /// True if a turn is a system call that submits a whole batch to a device, which then works asynchronously.
+    /// The first operations of a batch then wait until the last is prepared.
     const HANDS_OVER: bool = false;
 
-    /// Takes one operation. The slot's buffer belongs to the engine until the completion is drained.
+    /// Queues one operation. `slot` is the number of its buffer, which belongs to the engine until
+    /// [`Self::drain`] reports the completion.
     fn queue(&mut self, slot: u32, op: &Op);
 
-    /// Submits queued operations without waiting, as the first part of the next turn. Returns false and does nothing
-    /// if submission and execution are a single step.
+    /// Submits queued operations without waiting. The next turn then only waits. Engines that submit and execute
+    /// in a single step do nothing and return false.
     fn submit(&mut self) -> io::Result<bool> {
         Ok(false)
     }
@@ -58,59 +59,62 @@ pub trait Engine {
     /// Submits queued operations and waits as requested. An interruption by a signal counts as success.
     fn turn(&mut self, wait: Wait) -> io::Result<()>;
 
-    /// Passes each completion to `done`: its slot, and the bytes moved or the negative error number.
+    /// Calls `done` for each completion, with its buffer number and the bytes transferred or the negative error
+    /// number.
     fn drain(&mut self, done: impl FnMut(u32, i32));
 
-    /// Maximum number of operations to queue for one turn.
+    /// Maximum number of operations to queue before a turn.
     fn batch_max(&self) -> u32 {
         64
     }
 
-    /// Tries to cancel the operations in flight on a target that does not answer. Cancelled operations complete.
+    /// Tries to cancel the operations in flight on a target that does not respond. Cancelled operations complete
+    /// too.
     fn cancel(&mut self) {}
 
-    /// Whether the kernel may still access the buffers of operations in flight after the engine is dropped, or
-    /// whether dropping it would wait for them.
+    /// True if, for operations in flight, the kernel may still access buffers after the engine is dropped, or
+    /// dropping it would block.
     fn lends_buffers(&self) -> bool {
         true
     }
 
-    /// Whether the kernel granted MAP_SYNC; None if the engine maps nothing.
+    /// True if the kernel granted MAP_SYNC for the mapping; `None` if the engine maps nothing.
     fn map_sync(&self) -> Option<bool> {
         None
     }
 
-    /// The error that ended the engine, if the engine reported it only by failing the operations in flight.
+    /// Fatal error of an engine that otherwise reports it only by failing the operations in flight, such as a
+    /// lost connection.
     fn lost(&self) -> Option<io::Error> {
         None
     }
 }
 
-/// Properties of an engine. Each engine's file has one.
+/// Constant properties of a kind of engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     /// Name on the command line and in results.
     pub name: &'static str,
-    /// Names in other tools.
+    /// Names of the same engine in other tools, also accepted on the command line.
     pub aliases: &'static [&'static str],
-    /// Whether a worker can have several operations outstanding.
+    /// True if a worker can have several operations outstanding.
     pub queues: bool,
-    /// Whether the engine moves data only within the process, without the kernel or a device.
+    /// True if data moves only within this process, without the kernel or a device.
     pub in_process: bool,
-    /// Whether the engine maps the target, so O_DIRECT does not apply.
+    /// True if the engine maps the target into memory, so that O_DIRECT does not apply.
     pub maps: bool,
-    /// Whether trims and zeroes of a file have no asynchronous form, though other operations do. Each operation is then
-    /// submitted separately, so that it does not include the time of others of a batch in the system call.
+    /// True if trim and write-zeroes of a file are synchronous although other operations are not. Each operation
+    /// is then submitted separately, so that its latency excludes the system calls of others in a batch.
     pub blocks_on_ranges: bool,
-    /// Whether a worker waits in a system call that a signal may interrupt. False if it waits in the operation itself:
-    /// the signal could make the operation fail.
+    /// True if a worker waits in a system call that a signal may safely interrupt. False if it waits in the
+    /// operation itself, which a signal could make fail.
     pub is_wakeable: bool,
-    /// Remedy for a failed set-up, or empty.
+    /// Returns advice for an error in setting up the engine, or an empty text.
     pub hint: fn(&io::Error) -> &'static str,
 }
 
 impl About {
-    /// An engine without special properties, with one operation outstanding per worker.
+    /// Properties of an engine with one outstanding operation per worker and no special features.
     const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -125,35 +129,35 @@ impl About {
     }
 }
 
-/// The engine of virtual time, which has no workers of its own: `model/` drives all of them.
+/// Properties of the virtual-time engine. Its workers have no threads: `model/` simulates all of them.
 const MODEL: About = About { queues: true, ..About::new("model") };
 
-/// Facts of an engine in effect, by name.
+/// Settings of an engine in effect, as name and value, for the results.
 pub(crate) type Facts = BTreeMap<String, String>;
 
-/// A worker that waits for its engine: the parameters by which an engine is set up, and the call that then runs the
-/// worker.
+/// A worker that is ready to run as soon as its engine is set up. Provides the engine's parameters, and the
+/// call that runs the worker.
 pub(crate) trait Seat: Sized {
-    /// Number of the worker on its target.
+    /// Number of the worker among the workers of its target.
     fn number(&self) -> u32;
 
-    /// Maximum number of operations in flight.
+    /// Maximum number of operations of the worker in flight.
     fn slots(&self) -> u32;
 
-    /// Length of the longest block, bytes.
+    /// Length of the longest I/O, bytes.
     fn block_bytes_max(&self) -> u32;
 
     /// Options of the engine, such as polling for completions.
     fn options(&self) -> EngineOptions;
 
-    /// Allocates the worker's buffers, filled with its content.
+    /// Allocates the worker's buffers and fills them with the content to write.
     fn buffers(&self, align_bytes: usize) -> io::Result<Buffers>;
 
-    /// Runs the worker. Without buffers, no bytes move.
+    /// Runs the worker on `engine` until it ends. Without `buffers`, no data is transferred.
     fn run<E: Engine>(self, engine: &mut E, buffers: Option<&Buffers>, facts: Facts);
 }
 
-/// Engines, named as in `--engine` and in results.
+/// Kinds of engines, each with its name for `--engine` and in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
@@ -161,13 +165,13 @@ pub enum EngineKind {
     Uring,
     /// Linux native asynchronous I/O, by raw system calls.
     Libaio,
-    /// pread and pwrite, one at a time.
+    /// pread and pwrite, one operation at a time.
     Psync,
-    /// Load and store on a mapping.
+    /// Loads and stores on a memory mapping of the file.
     Mmap,
     /// Copies to and from memory of this process; the engine of `ram:` targets.
     Ram,
-    /// Completes everything at once; the engine of `null:` targets.
+    /// Completes every operation immediately; the engine of `null:` targets.
     Null,
     /// Emulated storage in virtual time; the engine of `model:` targets.
     Model,
@@ -177,16 +181,16 @@ pub enum EngineKind {
     Nbd,
 }
 
-/// Engines of files and devices, among which a user may choose.
+/// Engines for files and devices. The user may choose among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileEngine {
-    /// io_uring; on an NVMe namespace behind its character device, NVMe commands by io_uring.
+    /// io_uring. For an NVMe namespace opened by its character device, NVMe passthrough commands on io_uring.
     Uring,
     /// Linux native asynchronous I/O.
     Libaio,
     /// pread and pwrite.
     Psync,
-    /// A mapping.
+    /// Loads and stores on a memory mapping.
     Mmap,
 }
 
@@ -221,7 +225,7 @@ impl FileEngine {
 }
 
 impl EngineKind {
-    /// Every engine.
+    /// All kinds of engines.
     pub const ALL: [Self; 9] = [
         Self::Uring,
         Self::Libaio,
@@ -248,7 +252,7 @@ impl EngineKind {
         }
     }
 
-    /// The corresponding [`FileEngine`]; None for the engine of a special kind of target, such as `ram:`.
+    /// The same engine as [`FileEngine`]; `None` for an engine of a special kind of target, such as `ram:`.
     pub const fn on_files(self) -> Option<FileEngine> {
         match self {
             Self::Uring => Some(FileEngine::Uring),
@@ -259,18 +263,18 @@ impl EngineKind {
         }
     }
 
-    /// Name on the command line.
+    /// Name of the engine on the command line.
     pub const fn name(self) -> &'static str {
         self.about().name
     }
 
-    /// Whether a worker can have several operations outstanding. psync and mmap execute one at a time by nature; ram
-    /// and null keep a queue, so that depth means the same on every engine.
+    /// True if a worker can have several operations outstanding. psync and mmap execute one at a time by nature.
+    /// ram and null have a queue so that queue depth has the same meaning as on other engines.
     pub const fn queues(self) -> bool {
         self.about().queues
     }
 
-    /// Whether the engine belongs to one kind of target, which works with no other engine.
+    /// True if the engine belongs to one kind of target, which can't use any other engine.
     pub const fn comes_with_target(self) -> bool {
         self.on_files().is_none()
     }
@@ -301,11 +305,11 @@ impl std::str::FromStr for EngineKind {
 pub struct EngineOptions {
     /// io_uring: poll for completions (IORING_SETUP_IOPOLL) instead of waiting for interrupts.
     pub poll: bool,
-    /// io_uring: use no optional flags, as a simple program would.
+    /// io_uring: use no optional set-up flags, like a simple program.
     pub plain: bool,
 }
 
-/// The calling thread's errno, negated, as completions report it.
+/// The calling thread's errno as a negative number, as in completions.
 pub(crate) fn negative_errno() -> i32 {
     -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }

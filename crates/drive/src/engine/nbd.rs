@@ -12,27 +12,27 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::time::Duration;
 
-/// Time limit from the first attempt to the negotiated export.
+/// Timeout for connecting to the server and negotiating the export, including retries.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An export, as inspected and accepted by the crate `targets`.
+/// An NBD export, as inspected and accepted by the crate `targets`.
 #[derive(Clone, Debug)]
 pub struct NbdMedium {
-    /// Address of the export.
+    /// URI of the export.
     pub uri: Uri,
     /// Addressable length, bytes.
     pub capacity_bytes: u64,
-    /// The export's whole size at inspection, bytes. The server must still report the same.
+    /// Size of the whole export at inspection, bytes. Connecting fails if the server now reports another size.
     pub size_bytes: u64,
-    /// Whether the export was read-only at inspection; the server must still report the same.
+    /// True if the export was read-only at inspection. Connecting fails if this has changed.
     pub read_only: bool,
 }
 
 impl NbdMedium {
-    /// Connects, and checks as far as possible that the export is still the same.
+    /// Connects to the server, and checks that size and access of the export have not changed.
     ///
     /// # Errors
-    /// No connection, or another export.
+    /// No connection is possible, or the export has changed.
     fn connect(&self, depth: u32) -> io::Result<Connection> {
         let config = Config { depth, timeout: CONNECT_TIMEOUT, ..Config::default() };
         let connection = Connection::connect(&self.uri, &config).map_err(|error| {
@@ -65,7 +65,7 @@ pub(super) const ABOUT: About = About {
     ..About::new("nbd")
 };
 
-/// Runs a worker on an export.
+/// Runs a worker on an NBD export.
 pub(super) fn run(export: &NbdMedium, seat: impl Seat) -> io::Result<()> {
     let buffers = seat.buffers(4096)?;
     let mut engine = NbdEngine::new(export, &buffers)?;
@@ -79,19 +79,19 @@ pub(super) fn run(export: &NbdMedium, seat: impl Seat) -> io::Result<()> {
 pub struct NbdEngine<'a> {
     connection: Connection,
     buffers: &'a Buffers,
-    /// Number of bytes that the request in flight returns on success, by slot; None for an idle slot.
+    /// By buffer number: bytes that the request in flight returns on success; `None` without a request.
     in_flight: Box<[Option<u32>]>,
-    /// Why the connection was lost; None while it works.
+    /// Why the connection was lost; `None` while it is up.
     lost: Option<io::Error>,
-    /// Whether the operations in flight at the loss have been returned.
+    /// True once the operations in flight when the connection was lost have been returned as failed.
     returned: bool,
 }
 
 impl<'a> NbdEngine<'a> {
-    /// Opens a connection to the export, with as many slots as there are buffers.
+    /// Connects to the export, with a queue depth equal to the number of buffers.
     ///
     /// # Errors
-    /// No connection, or the export has changed.
+    /// No connection is possible, or the export has changed.
     pub fn new(medium: &NbdMedium, buffers: &'a Buffers) -> io::Result<Self> {
         let slots = buffers.slots();
         let connection = medium.connect(slots)?;
@@ -108,7 +108,7 @@ impl<'a> NbdEngine<'a> {
     }
 }
 
-/// A copy of an error, which is not `Clone`.
+/// Copies an I/O error, since `io::Error` is not `Clone`.
 fn again(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }
@@ -201,8 +201,8 @@ mod tests {
     use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
     use std::sync::Arc;
 
-    /// Whichever call notices the lost connection, operations in flight are returned once, and the
-    /// next turn returns the error.
+    /// Whichever call notices a lost connection, the operations in flight are returned once, and the next turn
+    /// then returns the error.
     #[test]
     fn in_flight_operations_are_returned_before_the_error() {
         for stamped in [false, true] {

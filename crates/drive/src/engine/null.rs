@@ -7,7 +7,7 @@ use std::io;
 
 pub(super) const ABOUT: About = About { queues: true, in_process: true, ..About::new("null") };
 
-/// Runs a worker without buffers.
+/// Runs a worker on the null engine, without buffers.
 pub(super) fn run(seat: impl Seat) {
     let mut engine = NullEngine::new(seat.slots());
     seat.run(&mut engine, None, Facts::new());
@@ -20,7 +20,7 @@ pub struct NullEngine {
 }
 
 impl NullEngine {
-    /// An engine for at most `slots` operations in flight.
+    /// Creates an engine for at most `slots` operations in flight.
     pub fn new(slots: u32) -> Self {
         Self { done: Vec::with_capacity(slots as usize) }
     }

@@ -13,17 +13,17 @@ use std::os::fd::AsRawFd;
 /// `NVME_URING_CMD_IO` of linux/nvme_ioctl.h: `_IOWR('N', 0x80, struct nvme_uring_cmd)`, of 72 bytes.
 const NVME_URING_CMD_IO: u32 = 3 << 30 | 72 << 16 | (b'N' as u32) << 8 | 0x80;
 
-/// Opcodes of the NVM command set.
+/// Opcodes of the NVM command set, here Flush.
 const FLUSH: u8 = 0x00;
 const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 const WRITE_ZEROES: u8 = 0x08;
 const DATASET_MANAGEMENT: u8 = 0x09;
-/// Force unit access, in command word 12.
+/// Force Unit Access bit in command dword 12.
 const FUA: u32 = 1 << 30;
-/// Deallocate, in command word 11 of dataset management.
+/// Deallocate attribute in command dword 11 of Dataset Management.
 const DEALLOCATE: u32 = 1 << 2;
-/// Maximum number of blocks of one read, write or write-zeroes: the count has 16 bits.
+/// Maximum number of logical blocks per read, write or write-zeroes command: its block count has 16 bits.
 const BLOCKS_MAX: u32 = 1 << 16;
 
 /// The kernel's `struct nvme_uring_cmd`.
@@ -51,7 +51,7 @@ struct Command {
 }
 
 impl Command {
-    /// The command in the form of the ring's entry: the structure, and 8 bytes of padding.
+    /// The command as it is stored in a submission queue entry: the structure and 8 bytes of padding.
     fn bytes(self) -> [u8; 80] {
         const { assert!(size_of::<Command>() == 72, "the kernel's layout") };
         let mut bytes = [0; 80];
@@ -63,7 +63,7 @@ impl Command {
     }
 }
 
-/// A range of dataset management.
+/// One range of a Dataset Management command.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
@@ -72,7 +72,7 @@ struct Range {
     first_block: u64,
 }
 
-/// Runs a worker on a namespace.
+/// Runs a worker on an NVMe namespace by passthrough commands.
 pub(super) fn run(file: &FileMedium, namespace: &NvmeNamespace, seat: impl Seat) -> io::Result<()> {
     let buffers = seat.buffers(file.memory_align_bytes as usize)?;
     let block_bytes = seat.block_bytes_max();
@@ -82,7 +82,8 @@ pub(super) fn run(file: &FileMedium, namespace: &NvmeNamespace, seat: impl Seat)
     Ok(())
 }
 
-/// A ring with large entries and its registered resources. Belongs to its worker's thread.
+/// An io_uring with the large entries that NVMe commands need, and its registered resources. Belongs to the
+/// worker's thread.
 pub struct NvmeSetup<'a> {
     ring: IoUring<squeue::Entry128, cqueue::Entry32>,
     namespace: NvmeNamespace,
@@ -92,10 +93,10 @@ pub struct NvmeSetup<'a> {
 }
 
 impl<'a> NvmeSetup<'a> {
-    /// Sets up a ring for one worker on one namespace.
+    /// Sets up an io_uring for one worker on one namespace.
     ///
     /// # Errors
-    /// The kernel does not support such rings, or a block is longer than a command's maximum transfer.
+    /// The kernel does not support passthrough, or an I/O is longer than a command's maximum transfer.
     pub fn new(
         namespace: NvmeNamespace,
         block_bytes_max: u32,
@@ -133,7 +134,7 @@ impl<'a> NvmeSetup<'a> {
         Ok(Self { ring, namespace, buffers, fixed_buffers, facts })
     }
 
-    /// The engine on this ring, and the options in effect.
+    /// Creates the engine that uses this ring. Also returns the io_uring options in effect.
     pub fn engine(&mut self) -> (UringEngine<'_, NvmeRequests<'_>>, BTreeMap<String, String>) {
         let slots = self.buffers.slots();
         let (submitter, sq, cq) = self.ring.split();
@@ -150,7 +151,7 @@ impl<'a> NvmeSetup<'a> {
     }
 }
 
-/// Like a plain ring, it is released only some time after it was closed.
+/// Unregisters the buffers, which the kernel would otherwise hold until it releases the closed ring.
 impl Drop for NvmeSetup<'_> {
     fn drop(&mut self) {
         if self.fixed_buffers {
@@ -159,16 +160,16 @@ impl Drop for NvmeSetup<'_> {
     }
 }
 
-/// Builder of commands for one namespace.
+/// Builds NVMe commands for one namespace.
 pub struct NvmeRequests<'a> {
     namespace: &'a NvmeNamespace,
     fd: types::Fd,
     buffers: &'a Buffers,
     fixed_buffers: bool,
     block_shift: u32,
-    /// Length of the operation in each slot, bytes: a completion does not state it.
+    /// Length of the operation in flight by buffer number, bytes. Completions do not contain it.
     lens_bytes: Box<[u32]>,
-    /// Range of a trim in each slot, to which the command points.
+    /// Range of the trim in flight by buffer number. The command contains a pointer to it.
     ranges: Box<[Range]>,
 }
 
@@ -226,7 +227,7 @@ impl Requests for NvmeRequests<'_> {
     }
 }
 
-/// The error number to which the kernel's block layer maps a command's status.
+/// Converts a command's NVMe status to the error number that the kernel's block layer would return.
 #[cold]
 fn errno_of(status: i32) -> i32 {
     // Type and code, without the bits for more information and retries.
@@ -282,7 +283,7 @@ mod tests {
         u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// Commands have the bytes that the specification and linux/nvme_ioctl.h require.
+    /// Checks the bytes of commands against the NVMe specification and linux/nvme_ioctl.h.
     #[test]
     fn commands_are_those_of_the_specification() {
         let op = |kind, fua| Op { offset_bytes: (1 << 42) + 1024, len_bytes: 4096, kind, fua };

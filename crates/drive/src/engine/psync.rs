@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 
 pub(super) const ABOUT: About = About { aliases: &["sync"], ..About::new("psync") };
 
-/// Runs a worker on a file.
+/// Runs a worker with pread and pwrite on a file.
 pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     let buffers = seat.buffers(file.memory_align_bytes as usize)?;
     seat.run(&mut PsyncEngine::new(file.clone(), &buffers), Some(&buffers), Facts::new());
@@ -28,7 +28,7 @@ pub struct PsyncEngine<'a> {
 }
 
 impl<'a> PsyncEngine<'a> {
-    /// An engine on an open file with this worker's buffers (one slot).
+    /// Creates an engine on an open file. The worker has one buffer.
     pub fn new(medium: FileMedium, buffers: &'a Buffers) -> Self {
         let fd = medium.fd.as_raw_fd();
         let rw_flags = medium.rw_flags();
@@ -66,8 +66,8 @@ impl<'a> PsyncEngine<'a> {
     }
 }
 
-/// The raw system call. The C library's pread and pwrite are cancellation points, which costs some
-/// 30 ns per call in a process with threads.
+/// Reads or writes by a raw system call. The C library's pread and pwrite are cancellation points, which
+/// costs about 30 ns per call in a process with threads.
 ///
 /// # Safety
 /// `buffer` is valid for `len` bytes.

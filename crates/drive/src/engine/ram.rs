@@ -8,13 +8,13 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::sync::Arc;
 
-/// Number of cache lines of the next block that are prefetched before the present one is copied; the hardware
-/// prefetcher continues from there. On Zen 4, a loop that prefetches 8 lines reads 4 KiB blocks about 1.3 × as
-/// fast as one without prefetch (`bench/runs/2026-11-23-ram`).
+/// Number of cache lines of the next block to prefetch before the present block is copied. The hardware
+/// prefetcher continues from there. On Zen 4, prefetching 8 lines makes reads of 4 KiB blocks about 1.3 × as
+/// fast (`bench/runs/2026-11-23-ram`).
 const FETCHED_LINES: usize = 8;
 const LINE_BYTES: usize = 64;
 
-/// Copies `len` bytes, and starts to prefetch the block at `next`.
+/// Copies `len` bytes, and prefetches the beginning of the block at `next`.
 ///
 /// # Safety
 /// Both ranges must be valid for `len` bytes and must not overlap. `next` may be any address.
@@ -41,7 +41,7 @@ fn fetch(at: *const u8) {
 
 pub(super) const ABOUT: About = About { queues: true, in_process: true, ..About::new("ram") };
 
-/// Runs a worker on a region.
+/// Runs a worker on a region of memory.
 pub(super) fn run(region: &Arc<Region>, seat: impl Seat) -> io::Result<()> {
     let buffers = seat.buffers(4096)?;
     seat.run(&mut RamEngine::new(Arc::clone(region), &buffers), Some(&buffers), Facts::new());
@@ -53,7 +53,7 @@ pub(super) fn run(region: &Arc<Region>, seat: impl Seat) -> io::Result<()> {
 pub struct RamEngine<'a> {
     region: Arc<Region>,
     buffers: &'a Buffers,
-    /// Ring of queued operations, oldest at `head`; its size is a power of two.
+    /// Ring buffer of queued operations, oldest at `head`. Its size is a power of two.
     ring: Box<[(u32, Op)]>,
     head: usize,
     tail: usize,
@@ -61,7 +61,7 @@ pub struct RamEngine<'a> {
 }
 
 impl<'a> RamEngine<'a> {
-    /// An engine on `region` with this worker's buffers.
+    /// Creates an engine on a region of memory with the worker's buffers.
     pub fn new(region: Arc<Region>, buffers: &'a Buffers) -> Self {
         let len = (buffers.slots() as usize).next_power_of_two();
         let ring = vec![(0, Op::FLUSH); len].into();

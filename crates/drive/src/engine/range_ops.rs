@@ -10,7 +10,8 @@ const BLKDISCARD: libc::c_ulong = 0x1277;
 /// `_IO(0x12, 127)`: zero a byte range of a block device.
 const BLKZEROOUT: libc::c_ulong = 0x127F;
 
-/// Executes a flush, trim or write-zeroes. Returns the bytes covered, or the negative error number.
+/// Executes a flush, trim or write-zeroes. Returns the length of its range in bytes, or the negative error
+/// number.
 pub(crate) fn carry_out(medium: &FileMedium, op: &Op) -> i32 {
     let fd = medium.fd.as_raw_fd();
     let range = [op.offset_bytes, u64::from(op.len_bytes)];

@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Maximum size of one registered buffer, a limit of the kernel, bytes.
+/// The kernel's limit on the size of one registered buffer, bytes.
 const REGISTERED_BUFFER_BYTES_MAX: usize = 1 << 30;
-/// Maximum size of the submission queue; deeper workers submit in several batches.
+/// Maximum number of entries of the submission queue. At a larger queue depth, a worker submits several
+/// batches.
 const SQ_ENTRIES_MAX: u32 = 256;
 
-/// Time limit for cancelling requests, ns.
+/// Timeout for cancelling the requests in flight, ns.
 const CANCEL_NS: u32 = 50_000_000;
 
 pub(super) const ABOUT: About = About {
@@ -33,7 +34,7 @@ pub(super) const ABOUT: About = About {
     ..About::new("uring")
 };
 
-/// Runs a worker on a file, or on an NVMe namespace.
+/// Runs a worker with io_uring on a file or on an NVMe namespace.
 pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     let buffers = seat.buffers(file.memory_align_bytes as usize)?;
     let mut set_up = UringSetup::new(file.clone(), &buffers, seat.options())?;
@@ -42,7 +43,7 @@ pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// A ring with its registered resources. Belongs to its worker's thread.
+/// An io_uring with its registered resources. Belongs to the worker's thread.
 pub struct UringSetup<'a> {
     ring: IoUring,
     medium: FileMedium,
@@ -58,7 +59,8 @@ impl std::fmt::Debug for UringSetup<'_> {
     }
 }
 
-/// Optional set-up flags, newest first, with their kernel versions: the order in which they are dropped.
+/// Optional set-up flags of io_uring, newest first, each with the kernel version that introduced it. If the
+/// kernel refuses the flags, they are dropped in this order.
 const FLAGS: [(&str, &str); 5] = [
     ("no_sqarray", "6.6"),
     ("defer_taskrun", "6.1"),
@@ -89,7 +91,8 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     builder.build(entries)
 }
 
-/// Creates a ring with as many of the optional flags as the kernel accepts, and the facts about them.
+/// Creates an io_uring with the most optional flags that the kernel accepts. Also returns the flags in
+/// effect.
 pub(super) fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     depth: u32,
     options: EngineOptions,
@@ -115,7 +118,7 @@ pub(super) fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     Ok((ring, facts))
 }
 
-/// Registers the buffers' memory; on failure, the facts state the reason.
+/// Registers the memory of all buffers with the ring. On failure, records the reason in the facts.
 ///
 /// # Safety
 /// The region must outlive the ring, or be unregistered before it is dropped.
@@ -147,7 +150,7 @@ pub(super) unsafe fn register_buffers(
 }
 
 impl<'a> UringSetup<'a> {
-    /// Sets up a ring for one worker on one file. Fails only if a plain ring fails, too.
+    /// Sets up an io_uring for one worker on one file. Fails only if a ring without optional flags also fails.
     pub fn new(
         medium: FileMedium,
         buffers: &'a Buffers,
@@ -166,7 +169,7 @@ impl<'a> UringSetup<'a> {
         Ok(setup)
     }
 
-    /// Registers file and buffers; each is dropped individually if the kernel refuses it.
+    /// Registers the file and the buffers with the ring. Continues without either if the kernel refuses it.
     fn register(&mut self) {
         match self.ring.submitter().register_files(&[self.medium.fd.as_raw_fd()]) {
             Ok(()) => self.fixed_file = true,
@@ -181,7 +184,7 @@ impl<'a> UringSetup<'a> {
         };
     }
 
-    /// The engine on this ring, and the options in effect.
+    /// Creates the engine that uses this ring. Also returns the io_uring options in effect.
     pub fn engine(&mut self) -> (UringEngine<'_, FileRequests<'_>>, BTreeMap<String, String>) {
         let mut facts = self.facts.clone();
         let (mut submitter, sq, cq) = self.ring.split();
@@ -203,8 +206,8 @@ impl<'a> UringSetup<'a> {
     }
 }
 
-/// The kernel releases a ring some time after it was closed, and holds the registered resources until
-/// then: a device opened exclusively would be busy for the next run.
+/// Unregisters the ring's resources. The kernel releases a closed ring only after some time; a device opened
+/// exclusively would then still be busy for the next run.
 impl Drop for UringSetup<'_> {
     fn drop(&mut self) {
         let submitter = self.ring.submitter();
@@ -225,8 +228,8 @@ fn join_or_none(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(" ") }
 }
 
-/// Builds entries for a registered file or a plain descriptor: the crate has separate types for the two,
-/// and no common trait.
+/// Builds submission queue entries for a registered file or a plain descriptor. The io_uring crate has
+/// separate types for the two and no common trait.
 trait OnFile {
     fn read(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
     fn read_fixed(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
@@ -264,32 +267,32 @@ macro_rules! on_file {
 on_file!(types::Fixed);
 on_file!(types::Fd);
 
-/// Why no request was built for an operation.
+/// Reason why no request was built for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRequest {
     /// The operation fails with this negative error number.
     Failed(i32),
-    /// The operation has no asynchronous form: the next turn executes it.
+    /// The operation has no asynchronous form. The next turn executes it synchronously.
     Blocking,
 }
 
-/// Builds the ring's requests for operations.
+/// Builds io_uring requests for operations.
 pub trait Requests {
     /// Type of a submission queue entry.
     type Sqe: squeue::EntryMarker;
     /// Type of a completion queue entry.
     type Cqe: cqueue::EntryMarker;
 
-    /// Builds the request for an operation in a slot.
+    /// Builds the request for an operation; `slot` is the number of its buffer.
     fn request(&mut self, slot: u32, op: &Op) -> Result<Self::Sqe, NoRequest>;
 
-    /// Executes an operation without an asynchronous form. Returns the bytes covered, or the negative
-    /// error number.
+    /// Executes an operation without an asynchronous form. Returns the length of its range in bytes, or the
+    /// negative error number.
     fn carry_out(&self, _: &Op) -> i32 {
         -libc::EOPNOTSUPP
     }
 
-    /// Bytes moved, or the negative error number, from the result of a completion.
+    /// Converts the result of a completion to bytes transferred or a negative error number.
     fn result(&self, slot: u32, result: i32) -> i32;
 }
 
@@ -300,7 +303,7 @@ pub struct FileRequests<'a> {
     fd: i32,
     fixed_file: bool,
     fixed_buffers: bool,
-    /// Flags of each read and write.
+    /// `RWF_` flags of every read and write.
     rw_flags: i32,
 }
 
@@ -347,18 +350,17 @@ impl Requests for FileRequests<'_> {
     }
 }
 
-/// The io_uring engine of one worker, with the requests of `R`.
+/// The io_uring engine of one worker. `R` builds its requests.
 pub struct UringEngine<'a, R: Requests> {
     submitter: io_uring::Submitter<'a>,
     sq: io_uring::SubmissionQueue<'a, R::Sqe>,
     cq: io_uring::CompletionQueue<'a, R::Cqe>,
     requests: R,
-    /// Entries that were pushed, but not yet taken by the kernel.
+    /// Number of submission queue entries that the kernel has not consumed yet.
     queued: u32,
-    /// Completions taken from the ring, or immediate ones of operations without an asynchronous form.
-    /// One list, so that they are recorded in one place.
+    /// Completions to return: those read from the ring, and those of operations executed synchronously.
     ready: Vec<(u32, i32)>,
-    /// Operations without an asynchronous form, which the next turn executes.
+    /// Queued operations without an asynchronous form. The next turn executes them synchronously.
     blocking: Vec<(u32, Op)>,
 }
 
@@ -369,7 +371,7 @@ impl<R: Requests> std::fmt::Debug for UringEngine<'_, R> {
 }
 
 impl<'a, R: Requests> UringEngine<'a, R> {
-    /// An engine on a ring's parts, for `slots` operations in flight.
+    /// Creates an engine on the queues of a ring, for `slots` operations in flight.
     pub(super) fn new(
         submitter: io_uring::Submitter<'a>,
         sq: io_uring::SubmissionQueue<'a, R::Sqe>,
@@ -393,7 +395,7 @@ impl<'a, R: Requests> UringEngine<'a, R> {
         self.settle(taken)
     }
 
-    /// Accounts for the entries that the kernel took.
+    /// Subtracts the entries that the kernel consumed from the number of queued ones.
     fn settle(&mut self, taken: io::Result<usize>) -> io::Result<()> {
         match taken {
             Ok(_) => {}

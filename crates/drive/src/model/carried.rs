@@ -6,18 +6,18 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
-/// An emulated machine for a sequence of cells, with its current time and its workers.
+/// An emulated machine that runs a sequence of cells, keeping its state and time from one to the next.
 #[derive(Debug)]
 pub struct Carried {
     pub(super) machine: Machine,
-    /// The time at which the next cell starts, ns.
+    /// Virtual time at which the next cell starts, ns.
     pub(super) now_ns: u64,
-    /// Worker numbers in the machine, by volume.
+    /// Numbers of each volume's workers in the machine.
     workers: Vec<Vec<u32>>,
 }
 
 impl Carried {
-    /// A new machine for the plan's system, in the state that the system specifies.
+    /// Creates a machine for the plan's system, in the initial state that the system specifies.
     ///
     /// # Errors
     /// The errors of [`super::drive_model`].
@@ -31,8 +31,8 @@ impl Carried {
         Self::with_workers(&one_system(plan)?, plan.cell.seed, &threads)
     }
 
-    /// A new machine for this system, for cells of up to `threads_max` workers on each volume: a
-    /// machine's workers are created in advance.
+    /// Creates a machine for this system. Cells may have up to `threads_max` workers on each volume, which are
+    /// all created in advance.
     ///
     /// # Errors
     /// The system can't be built.
@@ -51,7 +51,7 @@ impl Carried {
         Ok(Self { now_ns: machine.now_ns(), machine, workers })
     }
 
-    /// A machine whose workers have been at work since time 0. No further cell follows.
+    /// Wraps a machine whose workers have run since time 0, for its last cell.
     pub(super) fn resumed(machine: Machine) -> Self {
         Self { machine, now_ns: 0, workers: Vec::new() }
     }
@@ -61,7 +61,7 @@ impl Carried {
         self.workers.len()
     }
 
-    /// Number, in the machine, of worker `number` of a volume.
+    /// Converts a volume's worker number to the worker's number in the machine.
     pub(super) fn worker(&self, volume: u32, number: u32) -> Result<u32, DriveError> {
         let of_volume = &self.workers[volume as usize];
         of_volume.get(number as usize).copied().ok_or_else(|| DriveError::DoesNotFit {
@@ -73,8 +73,7 @@ impl Carried {
         })
     }
 
-    /// Completes the `in_flight` operations of a cell that ended at `end_ns`, without counting
-    /// them.
+    /// Completes the `in_flight` operations left by a cell that ended at `end_ns`, without counting them.
     pub(super) fn rest(&mut self, mut in_flight: u64, end_ns: u64) {
         while in_flight > 0 && self.machine.next_completion(u64::MAX).is_some() {
             in_flight -= 1;
@@ -82,7 +81,7 @@ impl Carried {
         self.now_ns = end_ns.max(self.machine.now_ns());
     }
 
-    /// Submits nothing for `ns`; background work continues.
+    /// Advances virtual time by `ns` without submitting operations. Background work continues.
     pub fn idle(&mut self, ns: u64) {
         self.now_ns = self.now_ns.saturating_add(ns);
         while self.machine.next_completion(self.now_ns).is_some() {}
@@ -93,7 +92,7 @@ impl Carried {
         self.now_ns
     }
 
-    /// The machine, for inspection.
+    /// The emulated machine, for inspection.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }

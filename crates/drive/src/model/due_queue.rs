@@ -5,7 +5,7 @@
 //! changes. Among workers that are due at the same time the one with the lowest number is first, so
 //! the order is deterministic.
 
-/// Due time of a worker that waits for a completion.
+/// Due time of a worker that has nothing to do until a completion.
 pub(super) const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,16 +14,17 @@ struct Entry {
     worker: u32,
 }
 
-/// The due times of all workers.
+/// Priority queue of the times at which workers are due to issue operations.
 #[derive(Clone, Debug)]
 pub(super) struct DueQueue {
-    /// The root is at 1, the children of `i` at `2 i` and `2 i + 1`, the leaves in the second half.
+    /// Binary tree of entries: the root is at index 1, the children of `i` at `2 i` and `2 i + 1`, the leaves
+    /// (workers) in the second half.
     tree: Box<[Entry]>,
     leaves: usize,
 }
 
 impl DueQueue {
-    /// A queue of `workers` workers, none of which is due.
+    /// Creates a queue for `workers` workers, none of which is due.
     pub(super) fn new(workers: usize) -> Self {
         let leaves = workers.max(1).next_power_of_two();
         let mut tree = vec![Entry { due_ns: NEVER, worker: 0 }; 2 * leaves].into_boxed_slice();
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// Checks against a linear search for the minimum.
+    /// Compares the queue's result with a linear search for the minimum.
     #[test]
     fn the_first_is_the_earliest_and_of_equals_the_lowest() {
         for workers in [1, 2, 3, 8, 33] {

@@ -28,59 +28,62 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-/// Events between two checks of the stop flag and of the observer's clock.
+/// Number of simulated events between two checks of the stop flag and of the time since the last progress
+/// report.
 const EVENTS_PER_CHECK: u32 = 1024;
 
-/// Activity of the machine's parts during a cell.
+/// Activity of the emulated machine's components during a cell.
 pub(super) struct Used {
-    /// Activity in the window.
+    /// Activity in the measured window.
     pub(super) window: Snapshot,
-    /// Activity in each interval of the window; empty unless the workload is a message log.
+    /// Activity in each interval of the measured window; empty unless the workload is a message log.
     pub(super) by_interval: Vec<Snapshot>,
-    /// Fill of every store at the start and at the end of the window, and whether it only rose or only fell.
+    /// For every store (such as a write cache): its fill at the start and at the end of the window, and true if
+    /// the fill only rose or only fell.
     pub(super) stores: Vec<(Store, Store, bool)>,
 }
 
-/// The event loop of one cell.
+/// Simulates one cell by processing its events in order of time.
 #[derive(Debug)]
 pub(super) struct EventLoop<'a, S: Source> {
     plan: &'a CellPlan,
     stop: &'a AtomicBool,
     machine: &'a mut Machine,
     workers: Vec<Worker<S>>,
-    /// Recorders, one per target.
+    /// Recorders of results, one per target.
     recorders: Vec<Recorder>,
     due_queue: DueQueue,
-    /// When and how a pilot forks; `None` for other cells.
+    /// When and how a pilot run forks; `None` for other cells.
     pub(super) forking: Option<Forking<S>>,
-    /// Whether the workers had begun before this loop, in a pilot.
+    /// True if the workers already began in a pilot run, from which this loop continues.
     has_begun: bool,
-    /// Counts failures like the threads of real targets; its stop flag is this cell's own.
+    /// Counts failures as for real targets. Its stop flag concerns only this cell.
     control: Control,
     working: usize,
     now_ns: u64,
     start_ns: u64,
-    /// Start of the next window of a workload, ns; [`NEVER`] once all have begun.
+    /// Next time at which the measured window of some workload starts, ns; [`NEVER`] once all have started.
     next_window_ns: u64,
     early_end: EarlyEnd,
-    /// Last instant at which an event may take place, ns: later completions are not counted.
+    /// Time of the last event to process, ns. Later completions are not counted.
     last_ns: u64,
-    /// Next instant at which the loop must decide, ns: the end of the cell or of a batch.
+    /// Time up to which events may be processed before the loop must decide how to continue, ns: the end of the
+    /// cell or of a batch.
     bound_ns: u64,
-    /// The warm-up, before the times of windows are set; None afterwards.
+    /// The warm-up in progress, during which the times of windows are not yet known; `None` afterwards.
     warm_up: Option<WarmUp>,
     pub(super) warmed: Option<Warmed>,
-    /// Fill levels of the stores in the window.
+    /// Fill levels of stores, such as write caches, in the measured window.
     levels: Levels,
     settling: Option<Settling>,
-    /// The precision at the early end of a cell that settled.
+    /// Precision reached by a cell that ended early because its result had settled.
     pub(super) settled: Option<Settled>,
     measuring: bool,
-    /// Counters of the machine's parts at the start of the window.
+    /// Counters of the machine's components at the start of the measured window.
     before: Snapshot,
-    /// Counters at the start of each interval of the window of a message log, to find what delayed its messages.
+    /// Counters at the start of each interval of a message log's window, which show what delayed its messages.
     by_interval: Vec<Snapshot>,
-    /// Time of the next entry in `by_interval`, ns; [`NEVER`] if there is none.
+    /// Time at which the next entry of `by_interval` is recorded, ns; [`NEVER`] if there is none.
     next_interval_ns: u64,
     completions: u64,
     check_after: u32,
@@ -133,14 +136,14 @@ impl<'a, S: Source> EventLoop<'a, S> {
         events
     }
 
-    /// Continues a pilot whose workers have begun, and whose window has not.
+    /// Continues from a pilot run whose workers have begun but whose measured window has not.
     pub(super) fn resume(&mut self, begun: Begun) {
         self.has_begun = true;
         self.due_queue = begun.due_queue;
         (self.now_ns, self.completions) = (begun.now_ns, begun.completions);
     }
 
-    /// Sets when and how this loop forks.
+    /// Sets when and how this loop forks; `None`: not at all.
     pub(super) fn forks(&mut self, forking: Option<Forking<S>>) {
         if let Some(forking) = &forking {
             self.bound_ns = self.bound_ns.min(forking.before_ns - 1);
@@ -151,7 +154,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
     /// Runs the cell until a limit is reached or the cell is stopped.
     ///
     /// # Errors
-    /// Operations are in flight, no worker is due, and nothing will ever complete.
+    /// Deadlock: operations are in flight, but nothing can complete and no worker is due.
     pub(super) fn run(
         &mut self,
         intervals: &Receiver<IntervalMessage>,
@@ -204,7 +207,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         Ok(())
     }
 
-    /// Advances the time, and begins windows that are due.
+    /// Advances virtual time to `now_ns`, and begins the measured windows that are due.
     #[inline]
     fn pass(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
@@ -213,7 +216,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Lets a worker issue the operations that are due, or ends it.
+    /// Lets a worker issue the operations that are due, or ends the worker if it is complete.
     #[inline]
     fn go_on(&mut self, index: usize) {
         let worker = &mut self.workers[index];
@@ -235,7 +238,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Ends a worker, and possibly other workloads with it.
+    /// Ends a worker. If it is the last of its workload, other workloads may end with it.
     #[cold]
     fn end(&mut self, index: usize, why: Ended) {
         let target = self.workers[index].target;
@@ -258,7 +261,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Lets workers that wait for completions of others query their sources again, in the order of their numbers.
+    /// Makes all workers due now, so that those waiting for other workers' completions query their sources again.
+    /// They do so in the order of their numbers.
     fn requery_sources(&mut self) {
         for (index, worker) in self.workers.iter().enumerate() {
             if worker.ended.is_none() {
@@ -325,7 +329,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.check_after = 0;
     }
 
-    /// Notifies the observer of progress, and checks whether the cell is to stop.
+    /// Reports progress to the observer, and checks whether the cell must stop.
     #[cold]
     fn check(
         &mut self,
@@ -370,7 +374,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.now_ns = end_ns;
     }
 
-    /// Hands over the last intervals.
+    /// Sends the last measured intervals.
     pub(super) fn close(&mut self) {
         let mut until_ns = vec![0; self.recorders.len()];
         for worker in &self.workers {
@@ -385,14 +389,14 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Number of operations in flight at the end, and the time of the end, ns.
+    /// Number of operations in flight at the cell's end, and the time of the end, ns.
     pub(super) fn left(&self) -> (u64, u64) {
         let in_flight = |worker: &Worker<S>| worker.in_flight().count() as u64;
         (self.workers.iter().map(in_flight).sum(), self.now_ns)
     }
 
-    /// The activity of the machine's parts, each worker's report, the number of completed operations, and the early
-    /// ends.
+    /// Returns the activity of the machine's components, each worker's report, the number of completed
+    /// operations, and which workloads ended early.
     pub(super) fn into_parts(mut self) -> (Used, Vec<Done>, u64, EarlyEnd) {
         let after = self.machine.snapshot();
         if self.measuring {
@@ -432,7 +436,7 @@ mod tests {
     use iodyno_workload::{Geometry, Shared, Spec, Stream, WorkerIndex, WorkloadSource};
     use std::sync::mpsc::channel;
 
-    /// The machine's completions are ignored: the test fabricates its own.
+    /// Injects failed completions instead of the machine's own.
     #[test]
     fn failures_are_counted_by_kind_and_too_many_end_the_cell() {
         let spec = "schema = 1\ndepth = 4\n[mix]\nread = 1\n[limits]\nramp = \"0s\"";

@@ -11,35 +11,35 @@ use iodyno_measure::Cell;
 use iodyno_workload::{CellSpec, Spec};
 use std::sync::Arc;
 
-/// Length of a cell in virtual time.
+/// Duration of a cell in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Ramp before the window, ns.
+    /// Duration of the ramp before the measured window, ns.
     pub ramp_ns: u64,
-    /// Measured window, ns.
+    /// Duration of the measured window, ns.
     pub window_ns: u64,
 }
 
 impl Length {
-    /// Limits a workload to this length.
+    /// Limits the duration of a workload to this ramp and window.
     ///
     /// # Errors
-    /// The workload's violated rule.
+    /// The rule that the workload then violates.
     pub fn limit(self, spec: Spec) -> Result<Spec, String> {
         spec.with_ramp(self.ramp_ns)?.with_time(self.window_ns)
     }
 }
 
 impl CellPlan {
-    /// A cell on all volumes of an emulated system, named by their number.
+    /// Plans a cell on all volumes of an emulated system. `name` gives a volume's target name by its number.
     pub fn on_system(cell: CellSpec, system: &Arc<System>, name: impl Fn(u32) -> String) -> Self {
         let volumes = 0..system.volumes.len() as u32;
         let target = |volume| TargetPlan::model(name(volume), system, volume);
         Self::new(cell, volumes.map(target).collect())
     }
 
-    /// Adds a warm-up with the usual limit, unless a device is real or fresh: the cell then starts in the steady state of
-    /// its workload.
+    /// Adds a warm-up with the usual limit, so that the cell starts in its workload's steady state. Does nothing
+    /// if a target is a real or a fresh device.
     #[must_use]
     pub fn warmed_up(self) -> Self {
         let is_used = |target: &TargetPlan| match &target.medium {
@@ -54,7 +54,7 @@ impl CellPlan {
 }
 
 impl Modelled {
-    /// The cells of all volumes as one.
+    /// Merges the cells of all volumes into one.
     ///
     /// # Panics
     /// If there is no cell.
@@ -64,12 +64,12 @@ impl Modelled {
         all
     }
 
-    /// Flash operations in the window, over all volumes; None without flash.
+    /// Flash operations in the measured window, summed over all volumes; `None` without flash.
     pub fn flash_counts(&self) -> Option<Counts> {
         self.usage.volumes.iter().filter_map(|volume| volume.counts).reduce(|a, b| a.plus(&b))
     }
 
-    /// Counters of the read caches in the window, over all volumes; None without any.
+    /// Counters of read caches in the measured window, summed over all volumes; `None` without read caches.
     pub fn read_cache_counts(&self) -> Option<ReadCacheCounts> {
         self.usage.volumes.iter().filter_map(|volume| volume.read_cache).reduce(|a, b| a + b)
     }

@@ -5,7 +5,7 @@ use super::worker::Worker;
 use iodyno_emulate::Machine;
 use iodyno_workload::Source;
 
-/// The state of an event loop before any window has begun.
+/// Copy of an event loop's state before any measured window has begun.
 #[derive(Debug)]
 pub(super) struct Fork<S: Source> {
     pub(super) machine: Machine,
@@ -13,20 +13,20 @@ pub(super) struct Fork<S: Source> {
     pub(super) begun: Begun,
 }
 
-/// The progress of workers that have begun.
+/// Time and progress of an event loop whose workers have begun.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) due_queue: DueQueue,
     /// Current virtual time, ns.
     pub(super) now_ns: u64,
-    /// Completions so far.
+    /// Number of completions so far.
     pub(super) completions: u64,
 }
 
-/// The fork of an event loop, and the condition for making it.
+/// The fork of an event loop, and the condition for creating it.
 #[derive(Debug)]
 pub(super) struct Forking<S: Source> {
-    /// The fork is made before this time, ns.
+    /// Virtual time before which the fork must be created, ns.
     pub(super) before_ns: u64,
     copy: fn(&S) -> Option<S>,
     is_due: bool,
@@ -35,8 +35,8 @@ pub(super) struct Forking<S: Source> {
 }
 
 impl<S: Source> Forking<S> {
-    /// Prepares the fork of workers that end after a number of operations. None if `before_ns` is 0 or a worker may
-    /// end with the first operations that it issues.
+    /// Prepares a fork for workers that end after a number of operations. `None` if `before_ns` is 0, or if a
+    /// worker may end with the first operations that it issues.
     pub(super) fn new(
         before_ns: u64,
         copy: fn(&S) -> Option<S>,
@@ -46,19 +46,20 @@ impl<S: Source> Forking<S> {
         is_possible.then_some(Self { before_ns, copy, is_due: false, is_done: false, fork: None })
     }
 
-    /// Called after a worker has completed an operation. Returns whether the fork must be made before the next event.
+    /// Checks a worker after each completed operation. Returns true if the fork must be created before the next
+    /// event.
     #[inline]
     pub(super) fn is_due_after(&mut self, worker: &Worker<S>) -> bool {
         self.is_due = !self.is_done && worker.is_near_end();
         self.is_due
     }
 
-    /// Whether the fork must be made now.
+    /// True if the fork must be created now.
     pub(super) fn is_due(&self) -> bool {
         self.is_due && !self.is_done
     }
 
-    /// Makes the fork, at most once. There is none if a worker or its source can't be forked.
+    /// Creates the fork unless it exists. Gives up if a worker or its source can't be copied.
     pub(super) fn make(&mut self, machine: &Machine, workers: &[Worker<S>], begun: Begun) {
         if self.is_done {
             return;

@@ -62,33 +62,33 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use worker::{At, Worker};
 
-/// Maximum number of operations in flight on an emulated system. A machine accepts somewhat more; at some hundred
-/// bytes each, these occupy a gigabyte.
+/// Maximum total number of operations in flight on an emulated system. At some hundred bytes each, they
+/// occupy about a gigabyte. The emulated machine would accept slightly more.
 const SLOTS_MAX: u64 = 1 << 22;
 
 /// The result of a cell on emulated storage.
 #[derive(Debug)]
 pub struct Modelled {
-    /// One cell per target, in the plan's order. Equal plans give equal cells.
+    /// One cell per target, in the plan's order. Equal plans produce identical cells.
     pub cells: Vec<Cell>,
-    /// The machine in its state at the cell's end.
+    /// The emulated machine in its state at the cell's end.
     pub machine: Machine,
-    /// Activity of the machine's parts in the measured window.
+    /// Activity of the machine's components in the measured window.
     pub usage: Snapshot,
-    /// Number of completions, including those of the ramp and failures.
+    /// Number of completed operations, including failed ones and those during the ramp.
     pub completions: u64,
-    /// CPU time of the simulation, without building the machine, ns.
+    /// CPU time of the simulation, ns, excluding the construction of the machine.
     pub cpu_ns: u64,
 }
 
-/// Runs one cell, all of whose targets are volumes of one emulated system, on a new machine. The run has no effect
-/// outside this thread, so cells may run in parallel, each in its own thread. `stop` ends the cell early; operations
-/// counted until then are kept.
+/// Runs one cell on a new emulated machine; all its targets must be volumes of one system. The run affects
+/// nothing outside this thread, so that cells may run in parallel, each in its own thread. `stop` ends the
+/// cell early; the results then cover the time until it was stopped.
 ///
 /// # Errors
-/// [`DriveError::DoesNotFit`] for a workload that does not fit a target, for targets that are not volumes of one
-/// system, and for a system that can't be built; [`DriveError::Engine`] if the machine stands still with operations
-/// in flight.
+/// [`DriveError::DoesNotFit`] for a workload that does not fit a target, for targets that are not volumes of
+/// one system, and for a system that can't be built; [`DriveError::Engine`] for a deadlock of the machine
+/// with operations in flight.
 pub fn drive_model(
     plan: &CellPlan,
     stop: &AtomicBool,
@@ -97,7 +97,7 @@ pub fn drive_model(
     drive_failing_model(plan, &[], stop, observer)
 }
 
-/// Runs one cell like [`drive_model`], but injects `faults` at the start, in their order.
+/// Runs one cell like [`drive_model`], but injects `faults` at its start, in the order of the list.
 ///
 /// # Errors
 /// The errors of [`drive_model`].
@@ -118,13 +118,13 @@ pub fn drive_failing_model(
     Ok(ran.modelled(carried))
 }
 
-/// The result of [`drive_on`], apart from the machine.
+/// Result of [`drive_on`], without the machine.
 struct Ran {
     cells: Vec<Cell>,
     usage: Used,
     completions: u64,
     cpu_ns: u64,
-    /// Number of operations in flight at the end of the cell, and the time of that end, ns.
+    /// Number of operations in flight at the cell's end, and the time of the end, ns.
     left: (u64, u64),
 }
 
@@ -175,7 +175,8 @@ fn drive_on(
     Ok(ran)
 }
 
-/// Drives a cell with the sources that `source` makes for each worker from a seed, recorded if the plan requests it.
+/// Runs a cell. `source` creates each worker's source of operations from a seed. Records a trace if the plan
+/// requests it.
 fn drive_recorded<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,
@@ -191,7 +192,7 @@ fn drive_recorded<S: Source>(
     }
 }
 
-/// Drives a cell with the sources that `source` makes for each worker from a seed.
+/// Runs a cell. `source` creates each worker's source of operations from a seed.
 fn drive_with<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,
@@ -204,7 +205,7 @@ fn drive_with<S: Source>(
     Ok(run_workers(plan, carried, crew, stop, observer)?.0)
 }
 
-/// The workers of a plan, which have not begun.
+/// Creates the workers of a plan, without starting them.
 fn new_workers<S: Source>(
     plan: &CellPlan,
     carried: &Carried,
@@ -235,17 +236,17 @@ fn new_workers<S: Source>(
     Ok(workers)
 }
 
-/// All workers of a cell.
+/// All workers of a cell, and how the cell begins and forks.
 struct Crew<S: Source> {
     workers: Vec<Worker<S>>,
-    /// State of a cell that has begun.
+    /// State from which to continue a cell that has already begun; `None` for a new cell.
     begun: Option<Begun>,
-    /// Fork to make on the way.
+    /// When and how to fork during the cell; `None`: not at all.
     forking: Option<Forking<S>>,
 }
 
-/// Runs workers, new ones or those of a fork, to the end of the plan's window. Also returns a fork, if one was
-/// requested and made.
+/// Runs new or forked workers to the end of the plan's window. Also returns a fork, if it was requested and
+/// could be created.
 fn run_workers<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,
@@ -307,7 +308,7 @@ fn run_workers<S: Source>(
     Ok((Ran { cells, usage, completions, cpu_ns, left }, fork))
 }
 
-/// Runs one cell for callers that need only the cells; their facts include the simulation's speed.
+/// Runs one cell and returns only the cells of its targets. Their facts include the simulation's speed.
 pub(crate) fn drive_cell(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -317,8 +318,8 @@ pub(crate) fn drive_cell(
     drive_carried(plan, &mut carried, stop, observer)
 }
 
-/// Runs one cell on a machine that earlier cells have used, from the machine's time on: the devices are in the state
-/// in which those cells left them. All cells of one machine must name the same system.
+/// Runs one cell on an emulated machine that has already run others. It starts at the machine's current time,
+/// with the devices as the earlier cells left them. All cells on one machine must name the same system.
 ///
 /// # Errors
 /// The errors of [`drive_model`]; the machine is then unusable.
@@ -341,7 +342,8 @@ pub fn drive_carried(
     Ok(ran.cells)
 }
 
-/// Checks the number of operations in flight: a machine numbers its operations with 24 bits, internal ones included.
+/// Checks that a cell does not have too many operations in flight. An emulated machine numbers operations,
+/// including its internal ones, with 24 bits.
 fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
     let of = |spec: &Spec| u64::from(spec.threads()) * u64::from(spec.depth());
     let slots: u64 = (0..plan.targets.len()).map(|target| of(&plan.cell_on(target).spec)).sum();
@@ -356,7 +358,7 @@ fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
     })
 }
 
-/// The system of which all targets are volumes.
+/// The emulated system to which all targets belong as volumes. An error if there is more than one system.
 fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
     let mut one: Option<&Arc<System>> = None;
     for target in &plan.targets {
@@ -384,20 +386,20 @@ fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
     })
 }
 
-/// The seed of one target's streams. The first target has the run's own seed, so that a workload on one emulated
-/// device is the same as on a real one.
+/// Random seed of the workload on a target. The first target uses the run's own seed, so that the workload on
+/// one emulated device equals that on a real device.
 fn seed_of(seed: u64, target: usize) -> u64 {
     if target == 0 { seed } else { rng::key(seed, "target", target as u64) }
 }
 
-/// The error for completions that will never come.
+/// Error for a deadlock: operations are in flight but nothing can complete.
 #[cold]
 fn stood_still(plan: &CellPlan, source: io::Error) -> DriveError {
     let target = plan.targets.first().map_or(String::new(), |t| t.name.clone());
     DriveError::Engine { target, engine: EngineKind::Model.name(), source }
 }
 
-/// Records the evidence that is known about an emulated volume without measuring it.
+/// Records facts about an emulated volume that are known without measurement, as evidence in its cell.
 fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     cell.facts.insert("time".to_owned(), "virtual".to_owned());
     if spec.content() == Content::Verifiable {
@@ -424,7 +426,7 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
 }
 
-/// Why a cell ended before its time, as text.
+/// Describes why a cell ended before its time limit, with the precision reached.
 fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> String {
     let of = match plan.cell.spec.limits().time_ns {
         Some(time_ns) => format!(" of {}", human::duration_ns(time_ns)),
@@ -439,7 +441,7 @@ fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> Strin
     )
 }
 
-/// The final report of a target's worker, in the form that worker threads use.
+/// Wraps a simulated worker's final report in the message that worker threads send.
 fn done(target: usize, number: u32, report: crate::worker::WorkerReport) -> Done {
     Done {
         target,

@@ -4,10 +4,10 @@
 use iodyno_emulate::usage::{Of, Snapshot};
 use iodyno_measure::{Busy, Cell, Spent, SpentOf};
 
-/// Minimum busy share of a part: below it, the part counts as idle and is omitted.
+/// Busy fraction below which a component of the emulated machine counts as idle and is omitted.
 const BUSY_SHARE_MIN: f64 = 0.001;
 
-/// Stores the machine's usage in the cell of `volume`.
+/// Stores phase times and component utilisation of the emulated machine in the cell of `volume`.
 pub(super) fn keep(usage: &Snapshot, volume: u32, cell: &mut Cell) {
     let Some(of_volume) = usage.volumes.get(volume as usize) else { return };
     let spent = of_volume.phases.iter().filter(|p| p.count > 0 && p.total_ns > 0);

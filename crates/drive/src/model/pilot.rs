@@ -11,9 +11,9 @@ use iodyno_workload::WorkloadSource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs a pilot, which ends after a number of operations, and then the cell that `next` plans from the pilot's cells,
-/// whose window begins no earlier than `before_ns`. The results equal those of [`drive_model`] for each, but their
-/// common part is simulated only once.
+/// Runs a pilot cell, which ends after a number of operations, then the cell that `next` plans from its
+/// results. That cell's window must begin no earlier than `before_ns`. The results equal those of two calls
+/// of [`drive_model`], but the common beginning of the cells is simulated only once.
 ///
 /// # Errors
 /// As [`drive_model`].
@@ -27,7 +27,7 @@ pub fn drive_model_after_pilot<T>(
     Ok((result, cell.map(|(cell, _)| cell)))
 }
 
-/// Runs [`drive_model_after_pilot`] and also returns whether the cell continued from the pilot.
+/// Like [`drive_model_after_pilot`], but also returns whether the second cell continued from the pilot.
 pub(super) fn after_pilot<T>(
     pilot: &CellPlan,
     before_ns: u64,
@@ -56,7 +56,8 @@ pub(super) fn after_pilot<T>(
     Ok((result, Some(cell)))
 }
 
-/// Whether the workers of a plan depend on nothing but their own operations, and all start with the plan.
+/// True if each worker of the plan depends only on its own operations and starts immediately, so that it can
+/// be forked.
 fn is_plain(plan: &CellPlan) -> bool {
     plan.cell.replay.is_none()
         && plan.cell.spec.log().is_none()
@@ -68,7 +69,7 @@ fn is_plain(plan: &CellPlan) -> bool {
         && plan.warm_up_events_max.is_none()
 }
 
-/// Whether a plan differs from the pilot in its limits alone, so that both begin alike.
+/// True if a plan differs from the pilot only in its limits, so that both cells begin identically.
 fn is_alike(pilot: &CellPlan, plan: &CellPlan, before_ns: u64) -> bool {
     let volumes = |plan: &CellPlan| -> Vec<_> {
         let volume = |target: &TargetPlan| match &target.medium {

@@ -23,40 +23,41 @@ use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
 use iodyno_measure::statistics::{BadInput, batch};
 use iodyno_workload::Settle;
 
-/// Confidence of all intervals.
+/// Confidence level of all intervals.
 const LEVEL: f64 = 0.95;
-/// Maximum rise or fall of the rate and the latency over the window, as a multiple of the requested
-/// half width. The interval of a trend is 3.5 times as wide as that of the mean if neighbours are
-/// independent.
+/// Maximum trend of rate and latency over the window, as a multiple of the requested half width of the
+/// confidence interval. With independent batches, the interval of a trend is 3.5 times as wide as that of the
+/// mean.
 const TREND_MAX: f64 = 4.0;
-/// Minimum number of periods of a swing in the window.
+/// Minimum number of periods of an oscillation that the window must contain.
 const PERIODS_MIN: f64 = 10.0;
 
-/// Operations that completed in one batch.
+/// Operations that completed in one batch, an equal part of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Batch {
     ops: u64,
-    /// Sum of the operations' latencies, ns.
+    /// Sum of the latencies of the batch's operations, ns.
     sum_ns: u64,
 }
 
-/// Precision of a settled cell's figures: half widths as shares of the means.
+/// Precision of a settled cell's rate and latency: half widths of their confidence intervals, as fractions of
+/// the means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Settled {
     pub(super) rate: f64,
     pub(super) latency: f64,
 }
 
-/// Decides when a cell has settled.
+/// Decides when a cell's results have settled, so that it may end early.
 #[derive(Debug)]
 pub(super) struct Settling {
     asked: Settle,
-    /// Seed for the interval of the trend.
+    /// Random seed for estimating the confidence interval of the trend.
     seed: u64,
     batch_ns: u64,
     batches: Vec<Batch>,
     current: Batch,
-    /// First instant after the current batch, ns.
+    /// End of the current batch, ns (exclusive).
     pub(super) edge_ns: u64,
 }
 
@@ -74,14 +75,14 @@ impl Settling {
         }
     }
 
-    /// Counts a completed operation of the current batch.
+    /// Adds a completed operation to the current batch.
     #[inline]
     pub(super) fn completed(&mut self, latency_ns: u64) {
         self.current.ops += 1;
         self.current.sum_ns += latency_ns;
     }
 
-    /// Ends the current batch. Returns the precision if it is sufficient.
+    /// Ends the current batch. Returns the precision if the cell has settled, otherwise `None`.
     #[cold]
     pub(super) fn next_batch(&mut self) -> Option<Settled> {
         self.batches.push(core::mem::take(&mut self.current));
@@ -118,8 +119,8 @@ impl Settling {
         })
     }
 
-    /// Half the width of the mean's interval as a share of the mean. None unless it is narrow enough
-    /// and the series has no trend.
+    /// Half width of the mean's confidence interval, as a fraction of the mean. `None` if it exceeds the
+    /// requested precision or if the series has a trend.
     fn known(&self, series: &[f64], operation_ns: f64) -> Option<f64> {
         let window_ns = series.len() as f64 * self.batch_ns as f64;
         let mean = batch::mean(series, LEVEL).ok()?;
@@ -154,12 +155,12 @@ mod tests {
     const ASKED: Settle =
         Settle { half_width_share_max: 0.01, time_min_ns: 64_000_000, batches_min: 64, ops_min: 1 };
 
-    /// Number of trials of each kind of noise.
+    /// Number of random series tested for each kind of noise.
     const TRIALS: u64 = 16;
 
-    /// Adds batches of 1000 operations of about 1000 ns, changed by `shift` at each batch, until the
-    /// cell is settled or 4096 batches of the first length have passed. Returns the number of batches,
-    /// the precision, and the mean latency.
+    /// Simulates batches of 1000 operations of about 1000 ns, until the cell settles or 4096 initial batch
+    /// lengths have passed. `shift` gives the relative change of latency over time. Returns the time in initial
+    /// batch lengths, the precision, and the mean latency.
     fn search(mut shift: impl FnMut(u64) -> f64) -> (u64, Option<Settled>, f64) {
         let mut settling = Settling::new(&ASKED, 1, 0);
         let (mut time, mut sum) = (0, 0.0);
@@ -185,7 +186,7 @@ mod tests {
         (0..12).map(|_| unit_open_closed(rng)).sum::<f64>() - 6.0
     }
 
-    /// Noise in which each unit depends on the previous one by `rho`.
+    /// Normally distributed noise of standard deviation `spread`. Successive values have correlation `rho`.
     fn noise(trial: u64, spread: f64, rho: f64) -> impl FnMut(u64) -> f64 {
         let mut rng = stream(1, "settling", trial);
         let mut state = normal(&mut rng);
@@ -195,8 +196,8 @@ mod tests {
         }
     }
 
-    /// A constant settles at the first check; noise settles once its interval is narrow, after about
-    /// (1.96 σ / 1 %)² independent values.
+    /// A constant series settles at the first check. Noise settles once its confidence interval is narrow, after
+    /// about (1.96 σ / 1 %)² independent values.
     #[test]
     fn it_ends_when_the_interval_is_narrow() {
         assert_eq!(search(|_| 0.0).0, 64);
@@ -208,8 +209,8 @@ mod tests {
         assert_eq!(search(noise(1, 1.0, 0.0)).1, None, "too noisy for the available time");
     }
 
-    /// Despite repeated checks, the true mean is in the interval nearly as often as with a length
-    /// fixed in advance (a run of 160 trials gave 92 %).
+    /// Despite repeated checks, the confidence interval contains the true mean nearly as often as with a fixed
+    /// length (92 % in a run of 160 trials).
     #[test]
     fn the_truth_is_within_the_interval() {
         let (mut ended, mut held) = (0, 0);
@@ -228,8 +229,8 @@ mod tests {
         assert!(ended > 3 * TRIALS && share >= 0.85, "{ended} ended, {share} held");
     }
 
-    /// A changing series continues: a trend, a step, a warm-up whose effect fades late, a swing seen
-    /// too few times.
+    /// An unsteady series does not settle: a trend, a step, a warm-up that fades late, or an oscillation with too
+    /// few periods.
     #[test]
     fn an_unsteady_series_continues() {
         let noisy = |trial, rule: fn(f64) -> f64| {

@@ -47,7 +47,7 @@ pub(crate) fn system() -> System {
     system
 }
 
-/// A plan without targets.
+/// Creates a plan without targets.
 pub(crate) fn plan(spec: &Spec, interval_ns: u64, errors_max: u64) -> CellPlan {
     let interval_ns = Some(interval_ns);
     let cell = CellSpec { interval_ns, errors_max, ..CellSpec::new("", spec.clone()) };

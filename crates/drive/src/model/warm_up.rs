@@ -15,65 +15,66 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{Pattern, Spec};
 use std::ops::Range;
 
-/// Maximum net gain of a store at rest, as a share of the bytes that it took in.
+/// Maximum net gain of a store (a buffer or cache) that counts as at rest, as a fraction of the bytes written
+/// to it.
 const NET_SHARE_MAX: f64 = 0.01;
-/// Time until the first check, ns.
+/// Duration of the warm-up before the first check, ns.
 const FIRST_CHECK_NS: u64 = 10_000_000;
-/// Minimum number of completions before the first check: fewer show no trend.
+/// Minimum number of completed operations before the first check: fewer do not show a trend.
 const COMPLETIONS_MIN: u64 = 512;
-/// Name of the store that can be filled directly.
+/// Name of the one store that a warm-up can fill directly, without I/O.
 const DISK: &str = "disk's write cache";
-/// Fill of a disk's cache from which writes to the medium are urgent.
+/// Fill of a disk's write cache from which writes to the medium are urgent, as a fraction of the cache.
 const URGENT_SHARE: f64 = 0.75;
-/// Number of completions after which the trend of the fill is known.
+/// Number of completed operations after which the trend of a store's fill is known.
 const FILL_COMPLETIONS: u64 = 4096;
-/// Number of times that a disk's cache must write back its pending sectors before it counts as at rest.
+/// Multiple of its pending sectors that a disk's write cache must write back before it counts as at rest.
 const TURNS_MIN: f64 = 1.5;
 /// Number of SSD events that cost as much CPU time as one event of a disk.
 const DISK_EVENT_COST: u64 = 8;
 /// Virtual time limit of a warm-up, ns: 30 days.
 const TIME_MAX_NS: u64 = 30 * 86_400_000_000_000;
-/// Ratio of active range to cache size from which the warm-up ignores a cache of copies: its effect on uniform reads
-/// is at most 5 %.
+/// Ratio of active range to cache size from which the warm-up ignores a read cache. Its effect on uniformly
+/// random reads is then at most 5 %.
 const RANGE_PER_CACHE_MAX: u64 = 20;
 
-/// How a warm-up ended.
+/// Result of a warm-up.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Warmed {
     /// Duration of the warm-up, ns.
     pub(super) took_ns: u64,
-    /// The store that was not at rest when the warm-up gave up; None if all were.
+    /// Store that was not at rest when the warm-up reached its limit; `None` if all were at rest.
     pub(super) unsteady: Option<Unsteady>,
 }
 
-/// A store whose fill still changes.
+/// A store (buffer or cache) whose fill still changes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unsteady {
     pub(super) name: &'static str,
-    /// Gain since the previous check, as a share of the bytes that the store took in.
+    /// Net gain since the previous check, as a fraction of the bytes written to the store.
     pub(super) net_share: f64,
 }
 
-/// The warm-up in progress.
+/// State of a warm-up in progress.
 #[derive(Debug)]
 pub(super) struct WarmUp {
     start_ns: u64,
-    /// First instant after the next check, ns.
+    /// Time of the next check, ns (events at this time come after it).
     pub(super) check_ns: u64,
     /// Time from the previous check to the next, ns.
     step_ns: u64,
-    /// The stores at the previous check.
+    /// State of the stores at the previous check.
     before: Vec<Store>,
-    /// Number of completions at the previous check.
+    /// Number of completed operations at the previous check.
     completions: u64,
-    /// The stores at the start, or after the last direct fill.
+    /// State of the stores at the start of the warm-up, or after a disk's cache was last filled directly.
     since: Vec<Store>,
     events_end: u64,
     relevance: Relevance,
 }
 
 impl WarmUp {
-    /// Begins a warm-up at `start_ns`. None if the plan has none, or if no store has an effect.
+    /// Begins a warm-up at `start_ns`. `None` if the plan has no warm-up, or if no store affects the workloads.
     pub(super) fn of(plan: &CellPlan, machine: &Machine, start_ns: u64) -> Option<Self> {
         let events_max = plan.warm_up_events_max.filter(|_| can_go_on(plan))?;
         let relevance = Relevance::of(plan, machine);
@@ -94,7 +95,7 @@ impl WarmUp {
         })
     }
 
-    /// Checks the stores after a total of `completions`. Returns None if the warm-up must continue until
+    /// Checks the stores after a total of `completions`. Returns `None` if the warm-up must continue until
     /// [`Self::check_ns`].
     #[cold]
     pub(super) fn check(&mut self, machine: &mut Machine, completions: u64) -> Option<Warmed> {
@@ -122,7 +123,8 @@ impl WarmUp {
         None
     }
 
-    /// Whether each disk's cache has written back enough sectors, since the start or its last fill, to be in its long-run state.
+    /// True if every disk's write cache has written back enough sectors, since the start or since it was filled
+    /// directly, to be in its long-run state.
     fn has_turned(&self, now: &[Store]) -> bool {
         self.since.iter().zip(now).all(|(since, now)| {
             let written = now.passed_bytes.saturating_sub(since.passed_bytes) as f64
@@ -133,9 +135,9 @@ impl WarmUp {
         })
     }
 
-    /// The share to which the caches of disks are to be filled; None if they need not be. They are filled if their
-    /// fill rises so slowly that a third of the rest would take longer than the time so far: first to the level from
-    /// which writes to the medium are urgent, then completely.
+    /// Fraction to which to fill the disks' write caches directly: first to where writes to the medium become
+    /// urgent, then completely. `None` unless their fill rises so slowly that a third of the rest would take
+    /// longer than the time so far.
     fn fill_share(&self, now: &[Store]) -> Option<f64> {
         let before = self.before.iter().find(|store| store.name == DISK)?;
         let store = now.iter().find(|store| store.name == DISK)?;
@@ -152,7 +154,7 @@ impl WarmUp {
         })
     }
 
-    /// The store that is farthest from rest; None if all are at rest.
+    /// The store with the largest net gain or loss; `None` if all are at rest.
     fn unsteady(&self, now: &[Store]) -> Option<Unsteady> {
         let of_one = |store: &Store| {
             let before = self.before.iter().find(|before| before.name == store.name)?;
@@ -165,8 +167,8 @@ impl WarmUp {
     }
 }
 
-/// Whether all workloads can run indefinitely before the window. (A message log measures from its start, and a replay
-/// is fixed.)
+/// True if all workloads can run for any time before the window. A message log can't, because it measures
+/// from its start; nor can a replay, because its operations are fixed.
 fn can_go_on(plan: &CellPlan) -> bool {
     let is_endless = |spec: &Spec| {
         let ends = |kind| {
@@ -185,8 +187,8 @@ fn can_go_on(plan: &CellPlan) -> bool {
         && (0..plan.targets.len()).all(|target| is_endless(&plan.cell_on(target).spec))
 }
 
-/// Gain of a store as a share of the bytes that it took in over the same period, or of its size if it took in
-/// nothing; negative for a store that empties.
+/// Net gain of a store's content, as a fraction of the bytes written to the store in the same period, or of
+/// its size if none were. Negative for a store that empties.
 fn net_share(before: &Store, after: &Store) -> f64 {
     let gain = after.held_bytes as f64 - before.held_bytes as f64;
     let passed = after.passed_bytes.saturating_sub(before.passed_bytes) as f64;
@@ -194,7 +196,7 @@ fn net_share(before: &Store, after: &Store) -> f64 {
     if gain == 0.0 { 0.0 } else { gain / of.max(gain.abs()) }
 }
 
-/// The relevance of stores to the workloads of a cell.
+/// Properties of a cell's workloads that determine which stores affect them.
 #[derive(Clone, Debug)]
 pub(super) struct Relevance {
     reads: bool,
@@ -203,9 +205,9 @@ pub(super) struct Relevance {
     writes_uniformly: bool,
     /// Whether all writes are sequential.
     writes_in_order: bool,
-    /// Whether some addresses are used more often than others.
+    /// Whether some addresses are accessed more often than others.
     is_skewed: bool,
-    /// Bytes that the workloads address, over all targets, and the targets' capacity.
+    /// Bytes in the workloads' active ranges, summed over all targets, and the targets' capacity.
     active_bytes: u64,
     capacity_bytes: u64,
 }
@@ -231,7 +233,7 @@ impl Relevance {
         }
     }
 
-    /// Whether a store has an effect on the workloads.
+    /// True if a store affects the workloads.
     pub(super) fn has(&self, store: &Store) -> bool {
         match store.keeps {
             Keeps::Dirty => self.writes,
@@ -254,7 +256,7 @@ fn is_in_order(pattern: &Pattern) -> bool {
     matches!(pattern, Pattern::Sequential { run: None, .. } | Pattern::ToEnd)
 }
 
-/// Whether the addresses of all writes have patterns that match `is`.
+/// True if `is` holds for the address patterns of all writes.
 fn writes_by(spec: &Spec, is: fn(&Pattern) -> bool) -> bool {
     let all = |kind| spec.addresses(kind).iter().all(|address| is(&address.pattern));
     spec.kinds().filter(|(kind, _)| kind.changes_content()).all(|(kind, _)| all(kind))
@@ -265,23 +267,23 @@ fn is_skewed(spec: &Spec) -> bool {
     spec.kinds().any(|(kind, _)| is(kind))
 }
 
-/// Fill levels of the stores during the window, sampled at times that follow from the number of events.
+/// Samples of the stores' fill levels during the window, taken after certain numbers of events.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    /// Samples at the start of the window, at some times in it, and at its end.
+    /// Samples at the start of the window, during it and at its end; each has the state of every store.
     samples: Vec<Vec<Store>>,
     /// Time of the last sample, ns.
     at_ns: u64,
-    /// Calls of [`Self::look`] per sample, and until the next sample.
+    /// Number of calls of [`Self::look`] per sample, and number left until the next sample.
     stride: u32,
     left: u32,
 }
 
-/// Maximum number of samples; more are thinned out.
+/// Number of samples at which every second one is discarded.
 const SAMPLES_MAX: usize = 64;
 
 impl Levels {
-    /// Called occasionally during the window; takes a sample every `stride` calls.
+    /// Takes a sample at every `stride`-th call.
     #[cold]
     pub(super) fn look(&mut self, machine: &Machine) {
         if self.left > 0 {
@@ -300,7 +302,7 @@ impl Levels {
         self.left = self.stride.max(1) - 1;
     }
 
-    /// Takes a sample, unless the time has not advanced since the last.
+    /// Takes a sample, unless virtual time has not advanced since the last one.
     pub(super) fn take(&mut self, machine: &Machine) {
         if self.samples.is_empty() || machine.now_ns() > self.at_ns {
             self.at_ns = machine.now_ns();
@@ -308,8 +310,8 @@ impl Levels {
         }
     }
 
-    /// For every store, its level at the start and at the end, and whether it only rose or only fell. Empty without a
-    /// window.
+    /// For every store, its state at the start and at the end of the window, and true if its fill only rose or
+    /// only fell. Empty without a window.
     pub(super) fn of_window(&self) -> Vec<(Store, Store, bool)> {
         let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else {
             return Vec::new();
@@ -319,8 +321,8 @@ impl Levels {
         first.iter().zip(last).enumerate().map(of_one).collect()
     }
 
-    /// Whether a store's level rose in every eighth of the window, or fell in every one. (For a constant level with
-    /// noise, the probability is 1 in 128.)
+    /// True if a store's fill rose in every eighth of the window, or fell in every eighth. Noise around a
+    /// constant level does so with a probability of 1 in 128.
     fn goes_one_way(&self, at: usize) -> bool {
         const PARTS: usize = 8;
         let last = self.samples.len() - 1;
@@ -333,7 +335,7 @@ impl Levels {
     }
 }
 
-/// The levels of the relevant stores that took something in, or changed.
+/// Fill levels of the stores that affect the workloads and received data or changed.
 pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> Vec<StoreLevel> {
     let of_one = |(first, last, one_way): &(Store, Store, bool)| StoreLevel {
         store: first.name.to_owned(),
@@ -351,7 +353,7 @@ pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> 
     relevant.map(of_one).filter(is_used).collect()
 }
 
-/// Records the warm-up and the levels as evidence of a cell.
+/// Records the warm-up's result and the stores' fill levels as evidence in a cell.
 pub(super) fn record(warmed: Option<&Warmed>, levels: &[StoreLevel], cell: &mut Cell) {
     cell.evidence.stores = levels.to_vec();
     let Some(Warmed { took_ns, unsteady }) = warmed else { return };

@@ -9,50 +9,52 @@ use iodyno_measure::{Coverage, Ended};
 use iodyno_units::Op;
 use iodyno_workload::{Next, Outcome, Source};
 
-/// One worker in virtual time.
+/// A simulated worker, which issues operations in virtual time.
 #[derive(Debug)]
 pub(super) struct Worker<S: Source> {
-    /// Index of the target whose cell counts the worker's operations.
+    /// Index of the target whose results count the worker's operations.
     pub(super) target: usize,
     volume: u32,
-    /// Number of the worker in the machine.
+    /// Number of the worker in the emulated machine.
     machine_number: u32,
-    /// Upper half of its operations' tokens; the lower half is the slot.
+    /// Upper half of the tokens of the worker's operations. The lower half is the operation's index among those
+    /// in flight.
     token: u64,
     pub(super) source: S,
     in_flight: InFlight<S::Token>,
     is_source_done: bool,
     share: Share,
-    /// Operations that completed or failed in the window.
+    /// Number of operations that completed or failed in the window.
     ops: u64,
     /// Bytes of operations that completed in the window.
     bytes: u64,
     moved_bytes: u64,
-    /// Integral of operations in flight over the window: each completion adds its time, each submission subtracts its
-    /// time.
+    /// Integral of the number of operations in flight over the window. Each completion adds its time, each
+    /// submission subtracts its time.
     area: i128,
     carried_in_ns: i128,
     carried_out_ns: i128,
     coverage: Option<Box<Coverage>>,
-    /// Whether the worker's window has begun.
+    /// Whether the worker's measured window has begun.
     pub(super) measured: bool,
-    /// Start of its window, ns.
+    /// Start of the worker's measured window, ns.
     pub(super) window_start_ns: u64,
-    /// First instant after its window, ns; `u64::MAX` if time does not end it.
+    /// End of the worker's measured window, ns (exclusive); `u64::MAX` without a time limit.
     pub(super) until_ns: u64,
-    /// Reason why its time or share is over, while its source issues its final operations; None before.
+    /// Limit that the worker has reached while its source issues final operations, such as a flush; `None`
+    /// before.
     closing: Option<Ended>,
-    /// End of its window, ns, and the reason; None while it works.
+    /// End of the worker's window, ns, and why it ended; `None` while the worker runs.
     pub(super) ended: Option<(u64, Ended)>,
 }
 
-/// Target and volume to which a worker issues its operations.
+/// Target and volume on which a simulated worker operates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct At {
-    /// Number of the target in the cell.
+    /// Index of the target in the cell.
     pub target: usize,
     pub volume: u32,
-    /// Number of the worker in the machine.
+    /// Number of the worker in the emulated machine.
     pub machine_number: u32,
 }
 
@@ -89,8 +91,8 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// A worker in the same state, with the source `source`, before its window and without an end. None if it records
-    /// coverage or has ended.
+    /// Copies the worker's state, before its window and without an end, for use with `source`. `None` if it
+    /// records coverage or has ended.
     pub(super) fn fork(&self, source: S) -> Option<Self> {
         if self.coverage.is_some() || self.ended.is_some() {
             return None;
@@ -114,23 +116,23 @@ impl<S: Source> Worker<S> {
         })
     }
 
-    /// Sets the share after which the worker ends.
+    /// Sets the number of operations or bytes after which the worker ends.
     pub(super) fn limit(&mut self, share: Share) {
         self.share = share;
     }
 
-    /// Whether the worker's share may end at one of the next completions.
+    /// True if one of the next completions may reach the worker's limit on operations or bytes.
     #[inline]
     pub(super) fn is_near_end(&self) -> bool {
         self.ops + self.in_flight.slots() as u64 + 1 >= self.share.ops_max
     }
 
-    /// The operations in flight. Not for the hot path.
+    /// Iterates over the operations in flight. Too slow for the hot path.
     pub(super) fn in_flight(&self) -> impl Iterator<Item = &Slot<S::Token>> {
         self.in_flight.iter()
     }
 
-    /// Submits the operations that are due at `now_ns`. Returns the next due time.
+    /// Submits the operations that are due at `now_ns`. Returns the time at which the next one is due.
     #[inline]
     pub(super) fn issue(&mut self, machine: &mut Machine, now_ns: u64) -> u64 {
         loop {
@@ -160,7 +162,7 @@ impl<S: Source> Worker<S> {
         NEVER
     }
 
-    /// Takes an operation back from the machine, which frees its slot.
+    /// Removes an operation that the machine has completed from those in flight, and informs the source.
     #[inline]
     pub(super) fn take(&mut self, slot: u32, outcome: Outcome, now_ns: u64) -> Slot<S::Token> {
         let taken = self.in_flight.end(slot);
@@ -169,7 +171,7 @@ impl<S: Source> Worker<S> {
         taken
     }
 
-    /// Records an operation that succeeded.
+    /// Counts an operation that succeeded.
     #[inline]
     pub(super) fn succeeded(&mut self, op: &Op) {
         let counts = self.measured;
@@ -184,19 +186,19 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// Records an operation that failed.
+    /// Counts an operation that failed.
     #[cold]
     pub(super) fn failed(&mut self) {
         self.ops += u64::from(self.measured);
     }
 
-    /// Whether the source is exhausted and nothing is in flight.
+    /// True if the source is exhausted and no operation is in flight.
     #[inline]
     pub(super) fn is_source_at_end(&self) -> bool {
         self.is_source_done && self.in_flight.len() == 0
     }
 
-    /// Why this worker ends: its share is complete, or its source is exhausted. None if neither.
+    /// Why the worker ends: it has reached a limit or its source is exhausted. `None` if neither.
     #[inline]
     pub(super) fn is_complete(&self) -> Option<Ended> {
         if self.is_source_at_end() {
@@ -205,8 +207,8 @@ impl<S: Source> Worker<S> {
         self.share.is_done(self.ops, self.bytes, &self.source)
     }
 
-    /// Called when the worker's time or share is over. Returns whether the source has final operations, such as a
-    /// flush, which extend the window.
+    /// Handles the end of the worker's time or other limit. Returns true if its source has final operations, such
+    /// as a flush, which extend the window.
     #[cold]
     pub(super) fn closes(&mut self, now_ns: u64, why: Ended) -> bool {
         if self.closing.is_some() || !self.measured {
@@ -221,7 +223,7 @@ impl<S: Source> Worker<S> {
         true
     }
 
-    /// Begins the measured window: operations in flight are carried into it.
+    /// Begins the measured window. Operations in flight count as carried into it.
     #[cold]
     pub(super) fn begin_window(&mut self) {
         let start_ns = self.window_start_ns;
@@ -232,8 +234,8 @@ impl<S: Source> Worker<S> {
         self.area = -self.in_flight.iter().map(from).sum::<i128>();
     }
 
-    /// Ends the worker's window, at the latest at the end of its own time: operations in flight are carried out of
-    /// it.
+    /// Ends the worker's window, at the latest at its own time limit. Operations in flight count as carried out
+    /// of it.
     #[cold]
     pub(super) fn end(&mut self, end_ns: u64, why: Ended) {
         let why = if end_ns >= self.until_ns { Ended::Time } else { why };
@@ -247,7 +249,7 @@ impl<S: Source> Worker<S> {
         self.ended = Some((end_ns, why));
     }
 
-    /// The worker's report; valid after its end.
+    /// Returns the worker's final report. Valid only after it has ended.
     pub(super) fn report(&mut self) -> WorkerReport {
         let window_start_ns = self.window_start_ns;
         let (end_ns, ended) = self.ended.unwrap_or((window_start_ns, Ended::Time));

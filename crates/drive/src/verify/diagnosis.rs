@@ -6,7 +6,7 @@ use iodyno_measure::{Finding, Verification};
 use iodyno_units::verifiable::{self, Flaw, Mark, WriteId};
 use std::sync::atomic::Ordering;
 
-/// A unit whose content differs from what was written.
+/// Diagnosis of a unit whose content differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     offset_bytes: u64,
@@ -16,7 +16,7 @@ pub struct Wrong {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Flaw(Flaw),
-    /// Intact, but from an earlier write: its mark, and the latest write.
+    /// Intact content of an earlier write. Contains its header and the latest write.
     Stale(Mark, WriteId),
 }
 
@@ -41,11 +41,11 @@ impl fmt::Display for Wrong {
 
 /// Classification of a unit that was read.
 enum Judged {
-    /// The content of the latest known write.
+    /// Intact content of the latest known write.
     Current(Mark),
-    /// Intact; unknown whether it is from the latest write.
+    /// Intact content, but it is unknown whether of the latest write.
     Whole(Mark),
-    /// Not verifiable content, and none was expected.
+    /// Other content than iodyno's, where no verifiable content was expected.
     Unverified {
         zeroes: bool,
     },
@@ -53,7 +53,7 @@ enum Judged {
 }
 
 impl VerifyMap {
-    /// Classifies and counts one unit.
+    /// Classifies the content of one unit that was read, and counts it.
     pub(super) fn check(
         &self,
         unit: usize,
@@ -139,7 +139,7 @@ impl VerifyMap {
     }
 }
 
-/// The write of a mark, for comparisons by age.
+/// Identifies the write that a unit's header names, in a form that can be compared by age.
 fn rank(mark: &Mark) -> WriteId {
     // The writer of version 1 is a seed, and counts as older than any stamp.
     let writer = if mark.version == 1 { 0 } else { mark.writer };
@@ -150,7 +150,7 @@ fn is_of(mark: &Mark, write: WriteId) -> bool {
     mark.version != 1 && rank(mark) == write
 }
 
-/// Classifies a unit to which a write failed, or that was trimmed.
+/// Classifies the content of a unit that was trimmed or to which a write failed.
 fn unsure(read: Result<Mark, Flaw>) -> Judged {
     match read {
         Ok(mark) => Judged::Whole(mark),
@@ -161,8 +161,8 @@ fn unsure(read: Result<Mark, Flaw>) -> Judged {
     }
 }
 
-/// Classifies a unit about which nothing is known: if it has marks of verifiable content, it must
-/// be intact.
+/// Classifies the content of a unit about which nothing is known. If it looks like verifiable content, it
+/// must be intact.
 fn unknown(read: Result<Mark, Flaw>) -> Judged {
     match read {
         Ok(mark) => Judged::Whole(mark),

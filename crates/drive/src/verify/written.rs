@@ -3,61 +3,61 @@
 
 use iodyno_units::verifiable::WriteId;
 
-/// Magic number of the format; the last character is the version.
+/// Magic number of a stored content map; the last character is the version.
 const MAGIC: [u8; 8] = *b"iodynoW1";
-/// Magic number, unit, number of units, unfinished writer, number of writers, and whether durable writes
-/// differ.
+/// Header: magic number, unit length, number of units, unfinished writer, number of writers, and whether the
+/// durable writes differ from the acknowledged ones.
 const HEADER_BYTES: usize = 8 + 4 + 8 + 8 + 1 + 1;
-/// Maximum number of distinct writers; older ones are forgotten.
+/// Maximum number of distinct writers in a map. Older writers are forgotten.
 const WRITERS_MAX: usize = 255;
 
-/// The write that each unit holds, as the number of its writer, from 1, and its generation.
+/// The write to each unit: index of its writer (from 1) and its generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
-    /// Number of the writer by unit; 0 where unknown.
+    /// Index of the writer of each unit; 0 if unknown.
     writer: Vec<u8>,
     generation: Vec<u32>,
 }
 
-/// The known write of each unit of a target.
+/// Map of a target's content: the latest known write to each unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Length of a unit, bytes.
+    /// Length of a verification unit, bytes.
     pub unit_bytes: u32,
-    /// Stamp of a run that did not finish; None without one. A unit with an older writer may hold a write
-    /// of that run.
+    /// Stamp of a run that did not finish; `None` if all finished. That run may have overwritten any unit with an
+    /// older writer.
     pub unfinished: Option<u64>,
-    /// Stamps of the writers, ascending.
+    /// Stamps that identify the writing runs, ascending.
     writers: Vec<u64>,
     acknowledged: Column,
-    /// The latest durable writes; None if all acknowledged writes are durable.
+    /// Latest durable write to each unit; `None` if all acknowledged writes are durable.
     durable: Option<Column>,
 }
 
 impl Written {
-    /// A map of a target about which nothing is known.
+    /// Creates a map of a target with unknown content.
     pub fn nothing(unit_bytes: u32, units: usize) -> Self {
         let acknowledged = Column { writer: vec![0; units], generation: vec![0; units] };
         Self { unit_bytes, unfinished: None, writers: Vec::new(), acknowledged, durable: None }
     }
 
-    /// Number of units.
+    /// Number of units of the target.
     pub(super) fn units(&self) -> usize {
         self.acknowledged.writer.len()
     }
 
-    /// The latest stamp in the map; 0 if there is none.
+    /// The most recent writer's stamp; 0 without writers.
     pub fn latest_stamp(&self) -> u64 {
         self.writers.last().copied().unwrap_or(0).max(self.unfinished.unwrap_or(0))
     }
 
-    /// The latest acknowledged write of a unit; None if unknown.
+    /// The latest acknowledged write to a unit; `None` if unknown.
     #[inline]
     pub fn latest(&self, unit: usize) -> Option<WriteId> {
         self.at(&self.acknowledged, unit)
     }
 
-    /// The latest durable write of a unit; None if unknown.
+    /// The latest durable write to a unit; `None` if unknown.
     pub fn durable(&self, unit: usize) -> Option<WriteId> {
         self.at(self.durable.as_ref().unwrap_or(&self.acknowledged), unit)
     }
@@ -68,7 +68,7 @@ impl Written {
         Some(WriteId { writer, generation: column.generation[unit] })
     }
 
-    /// Builds a map of `units` units from the known latest and durable write of each.
+    /// Builds a map of `units` units from the latest acknowledged and the latest durable write to each.
     pub(super) fn of(
         unit_bytes: u32,
         units: usize,
@@ -99,8 +99,8 @@ impl Written {
         Self { unit_bytes, unfinished: None, writers, acknowledged, durable }
     }
 
-    /// Encodes the map for [`Self::from_bytes`]. Generations are stored byte by byte, the low bytes of
-    /// all units first: most of the others are zero and compress well.
+    /// Encodes the map as bytes for [`Self::from_bytes`]. Generations are stored in byte planes, the low bytes of
+    /// all units first: the other bytes are mostly zero and compress well.
     pub fn to_bytes(&self) -> Vec<u8> {
         let units = self.units();
         let columns = 1 + usize::from(self.durable.is_some());
@@ -122,7 +122,8 @@ impl Written {
         out
     }
 
-    /// Decodes [`Self::to_bytes`]. None for anything else: the bytes may come from a damaged file.
+    /// Decodes the output of [`Self::to_bytes`]. `None` if the bytes are invalid, for example from a damaged
+    /// file.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let mut take = |n: usize| rest.split_off(..n);

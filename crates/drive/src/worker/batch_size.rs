@@ -1,29 +1,30 @@
 //! The number of operations that a worker submits together: as the workload specifies; otherwise one by one while the
 //! worker waits for its device, and all that are due while operations complete faster than that.
 
-/// Minimum mean distance of a worker's completions, ns, at which it submits each operation by its own call. It then
-/// waits for the device, so the calls cost no throughput, and in a batch operations would wait for each other's
-/// preparation (on a virtual disk a quarter of their latency, and a tenth to a sixth of the throughput). Workers with
-/// more than 250,000 completions per second submit in batches, which is faster for them.
+/// Mean time between a worker's completions, ns, from which it submits each operation by a separate call. The
+/// worker then waits for the device anyway, so the calls cost no throughput. In a batch, operations would
+/// wait for the preparation of others (on a virtual disk a quarter of their latency, and a tenth to a sixth
+/// of the throughput). Above 250,000 completions per second, batches are faster.
 const OWN_CALL_NS: u64 = 4_000;
-/// Completions per slot after which the size is decided again: a device may complete its whole queue at once.
+/// Number of completions, in multiples of the queue depth, after which the batch size is chosen again. A
+/// device may complete its whole queue at the same time.
 const QUEUES: u64 = 4;
 
-/// Chooses the number of operations per submission.
+/// Chooses how many operations a worker submits together.
 #[derive(Debug)]
 pub(super) struct BatchSize {
     most: usize,
     now: usize,
-    /// Time of the last decision, and completions since.
+    /// Time at which the batch size was last chosen, ns.
     decided_ns: u64,
     completed: u64,
-    /// Number of completions from one decision to the next; `u64::MAX` if the workload decides.
+    /// Number of completions between two choices of the batch size; `u64::MAX` if the workload fixes the size.
     decided_after: u64,
 }
 
 impl BatchSize {
-    /// Creates the choice for a worker with `slots` slots, on an engine that handles up to `engine_most` operations in
-    /// a turn; `fixed` is the workload's batch size.
+    /// Creates the choice for a worker with up to `slots` operations in flight. The engine handles up to
+    /// `engine_most` operations per turn. `fixed` is the workload's batch size, if it sets one.
     pub(super) fn new(slots: u32, engine_most: u32, fixed: Option<u32>, start_ns: u64) -> Self {
         let most = engine_most.min(slots).min(fixed.unwrap_or(u32::MAX)) as usize;
         let decided_after = if fixed.is_none() { QUEUES * u64::from(slots) } else { u64::MAX };
@@ -36,7 +37,7 @@ impl BatchSize {
         self.now
     }
 
-    /// Counts the completions of a turn that ended at `now_ns`.
+    /// Counts the completions of a turn that ended at `now_ns`, and chooses the batch size again if due.
     #[inline]
     pub(super) fn completed(&mut self, ops: u64, now_ns: u64) {
         self.completed += ops;

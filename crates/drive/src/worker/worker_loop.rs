@@ -20,29 +20,29 @@ use iodyno_workload::{Issue, Next, Outcome, Source};
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Lateness of sleeps at their worst percent, ns; the rest of a wait is spun. Timers were measured to be 14 to 32 µs
-/// late at the median, and 20 to 70 µs at p99.
+/// Duration at the end of a wait that is spent spinning rather than sleeping, ns: about the p99 lateness of
+/// sleeps. Measured lateness of timers: 14 to 32 µs at the median, 20 to 70 µs at p99.
 const SPIN_BEFORE_NS: u64 = 60_000;
-/// Number of operations that a verifying worker tries before it waits for a completion.
+/// Number of operations that a verifying worker tries to claim before it waits for a completion.
 const CLAIM_TRIES: u32 = 64;
-/// Interval at which a worker that waits for completions of others queries its source, ns.
+/// Interval at which a worker that waits for other workers' completions queries its source, ns.
 const REQUERY_NS: u64 = 100_000;
 
-/// The submission of a turn.
+/// When a turn of the engine submitted its operations.
 struct Submitted {
-    /// Time of the submission, or of the last look at completions if nothing was queued, ns.
+    /// Time of the submission, ns; if nothing was queued, time of the last check for completions.
     at_ns: u64,
-    /// Time that the engine took to accept the operations, if this was timed.
+    /// Time that the engine took to submit the operations; `None` if this was not measured.
     handed_over: Option<Span>,
 }
 
-/// State of the loop.
+/// State of a worker's main loop.
 pub(super) struct WorkerLoop<S: Source> {
     in_flight: InFlight<S::Token>,
-    /// Slots queued since the last turn, which share a submission stamp.
+    /// Indices of the operations queued since the last turn. They share a submission timestamp.
     batch: Vec<u32>,
     batch_size: BatchSize,
-    /// An operation from the source whose blocks are in flight, so that it waits for a completion.
+    /// Operation from the source that must wait for a completion, because its blocks are in use by one in flight.
     held: Option<Issue<S::Token>>,
     /// Whether the source is exhausted.
     is_source_done: bool,
@@ -50,9 +50,9 @@ pub(super) struct WorkerLoop<S: Source> {
     now_ns: u64,
     window_start_ns: u64,
     window_end_ns: u64,
-    /// Time at which the loop next checks whether the worker's time is over, ns; 0: in each turn.
+    /// Time at which the loop next checks its time limit, ns; 0: in each turn.
     look_ns: u64,
-    /// Integral of operations in flight, up to `area_until_ns`.
+    /// Integral of the number of operations in flight, up to `area_until_ns`.
     area: u128,
     area_until_ns: u64,
     carried_in_ns: i128,
@@ -62,7 +62,7 @@ pub(super) struct WorkerLoop<S: Source> {
     cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
     check: ContentCheck,
-    /// Set when the worker's time or share is over and its source issues its final operations.
+    /// State of the final operations, such as a flush, after the worker reached a limit; `None` before.
     closing: Option<Closing>,
     pub(super) ended: Ended,
     hung: Option<Hung>,
@@ -98,7 +98,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// Integrates up to `at_ns` with `count` operations in flight.
+    /// Extends the integral of operations in flight up to `at_ns`, with `count` in flight.
     #[inline]
     fn integrate(&mut self, count: usize, at_ns: u64) {
         // A turn may end beyond the window; operations in flight after the window don't count.
@@ -185,7 +185,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// Why this worker ends: its share is complete, or its source is exhausted. None if neither.
+    /// Why the worker ends: it has reached a limit or its source is exhausted. `None` if neither.
     #[inline]
     fn is_complete(&self, w: &Worker<S>) -> Option<Ended> {
         if self.is_source_done && self.in_flight.len() == 0 {
@@ -195,14 +195,15 @@ impl<S: Source> WorkerLoop<S> {
         w.limits.share.is_done(done, w.recorder.bytes, &w.source)
     }
 
-    /// Whether one more operation would exceed this worker's share.
+    /// True if completed operations and those in flight together reach the worker's limit, so that no more may be
+    /// issued.
     #[inline]
     fn is_share_issued(&self, w: &Worker<S>) -> bool {
         let done = w.recorder.ops + w.recorder.errors;
         w.limits.share.is_issued(done, w.recorder.bytes, &w.source, &self.in_flight)
     }
 
-    /// Queues the operations that are due. Returns the time for which the turn may wait.
+    /// Queues the operations that are due. Returns how long the next turn of the engine may wait.
     #[inline]
     fn fill<E: Engine>(
         &mut self,
@@ -257,8 +258,8 @@ impl<S: Source> WorkerLoop<S> {
         if goes_on { Wait::No } else { Wait::One }
     }
 
-    /// The held operation, or a replacement whose blocks have no operation in flight, because content is verified.
-    /// None if it must wait for a completion.
+    /// Returns the operation in `held`, or a replacement whose blocks have no operation in flight, as
+    /// verification requires. `None` if the worker must wait for a completion first.
     // Passed through `held`, so that the operation in `fill` stays in registers when nothing is verified.
     fn claim_held(&mut self, w: &mut Worker<S>) -> Option<Issue<S::Token>> {
         let (Some(map), Some(issue)) = (&w.verify, &mut self.held) else { return None };
@@ -273,7 +274,7 @@ impl<S: Source> WorkerLoop<S> {
         None
     }
 
-    /// The kind of wait for a turn in which nothing is due before `due_ns`.
+    /// How the engine should wait in a turn if nothing is due before `due_ns`.
     fn wait_until(&mut self, w: &Worker<S>, due_ns: u64) -> Wait {
         let until_ns = due_ns.min(self.window_end_ns);
         let left_ns = until_ns.saturating_sub(self.now_ns);
@@ -298,7 +299,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// One turn of the engine: submit, wait, reap.
+    /// Runs one turn of the engine: submits, waits, and handles completions.
     #[inline]
     fn turn<E: Engine>(
         &mut self,
@@ -331,7 +332,7 @@ impl<S: Source> WorkerLoop<S> {
         Ok(())
     }
 
-    /// Stamps the queued operations. In a turn whose phases are timed, also hands them to the engine ahead of the wait.
+    /// Timestamps the queued operations. In a turn whose phases are measured, also submits them before the wait.
     #[inline]
     fn submit<E: Engine>(&mut self, w: &Worker<S>, engine: &mut E) -> io::Result<Submitted> {
         if self.batch.is_empty() {
@@ -355,7 +356,7 @@ impl<S: Source> WorkerLoop<S> {
         Ok(Submitted { at_ns, handed_over })
     }
 
-    /// Ends the operations that completed in this turn, and counts them if the turn `counts`. Returns their number.
+    /// Handles the operations that completed in this turn. Records them if `counts`. Returns their number.
     #[inline]
     fn reap<E: Engine>(
         &mut self,
@@ -409,7 +410,7 @@ impl<S: Source> WorkerLoop<S> {
     }
 }
 
-/// Why a completed operation, whose slot is `index`, has failed; None if it succeeded.
+/// Why the completed operation with this index failed; `None` if it succeeded.
 #[inline]
 fn failure<S: Source>(
     w: &mut Worker<S>,
@@ -445,7 +446,7 @@ fn failure<S: Source>(
     failure
 }
 
-/// Adds a completion to a run of equal ones, which is recorded when another one begins.
+/// Adds a completion to `run` if kind and timestamps match. Otherwise records `run` and begins a new one.
 #[inline]
 fn count<T>(recorder: &mut Recorder, run: &mut Run, slot: &Slot<T>, now_ns: u64) {
     let Slot { op, submitted_ns, .. } = *slot;

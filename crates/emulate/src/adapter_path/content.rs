@@ -18,7 +18,7 @@ fn is_whole(request: &Request, unit: u64) -> bool {
     unit * UNIT_BYTES >= from && (unit + 1) * UNIT_BYTES <= to
 }
 
-/// The units that a request covers completely.
+/// Returns the 4 KiB units that a request covers completely.
 pub(super) fn whole_units(request: &Request) -> Range<u64> {
     let (from, to) = (request.at, request.at + u64::from(request.len));
     let first = from.div_ceil(UNIT_BYTES);
@@ -30,7 +30,7 @@ fn keeps_content(core: &mut Core) -> bool {
 }
 
 impl AdapterPath {
-    /// Stores the content of the caches from now on.
+    /// Makes the adapters' caches store content from now on, if they don't already.
     #[expect(clippy::unused_self, reason = "every kind of part has this method")]
     pub(crate) fn keep_content(&mut self, core: &mut Core) {
         if !keeps_content(core) {
@@ -42,7 +42,7 @@ impl AdapterPath {
         pair(core).cache(self.number)
     }
 
-    /// The value of a unit that is in the cache.
+    /// Returns the cached value of a unit of this path.
     fn value(&self, core: &mut Core, unit: u64) -> u64 {
         held_value(core, self.part, self.number, unit)
     }
@@ -62,13 +62,13 @@ impl AdapterPath {
         core.tell(ContentEvent::Ended { part, token, failed: false });
     }
 
-    /// Reports units that the cache has dropped, on any of its paths.
+    /// Reports units that the cache has dropped, of all paths that share the cache.
     pub(super) fn forget(&self, core: &mut Core) {
         let group = pair(core).group_of(self.number);
         forget(core, group);
     }
 
-    /// Adds the value of a unit to what a read returns.
+    /// Sets the value of one unit in the result of a read. `slot` is the read's request.
     fn give(core: &mut Core, slot: u32, unit: u64, value: u64) {
         let Request { at, len, token, origin, .. } = core.slab[slot];
         if core.names_values() && matches!(origin, Origin::Host { .. }) {
@@ -87,7 +87,7 @@ impl AdapterPath {
         }
     }
 
-    /// Fills the result of a read from the cache.
+    /// Fills the result of a read from the cache, which contains all its units.
     pub(super) fn return_held(&self, core: &mut Core, slot: u32) {
         if !keeps_content(core) {
             return;
@@ -99,8 +99,8 @@ impl AdapterPath {
         }
     }
 
-    /// Saves the cached values of a read's units before the read goes to the devices: a destage may
-    /// change the devices before they answer.
+    /// Saves the cached values of a read's units before the read goes to the devices, because a
+    /// concurrent destage may change the devices' content.
     pub(super) fn remember_held(&mut self, core: &mut Core, slot: u32) {
         if !keeps_content(core) {
             return;
@@ -114,15 +114,15 @@ impl AdapterPath {
         self.held.insert(slot, held);
     }
 
-    /// Frees the values saved for a read.
+    /// Frees the cached values that were saved at the start of a read.
     pub(super) fn forget_held(&mut self, core: &mut Core, slot: u32) {
         for (_, value) in self.held.remove(&slot).unwrap_or_default() {
             core.free(value);
         }
     }
 
-    /// Fills the result of a read from the devices' answer, except for units that were in the cache
-    /// when the read began. (Later writes may be ordered after it.)
+    /// Fills the result of a read with the data from the devices. Units that were in the cache when
+    /// the read began get their cached values of that time.
     pub(super) fn return_read(&mut self, core: &mut Core, slot: u32, child: u32) {
         if !keeps_content(core) {
             self.keep_returned(core, slot, &[]);
@@ -139,8 +139,8 @@ impl AdapterPath {
         free_all(core, returned);
     }
 
-    /// Caches the units that a host has read, if the cache keeps reads and none of them was written
-    /// during the read.
+    /// Adds the units of a host's read to the cache, if the adapters cache reads and no unit was
+    /// written during the read.
     fn keep_returned(&self, core: &mut Core, slot: u32, returned: &[u64]) {
         let (request, number) = (&core.slab[slot], self.number);
         let (first, since) = (request.at / UNIT_BYTES, request.next);
@@ -155,7 +155,7 @@ impl AdapterPath {
         }
     }
 
-    /// Adds clean units to the cache.
+    /// Adds clean units to the cache, after a read from the devices.
     pub(super) fn keep_read(&self, core: &mut Core, units: Range<u64>, values: &[u64]) {
         let number = self.number;
         for (unit, &value) in units.clone().zip(values) {
@@ -169,7 +169,7 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// Adds a host's write to the cache.
+    /// Adds the units of a host's write to the cache as dirty.
     pub(super) fn keep_written(&self, core: &mut Core, slot: u32) {
         let touched = units(&core.slab[slot]);
         if keeps_content(core) {
@@ -186,8 +186,8 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// The value of a unit before a partial write to it, from the cache or from the fill read for
-    /// the write.
+    /// Returns a unit's value before a partial write: from the cache, or from the read that filled
+    /// the unit.
     fn rest_of(&self, core: &mut Core, slot: u32, unit: u64) -> u64 {
         let number = self.number;
         if self.cache(core).is_some_and(|cache| cache.holds(number, unit..unit + 1)) {
@@ -197,7 +197,7 @@ impl AdapterPath {
         filled.map_or(0, |fill| core.copy(fill.value))
     }
 
-    /// Frees the units that were read for a partial write.
+    /// Frees the values of the units that were read to complete a partial write.
     pub(super) fn forget_fills(&mut self, core: &mut Core, slot: u32) {
         for fill in self.fills.remove(&slot).unwrap_or_default() {
             core.free(fill.value);
@@ -230,7 +230,7 @@ impl AdapterPath {
         }
     }
 
-    /// Drops clean units that a write to the devices, past the cache, has made stale.
+    /// Drops the clean units that have become stale because a write went directly to the devices.
     pub(super) fn pass_by(&self, core: &mut Core, units: Range<u64>) {
         let number = self.number;
         if let Some(cache) = self.cache(core) {
@@ -239,7 +239,7 @@ impl AdapterPath {
         }
     }
 
-    /// Passes the bytes of a host's write to the array or device.
+    /// Passes the content of a host's write, which bypasses the cache, to the array or device.
     pub(super) fn give_passed(&self, core: &mut Core, slot: u32, child: u32) {
         if !keeps_content(core)
             || !matches!(core.slab[slot].kind, OpKind::Write | OpKind::WriteZeroes)
@@ -279,9 +279,9 @@ impl AdapterPath {
         free_all(core, values);
     }
 
-    /// The value that a read of a unit would return; `below` returns the value on the array or
-    /// device. `None` if the unit has not been written since content storage was turned on, or is
-    /// lost.
+    /// Returns the value that a read of a unit would return; `below` returns the value on the array
+    /// or device. `None` if the unit is lost, or has not been written since content storage was
+    /// turned on.
     pub(crate) fn unit_value(
         &self,
         unit: u64,
@@ -301,8 +301,8 @@ impl AdapterPath {
     }
 }
 
-/// Reports units that a group's cache has dropped. Must be called before the cache takes new
-/// content, which may be for the same unit.
+/// Reports units that a group's cache has dropped. Must be called before the cache receives new
+/// content, because that may include the same units.
 pub(super) fn forget(core: &mut Core, group: usize) {
     if !keeps_content(core) {
         return;
@@ -323,7 +323,7 @@ pub(super) fn forget(core: &mut Core, group: usize) {
     }
 }
 
-/// Removes and returns the values of a request's units.
+/// Removes and returns the values of a request's units. Empty if the request has none.
 fn take(core: &mut Core, slot: u32) -> Vec<u64> {
     core.values.as_mut().and_then(|values| values.take(slot)).unwrap_or_default()
 }
@@ -335,7 +335,7 @@ pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
     }
 }
 
-/// The value of a unit of a path that is in the cache.
+/// Returns the value of a path's unit in the cache.
 fn held_value(core: &mut Core, part: PartId, path: u32, unit: u64) -> u64 {
     if core.names_values() {
         return core.fetch(part, unit, None);
@@ -343,7 +343,7 @@ fn held_value(core: &mut Core, part: PartId, path: u32, unit: u64) -> u64 {
     pair(core).cache(path).map_or(0, |cache| cache.value(path, unit))
 }
 
-/// Passes cached values to the array or device behind a path.
+/// Passes the cached values of a destage to the array or device behind its path.
 pub(super) fn give_destaged(core: &mut Core, part: PartId, path: u32, slot: u32, child: u32) {
     if !keeps_content(core) {
         return;
@@ -358,8 +358,8 @@ pub(super) fn give_destaged(core: &mut Core, part: PartId, path: u32, slot: u32,
     give_child(core, path, child, values);
 }
 
-/// Gives a child request the values of the whole units that it writes. A device receives them as
-/// separate writes with new tokens.
+/// Passes the values of units to the request `child` that writes them to the array or device. A
+/// device receives each unit as a separate write with a new token.
 fn give_child(core: &mut Core, path: u32, child: u32, mut values: Vec<u64>) {
     if core.names_values() && pair(core).paths[path as usize].is_device {
         let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);

@@ -41,7 +41,7 @@ impl AdapterPath {
         destage(core, at);
     }
 
-    /// Retries one unit that a device refused.
+    /// Starts the retry of one refused unit, unless a retry on this path is in progress.
     pub(super) fn retry_one(&self, core: &mut Core) {
         let (pair, number) = (pair(core), self.number);
         let group = pair.group_of(number);
@@ -59,7 +59,8 @@ impl AdapterPath {
     }
 }
 
-/// Resumes the first write that waits for space in a cache, if there is any. That write will resume the next one.
+/// Resumes the first write that waits for space in a group's cache. When that write has been
+/// cached, it resumes the next one.
 pub(super) fn wake(core: &mut Core, group: usize) {
     let pair = core.adapters.as_mut().expect("a path leads through adapters");
     if (pair.space_units(group) > 0 || !pair.is_caching)
@@ -72,15 +73,15 @@ pub(super) fn wake(core: &mut Core, group: usize) {
     }
 }
 
-/// Starts the destages that the fill of a group's cache requires. They are forced (FUA): devices
-/// must not keep the data in volatile memory.
+/// Starts the destages that the fill level of a group's cache requires. They are FUA writes, so
+/// devices can't leave the data in volatile memory.
 pub(super) fn destage(core: &mut Core, group: usize) {
     while let Some((path, units, token)) = pair(core).next_destage(group) {
         begin(core, path, units, token);
     }
 }
 
-/// Starts the destage of some units of a path.
+/// Starts the destage of a range of a path's units.
 fn begin(core: &mut Core, path: u32, units: Range<u64>, token: u64) {
     let part = pair(core).paths[path as usize].part;
     let op = Op {

@@ -9,13 +9,13 @@ use crate::part_id::PartId;
 use crate::request::{Request, State};
 use std::collections::BTreeSet;
 
-/// The adapters that handle a host's operation; kept in fields of its request that a path does not
-/// use otherwise.
+/// The adapters that handle a host's operation. Stored in fields of the operation's request that
+/// adapter paths don't use otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
-    /// The adapter to which the host sent the operation, and among whose commands it counts.
+    /// The adapter to which the host sent the operation. The operation uses one of its command slots.
     pub(super) at: usize,
-    /// The adapter that serves the path.
+    /// The adapter that served the path when the operation began.
     server: usize,
     /// How often `at` and `server` had been lost when the operation began.
     losses: [u16; 2],
@@ -39,7 +39,7 @@ impl Holder {
     }
 }
 
-/// Applies a fault of adapters.
+/// Applies an adapter fault, such as a lost adapter, a failed battery or a link that is down.
 pub(crate) fn apply_fault(core: &mut Core, fault: AdapterFault) {
     let now_ns = core.now;
     match fault {
@@ -78,7 +78,7 @@ fn change_access(core: &mut Core, path: u32, on: Option<u32>) {
     pair(core).set_access(path, on.map(|on| on as usize), unplaced_units, now_ns);
 }
 
-/// Turns off caching and destages all dirty data.
+/// Turns off write caching and starts to destage all dirty data.
 pub(crate) fn drain_caches(core: &mut Core) {
     if let Some(pair) = &mut core.adapters {
         pair.is_caching = false;
@@ -86,7 +86,7 @@ pub(crate) fn drain_caches(core: &mut Core) {
     }
 }
 
-/// Retries refused data after a change of the devices.
+/// Retries the data that devices refused, because the state of the devices has changed.
 pub(crate) fn devices_changed(core: &mut Core) {
     if let Some(pair) = &mut core.adapters {
         pair.retry();
@@ -108,8 +108,8 @@ fn wake_all(core: &mut Core) {
     }
 }
 
-/// Removes an adapter. Its operations begin again; those that wait for a device do so when the
-/// device has finished.
+/// Removes an adapter. The host sends its operations again: immediately, or, if an operation waits
+/// for a device, when the device has completed it.
 fn lose(core: &mut Core, adapter: usize) {
     if pair(core).adapters[adapter].is_lost() {
         return;
@@ -169,7 +169,7 @@ fn lose(core: &mut Core, adapter: usize) {
     }
 }
 
-/// Sends an operation again, as the host would.
+/// Restarts an operation, as if the host had sent it again now.
 fn begin_again(core: &mut Core, slot: u32) {
     core.slab[slot].failed = false;
     core.at(core.now, slot, State::Issued);

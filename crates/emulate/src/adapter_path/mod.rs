@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use usage::{Phase, Phases};
 
-/// The path of a volume through RAID adapters, as a part of the volume's tree.
+/// A volume's path through the RAID adapters to the array or device.
 #[derive(Clone, Debug)]
 pub(crate) struct AdapterPath {
     part: PartId,
@@ -46,10 +46,10 @@ pub(crate) struct AdapterPath {
     capacity_bytes: u64,
     is_raid6: bool,
     phases: Phases,
-    /// By slot of a read: the numbers and values of its units that were in the cache when it began.
-    /// Empty unless content is kept.
+    /// For each read in progress, by request index: the units that were in the cache when the read
+    /// began, as pairs of unit number and value. Empty unless content is stored.
     held: BTreeMap<u32, Vec<(u64, u64)>>,
-    /// By slot of a partial write: the units read for it (fills).
+    /// For each partial write in progress, by request index: the units read to complete it.
     fills: BTreeMap<u32, Vec<Fill>>,
 }
 
@@ -59,11 +59,11 @@ struct Fill {
     unit: u64,
     /// Sequence number of the last write to the cache before the fill was read.
     since: u32,
-    /// The unit's value, if content is kept.
+    /// Value of the unit; meaningful only if content is stored.
     value: u64,
 }
 
-/// The units that a request touches.
+/// Returns the numbers of the 4 KiB units that a request covers, fully or in part.
 fn units(request: &Request) -> Range<u64> {
     request.units()
 }
@@ -98,7 +98,7 @@ impl AdapterPath {
         &mut pair.adapters[at]
     }
 
-    /// Processes the event of a request of this path.
+    /// Processes a request's next event, according to the request's state.
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => self.arrive(core, slot),
@@ -111,7 +111,7 @@ impl AdapterPath {
         }
     }
 
-    /// Accepts a command from the host, or queues it if the adapter has the maximum number of commands.
+    /// Accepts a command from the host, or queues it if all command slots of the adapter are in use.
     fn arrive(&mut self, core: &mut Core, slot: u32) {
         if !self.fills.is_empty() {
             self.forget_fills(core, slot);
@@ -182,7 +182,7 @@ impl AdapterPath {
         core.at(end_ns, slot, State::Processed);
     }
 
-    /// Continues after the processor has handled the command.
+    /// Continues a command after the adapter's processor has handled it.
     fn processed(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Processor);
         let (kind, len) = (core.slab[slot].kind, core.slab[slot].len);
@@ -296,8 +296,8 @@ impl AdapterPath {
         self.pass_on(core, slot);
     }
 
-    /// A partially written unit that is neither in the cache nor read by a fill; `None` if there is
-    /// none.
+    /// Returns a partially written unit that is neither in the cache nor already read; `None` if there
+    /// is none.
     fn lacks(&self, core: &mut Core, slot: u32) -> Option<u64> {
         let request = &core.slab[slot];
         let (from, to) = (request.at, request.at + u64::from(request.len));
@@ -315,7 +315,7 @@ impl AdapterPath {
         ends.into_iter().find(|&unit| is_part(unit) && !has(unit))
     }
 
-    /// Reads a unit that is partially written (a fill).
+    /// Reads a unit from the array or device because a write covers only a part of it.
     fn fill(&mut self, core: &mut Core, slot: u32, unit: u64) {
         let (now, paths) =
             (pair(core).cache(self.number).map_or(0, |c| c.now()), &pair(core).paths);
@@ -331,7 +331,7 @@ impl AdapterPath {
         ask(core, slot, self.number, &op);
     }
 
-    /// Processes the end of an operation on the array or device.
+    /// Processes the completion of an operation that the path sent to the array or device.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -372,7 +372,7 @@ impl AdapterPath {
         answer(core, parent, core.now);
     }
 
-    /// Processes the end of a fill.
+    /// Processes the completion of a read that completes a partially written unit.
     fn filled(&mut self, core: &mut Core, slot: u32, child: u32, failed: bool) {
         if failed {
             self.not_filled(core, slot);
@@ -390,7 +390,8 @@ impl AdapterPath {
         core.at(core.now, slot, State::Transferred);
     }
 
-    /// Fails a write whose fill can't be read, and resumes the next write that waits for space.
+    /// Fails a partial write because the rest of a unit can't be read, and resumes the next write that
+    /// waits for cache space.
     fn not_filled(&mut self, core: &mut Core, slot: u32) {
         self.forget_fills(core, slot);
         core.slab[slot].failed = true;
@@ -414,8 +415,8 @@ impl AdapterPath {
         &mut pair(core).adapters[at]
     }
 
-    /// The time at which an operation's data, which passes the PCIe slot until `end_ns`, has also
-    /// crossed the link between the adapters. Equals `end_ns` unless an adapter forwards the data.
+    /// Returns the time at which an operation's data has crossed both the adapter's PCIe slot (at
+    /// `end_ns`) and the link between the adapters. Equals `end_ns` unless the data is forwarded.
     fn forwarded_ns(&self, core: &mut Core, slot: u32, len: u32, end_ns: u64) -> u64 {
         let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
         let is_read = core.slab[slot].kind == OpKind::Read;
@@ -437,8 +438,8 @@ impl AdapterPath {
         core.complete(slot, failed.then_some(IoError::Io));
     }
 
-    /// Processes a power failure: flushes in progress are gone, and units that were rewritten, but
-    /// not durably, are lost again.
+    /// Processes a power failure: drops the state of operations in progress. Cache content without a working
+    /// battery is lost.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         let now_ns = core.now;
         self.held.clear();
@@ -448,7 +449,8 @@ impl AdapterPath {
     }
 }
 
-/// Ends a command of an adapter, and gives its slot to the next waiting operation if there is one.
+/// Ends a host's command on an adapter. The first waiting operation, if any, takes over its
+/// command slot.
 fn end_command(core: &mut Core, at: usize) {
     let pair = core.adapters.as_mut().expect("a path leads through adapters");
     let adapter = &mut pair.adapters[at];
@@ -458,14 +460,15 @@ fn end_command(core: &mut Core, at: usize) {
     }
 }
 
-/// Answers the host's driver; it sees the answer at `end_ns` plus the latency.
+/// Completes an operation that the adapter finishes at `end_ns`. The host's driver sees the
+/// completion after the adapter's latency.
 fn answer(core: &mut Core, slot: u32, end_ns: u64) {
     let latency_ns = pair(core).latency_ns;
     let end_ns = core.notified_ns(end_ns + latency_ns, slot);
     core.at(end_ns, slot, State::Done);
 }
 
-/// Sends an operation to the array or device behind a path. Returns the request.
+/// Sends an operation to the array or device behind a path. Returns the index of the new request.
 fn ask(core: &mut Core, slot: u32, path: u32, op: &Op) -> u32 {
     let (now_ns, token) = (core.now, core.slab[slot].token);
     let pair = pair(core);

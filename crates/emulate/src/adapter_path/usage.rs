@@ -5,18 +5,18 @@ use crate::core::Core;
 use crate::usage::{self, Of, Resource};
 use iodyno_units::OpKind;
 
-/// The phases of an operation, by what it waits for.
+/// Phases of an operation on an adapter path, each defined by what the operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// A free command slot of the adapter.
     Commands,
     /// Work of the adapter's processor.
     Processor,
-    /// A write's data, and space for it in the cache.
+    /// Transfer of a write's data from the host, and space for the data in the cache.
     FromHost,
     /// The end of the operation on the array or device.
     Devices,
-    /// Transfer of a read's data, mirroring of a write, and the latency to the driver.
+    /// Transfer of a read's data to the host, mirroring of a write, and latency of the completion.
     Answer,
 }
 
@@ -28,7 +28,7 @@ const NAMES: [&str; 5] = [
     "data to host, copy on the partner",
 ];
 
-/// Total phase times in ns and number of operations, of reads and of writes.
+/// Time spent in each phase, in ns, and number of operations, separately for reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Phases {
     of: [[u64; 5]; 2],
@@ -36,7 +36,7 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// Adds the time of a phase that ends now.
+    /// Adds the duration of a phase of a request that ends now.
     pub(super) fn end(&mut self, core: &mut Core, slot: u32, phase: Phase) {
         let now_ns = core.now;
         let request = &mut core.slab[slot];
@@ -52,7 +52,8 @@ impl Phases {
 }
 
 impl AdapterPath {
-    /// The adapters' resources with their busy time since the start. The same for every path.
+    /// Returns the resources of all adapters with their busy time since the start. The result is the
+    /// same for every path.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let Some(pair) = &core.adapters else { return Vec::new() };
         let resource = |(name, busy_ns)| Resource {
@@ -65,7 +66,7 @@ impl AdapterPath {
         pair.busy(core.now).into_iter().map(resource).collect()
     }
 
-    /// Phase times of the path's operations since the start.
+    /// Returns the time that the path's operations have spent in each phase since the start.
     pub(crate) fn phases(&self) -> Vec<usage::Phase> {
         let phase = |kind: usize, of| {
             let count = self.phases.operations[kind];

@@ -16,24 +16,24 @@ use crate::fault::AdapterFault;
 use crate::ranges::Ranges;
 use crate::server::PerByte;
 
-/// The primary adapter: only it can change access states, and paths without an access state are
-/// optimized on it. (While it is lost, its partner serves them and states can't be changed.)
+/// Number of the primary adapter. Only the primary can change access states, and it serves the
+/// paths without an access state. While it is lost, its partner serves them and states are fixed.
 pub(super) const PRIMARY: usize = 0;
 
-/// Whether one RAID adapter works, and the volumes on it.
+/// Availability of one RAID adapter, and the volumes assigned to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterState {
     /// Whether the adapter is lost.
     pub lost: bool,
     /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
-    /// Numbers of the volumes that the adapter serves now.
+    /// Numbers of the volumes that this adapter serves now.
     pub volumes: Vec<u32>,
-    /// Numbers of the volumes that are optimized on the adapter.
+    /// Numbers of the volumes for which this adapter is the optimized path.
     pub optimized: Vec<u32>,
 }
 
-/// Whether a system's RAID adapters and their links work, and the state of their caches.
+/// Availability of a system's RAID adapters and the links between them, and state of their caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptersState {
     /// State of each adapter.
@@ -52,12 +52,12 @@ pub struct AdaptersState {
     pub refused_bytes: u64,
     /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Volumes without an access state: they are optimized on the primary.
+    /// Numbers of the volumes without an access state, for which the primary adapter is optimized.
     pub cleared: Vec<u32>,
 }
 
 impl AdaptersState {
-    /// Whether the adapter, link or volume of a fault exists.
+    /// Returns whether the adapter, link or volume that a fault names exists in this system.
     pub fn has(&self, fault: AdapterFault) -> bool {
         match fault {
             AdapterFault::Lose { adapter }
@@ -76,7 +76,7 @@ impl AdaptersState {
         }
     }
 
-    /// Why an adapter can't change access states now; `None` if it can.
+    /// Returns why the adapter `from` can't change access states now; `None` if it can.
     pub fn access_is_fixed(&self, from: u32) -> Option<String> {
         if self.adapters.len() < 2 {
             return Some("with a single adapter, volumes have no access state".to_owned());
@@ -99,7 +99,7 @@ impl AdaptersState {
 }
 
 impl Pair {
-    /// State of the adapters, their links and their caches now.
+    /// Returns the current state of the adapters, their links and their caches.
     pub(crate) fn state(&self) -> AdaptersState {
         let served = |adapter: Option<usize>| {
             let numbers = 0..self.paths.len() as u32;
@@ -133,7 +133,7 @@ impl Pair {
         }
     }
 
-    /// Units of a path that were lost with a cache.
+    /// Returns the units of a path whose data was lost with a cache.
     pub(crate) fn lost(&self, path: u32) -> &Ranges {
         &self.paths[path as usize].lost
     }
@@ -142,7 +142,7 @@ impl Pair {
         self.adapters.get(adapter).is_some_and(|a| !a.is_lost)
     }
 
-    /// Loses an adapter with all its work in progress. Its cache content is kept.
+    /// Takes an adapter out of service and drops its work in progress. Its cache content is kept.
     pub(crate) fn lose(&mut self, adapter: usize, now_ns: u64) {
         let lost = &mut self.adapters[adapter];
         lost.is_lost = true;
@@ -158,7 +158,7 @@ impl Pair {
         self.assign(now_ns);
     }
 
-    /// Replaces an adapter, which must be lost, by one with an empty cache.
+    /// Replaces a lost adapter by one with an empty cache.
     pub(crate) fn replace(&mut self, adapter: usize, now_ns: u64) {
         for group in 0..self.groups.len() {
             self.groups[group].holds[adapter] = false;
@@ -179,8 +179,9 @@ impl Pair {
         self.assign(now_ns);
     }
 
-    /// Optimizes a path on an adapter (`None`: the primary) from now on, and moves its cached data there.
-    /// `unplaced_units` is the number of units from before the machine started that destages of the path are writing.
+    /// Makes `adapter` the optimized adapter of a path (`None`: the primary), and moves the path's
+    /// cached data to its cache. `unplaced_units`: units that were dirty when the machine started and
+    /// are being destaged.
     pub(crate) fn set_access(
         &mut self,
         number: u32,
@@ -225,7 +226,7 @@ impl Pair {
         }
     }
 
-    /// Drops a cache's content if no adapter holds it any more; its dirty units are lost.
+    /// Drops the content of a group's cache if no adapter has a copy any more. Dirty units are lost.
     fn lose_unheld(&mut self, number: usize) {
         let adapters = self.adapters.len();
         let group = &mut self.groups[number];
@@ -244,7 +245,7 @@ impl Pair {
         }
     }
 
-    /// Reassigns paths to adapters, and decides whether they cache writes.
+    /// Reassigns paths to the working adapters, and decides whether these cache writes.
     fn assign(&mut self, now_ns: u64) {
         let present: Vec<usize> =
             (0..self.adapters.len()).filter(|&a| self.is_present(a)).collect();

@@ -15,11 +15,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use units::Units;
 
-/// Address of a unit: the numbers of its path and of the unit, packed into one integer.
+/// Address of a cached unit: path number and unit number, packed into one integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place(u64);
 
-/// Bits of a `Place` that hold the unit's number; the others hold the path. 2^48 units are 1 EiB.
+/// Number of low bits of a `Place` for the unit number; the others are the path number. 2^48 units
+/// of 4 KiB are 1 EiB.
 const UNIT_BITS: u32 = 48;
 
 impl Place {
@@ -28,7 +29,7 @@ impl Place {
         Self(u64::from(path) << UNIT_BITS | unit)
     }
 
-    /// Address of the preceding unit.
+    /// Returns the address of the preceding unit.
     fn before(self) -> Self {
         Self(self.0.wrapping_sub(1))
     }
@@ -46,8 +47,8 @@ impl Place {
     }
 }
 
-/// Hashes places, identically on every machine. (Results do not depend on a map's order.) Takes a few ns, a tenth of
-/// the time of an ordered map with a million units.
+/// Hashes cache addresses, identically on every machine. A lookup takes a few ns, a tenth of the
+/// time of an ordered map with a million units. Results do not depend on a map's order.
 #[derive(Clone, Debug, Default)]
 struct PlaceHasher(u64);
 
@@ -70,15 +71,15 @@ impl Hasher for PlaceHasher {
 /// State of a unit in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// Dirty; the sequence number of the write.
+    /// Dirty, with the sequence number of the last write.
     Dirty(u64),
     /// Being destaged.
     Destaging,
     /// Being destaged, and dirty again because it was written during the destage.
     Again,
-    /// Clean; the sequence number of the last use.
+    /// Clean, with the sequence number of the last use.
     Clean(u64),
-    /// Refused by the device: waits for a retry.
+    /// Refused by the device during a destage; waits for a retry.
     Refused,
 }
 
@@ -87,48 +88,50 @@ enum Held {
 pub(crate) struct Cache {
     units_max: u64,
     held: Units,
-    /// Dirty units, oldest first, each with the sequence number of its write. An entry is void if
-    /// the unit now has another number.
+    /// Dirty units, oldest first, each with the sequence number of its write. An entry is void if the
+    /// unit has been written again since.
     dirty: VecDeque<(Place, u64)>,
     clean: VecDeque<(Place, u64)>,
-    /// Number of dirty units from before the machine started, whose addresses are not drawn yet.
+    /// Number of units that were dirty when the machine started. Their addresses are drawn only when
+    /// they are destaged.
     unplaced: u64,
-    /// Number of units that are dirty or being destaged, without refused ones.
+    /// Number of units that are dirty or being destaged, excluding refused units.
     dirty_units: u64,
-    /// Number of units taken by destages in progress.
+    /// Number of units in destages that are in progress.
     open_units: u64,
     clean_units: u64,
     /// Number of units that became dirty since the start.
     dirtied_units: u64,
-    /// Number of units since the start that hosts read from the cache or that reads brought in.
+    /// Number of units, since the start, that hosts read from the cache or that reads added to it.
     used_units: u64,
-    /// Units that the devices refused. They don't count against the space of other units.
+    /// Units that the devices refused. They don't count towards the limit of dirty units.
     refused: BTreeSet<Place>,
     sequence: u64,
-    /// For each hash of an address: sequence number of the last write, or end of a destage, at such
-    /// an address. Wraps around.
+    /// For each hash value of an address: sequence number of the last write or end of a destage at an
+    /// address with this hash. Wraps around.
     written: Vec<u32>,
-    /// Values of the units, if content is kept.
+    /// Content of the cached units, by address; `None` unless content is stored.
     values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,
-    /// Addresses dropped from the cache, to be reported to the owner of their bytes; if content is
-    /// kept.
+    /// Addresses dropped from the cache and not yet reported to the owner of their content. Empty
+    /// unless content is stored.
     forgotten: Vec<Place>,
 }
 
-/// Prefetch distance in entries: long enough for memory to answer, short enough that the answer is not yet evicted.
+/// Prefetch distance in entries: far enough ahead for memory to respond, near enough that the
+/// prefetched line is not evicted before its use.
 const AHEAD: usize = 8;
 
-/// Number of hash values of addresses. If two addresses share a hash, a write to one keeps a read
-/// of the other out of the cache.
+/// Number of distinct hash values of addresses. If two addresses share a hash, a write to one
+/// prevents a concurrent read of the other from being cached.
 const WRITTEN: usize = 1 << 16;
 
-/// Hash of an address, below [`WRITTEN`].
+/// Returns the hash of an address, below [`WRITTEN`].
 fn written_at(place: Place) -> usize {
     (place.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize
 }
 
 impl Cache {
-    /// An empty cache.
+    /// Creates an empty cache with a capacity of `units_max` units.
     pub(crate) fn new(units_max: u64) -> Self {
         Self { units_max, written: vec![0; WRITTEN], ..Self::default() }
     }
@@ -138,21 +141,21 @@ impl Cache {
         *self = Self { values: Some(HashMap::default()), ..Self::new(self.units_max) };
     }
 
-    /// The value of a unit in the cache.
+    /// Returns the stored value of a unit.
     pub(crate) fn value(&self, path: u32, unit: u64) -> u64 {
         let values = self.values.as_ref();
         values.and_then(|values| values.get(&Place::new(path, unit)).copied()).unwrap_or(0)
     }
 
-    /// Sets the value of a unit in the cache.
+    /// Stores the value of a unit.
     pub(crate) fn set_value(&mut self, path: u32, unit: u64, value: u64) {
         if let Some(values) = &mut self.values {
             values.insert(Place::new(path, unit), value);
         }
     }
 
-    /// Takes the addresses dropped since the last call, if content is kept. (Some may be in the
-    /// cache again.)
+    /// Removes and returns the addresses dropped since the last call. Some may be cached again. Empty
+    /// unless content is stored.
     pub(crate) fn take_forgotten(&mut self) -> Vec<Place> {
         std::mem::take(&mut self.forgotten)
     }
@@ -163,7 +166,7 @@ impl Cache {
         self.forgets(place);
     }
 
-    /// Records that a unit was dropped.
+    /// Records that a unit was dropped, if content is stored.
     fn forgets(&mut self, place: Place) {
         if let Some(values) = &mut self.values {
             values.remove(&place);
@@ -171,13 +174,13 @@ impl Cache {
         }
     }
 
-    /// The number of the last write, for [`Self::is_written_since`].
+    /// Returns the sequence number of the last write, for use with [`Self::is_written_since`].
     pub(crate) fn now(&self) -> u32 {
         self.sequence as u32
     }
 
-    /// Whether any of `units` may have been written, here or on the devices, since write number
-    /// `since`. Data read at that time may then be old.
+    /// Returns whether any of `units` may have been written, in the cache or on the devices, since
+    /// write number `since`. Data read at that time may then be stale.
     pub(crate) fn is_written_since(&self, path: u32, mut units: Range<u64>, since: u32) -> bool {
         units.any(|unit| {
             let at = self.written[written_at(Place::new(path, unit))];
@@ -198,7 +201,7 @@ impl Cache {
         }
     }
 
-    /// Loses all content. Returns the addresses of the dirty units, in ascending order.
+    /// Drops all content. Returns the addresses of the dirty units, in ascending order.
     pub(crate) fn lose(&mut self) -> Vec<Place> {
         let is_dirty = |held: &Held| !matches!(held, Held::Clean(_));
         let dirty = self.held.iter().filter(|(_, held)| is_dirty(held)).map(|(place, _)| place);
@@ -216,23 +219,23 @@ impl Cache {
         lost
     }
 
-    /// Makes the cache start with `unplaced` dirty units, whose addresses are drawn when they are
-    /// destaged.
+    /// Gives the cache `unplaced` dirty units at the start of the emulation. Their addresses are drawn
+    /// when they are destaged.
     pub(crate) fn begin_with(&mut self, unplaced: u64) {
         (self.unplaced, self.dirty_units) = (unplaced, unplaced);
     }
 
-    /// Number of dirty units, without refused ones.
+    /// Returns the number of dirty units, excluding refused ones.
     pub(crate) fn dirty_units(&self) -> u64 {
         self.dirty_units
     }
 
-    /// Number of dirty units, with refused ones.
+    /// Returns the number of dirty units, including refused ones.
     pub(crate) fn unwritten_units(&self) -> u64 {
         self.dirty_units + self.refused.len() as u64
     }
 
-    /// Makes refused units dirty again, so that they are retried.
+    /// Makes all refused units dirty again, so that they are destaged again.
     pub(crate) fn retry(&mut self) {
         for place in std::mem::take(&mut self.refused) {
             self.dirty_units += 1;
@@ -240,7 +243,7 @@ impl Cache {
         }
     }
 
-    /// Takes one refused unit of a path for a destage.
+    /// Selects a refused unit of a path for a destage, and returns it.
     pub(crate) fn take_refused(&mut self, path: u32) -> Option<u64> {
         let of_path = Place::new(path, 0)..Place::new(path + 1, 0);
         let first = self.refused.range(of_path).next().copied()?;
@@ -251,24 +254,24 @@ impl Cache {
         Some(first.unit())
     }
 
-    /// Units that became dirty since the start.
+    /// Returns the number of units that became dirty since the start.
     pub(crate) fn dirtied_units(&self) -> u64 {
         self.dirtied_units
     }
 
-    /// Returns three numbers of units: those held, the capacity, and those since the start that
-    /// hosts read from the cache or that reads brought in.
+    /// Returns three numbers of units: content, capacity, and the units since the start that hosts
+    /// read from the cache or that reads added to it.
     pub(crate) fn reading(&self) -> (u64, u64, u64) {
         let held_units = (self.dirty_units + self.clean_units).min(self.units_max);
         (held_units, self.units_max, self.used_units)
     }
 
-    /// Dirty units not taken by a destage.
+    /// Returns the number of dirty units that are not being destaged.
     pub(crate) fn waiting_units(&self) -> u64 {
         self.dirty_units - self.open_units
     }
 
-    /// Records a host's write of these units.
+    /// Records a host's write: the units become dirty.
     pub(crate) fn write(&mut self, path: u32, units: Range<u64>) {
         for unit in units {
             self.sequence += 1;
@@ -292,7 +295,7 @@ impl Cache {
         self.evict();
     }
 
-    /// Whether one of these units is dirty.
+    /// Returns whether any of `units` is dirty.
     pub(crate) fn is_dirty(&self, path: u32, mut units: Range<u64>) -> bool {
         units.any(|unit| {
             let held = self.held.get(Place::new(path, unit));
@@ -300,7 +303,7 @@ impl Cache {
         })
     }
 
-    /// Prefetches the state of units that a host will use soon.
+    /// Prefetches the table entries of units that a host will soon use into the CPU cache.
     pub(crate) fn prefetch(&self, path: u32, units: &Range<u64>) {
         for unit in [units.start, units.end.saturating_sub(1)] {
             let place = Place::new(path, unit);
@@ -309,13 +312,13 @@ impl Cache {
         }
     }
 
-    /// Whether all of these units are in the cache.
+    /// Returns whether all of `units` are in the cache.
     pub(crate) fn holds(&self, path: u32, mut units: Range<u64>) -> bool {
         units.all(|unit| self.held.get(Place::new(path, unit)).is_some())
     }
 
-    /// Records that a host read these units: clean ones become the most recently used, and missing
-    /// ones are added as clean.
+    /// Records that a host read `units`: cached clean units become the most recently used, and missing
+    /// units are added as clean.
     pub(crate) fn used(&mut self, path: u32, units: Range<u64>) {
         self.used_units += units.end - units.start;
         for unit in units {
@@ -336,9 +339,8 @@ impl Cache {
         self.evict();
     }
 
-    /// Takes the oldest dirty unit and its dirty neighbours for a destage: the longest run around
-    /// the unit within the range that `within` returns. `None` if no dirty unit has a known
-    /// address.
+    /// Selects the oldest dirty unit for a destage, together with the longest run of dirty units around
+    /// it inside the range that `within` returns. `None` if no dirty unit has a known address.
     pub(crate) fn take(
         &mut self,
         within: impl Fn(Place) -> Range<u64>,
@@ -372,13 +374,13 @@ impl Cache {
         Some((path, from..to))
     }
 
-    /// Whether some units from before the machine started have not been taken by a destage yet.
+    /// Returns whether units that were dirty when the machine started still wait for a destage.
     pub(crate) fn has_unplaced(&self) -> bool {
         self.unplaced > 0
     }
 
-    /// Takes up to `units` units from before the machine started for a destage. Returns the number
-    /// taken.
+    /// Selects for a destage up to `units` of the units that were dirty when the machine started.
+    /// Returns their number.
     pub(crate) fn take_unplaced(&mut self, units: u64) -> u64 {
         let taken = units.min(self.unplaced);
         self.unplaced -= taken;
@@ -386,13 +388,13 @@ impl Cache {
         taken
     }
 
-    /// Records the end of a destage of `units` units from before the machine started.
+    /// Records the end of a destage of `units` units that were dirty when the machine started.
     pub(crate) fn destaged_unplaced(&mut self, units: u64) {
         self.dirty_units -= units;
         self.open_units -= units;
     }
 
-    /// Records the end of a destage. If it `failed`, the units wait for [`Self::retry`].
+    /// Records the end of a destage of `units`. If it `failed`, the units wait for [`Self::retry`].
     pub(crate) fn destaged(&mut self, path: u32, units: Range<u64>, failed: bool) {
         self.open_units -= units.end - units.start;
         for unit in units {
@@ -470,7 +472,7 @@ impl Cache {
         }
     }
 
-    /// Checks the counters against the units in the table.
+    /// Checks that the counters match the units in the table.
     pub(crate) fn check(&self) -> Result<(), String> {
         let clean =
             self.held.iter().filter(|(_, held)| matches!(held, Held::Clean(_))).count() as u64;
@@ -491,7 +493,8 @@ mod tests {
     use iodyno_units::rng::{below, stream};
     use std::collections::BTreeMap;
 
-    /// Compares with a plain model: dirty units by place, with the number of their last write.
+    /// Compares the cache with a plain model: a map of dirty units to the sequence numbers of their
+    /// last writes.
     #[test]
     fn a_write_is_lost_only_by_a_destage_that_began_after_it() {
         for seed in 0..200 {

@@ -24,92 +24,91 @@ use iodyno_units::rng::{self, Generator, below};
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
-/// Token of a destage of units from before the machine started.
+/// Token of a destage of units that were dirty when the machine started.
 pub(crate) const UNPLACED: u64 = 1;
-/// Token of a destage that retries refused data.
+/// Token of a destage that retries data which a device refused.
 pub(crate) const RETRIED: u64 = 2;
 
 /// State of one RAID adapter: its processor, parity engine, links and commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Adapter {
     pub(crate) processor: Server,
-    /// The processor's work on writes that the partner mirrors to this adapter, one after the
-    /// other.
+    /// Processor time for writes that the partner mirrors to this adapter, served one at a time.
     pub(crate) mirrored: Server,
     pub(crate) parity: Server,
     pub(crate) to_host: Server,
     pub(crate) from_host: Server,
     /// The link over which the adapter mirrors its writes to the partner.
     pub(crate) mirror: Server,
-    /// Number of host commands in use.
+    /// Number of host commands that the adapter is processing.
     pub(crate) commands: u32,
-    /// Operations that wait for a free command.
+    /// Operations that wait for a free command slot.
     pub(crate) waiting: List,
     is_lost: bool,
-    /// Whether the battery of the cache has failed: a power failure would lose its content.
+    /// Whether the cache battery has failed, so that a power failure would lose the cache content.
     battery_failed: bool,
-    /// Number of times that the adapter was lost. A command from before the last loss no longer
-    /// exists.
+    /// Number of times that the adapter was lost. Commands that began before the last loss are void.
     pub(crate) losses: u32,
 }
 
-/// The paths that are optimized on one adapter, with their half of the write cache. In a pair both
-/// adapters hold the content of the cache, and either can serve the paths.
+/// The paths that are optimized on one adapter, and their half of the write cache. In a pair, both
+/// adapters have a copy of the cache content, and either can serve the paths.
 #[derive(Clone, Debug)]
 pub(crate) struct PathGroup {
     pub(crate) cache: Option<Cache>,
-    /// Destages in progress.
+    /// Number of destages in progress.
     pub(crate) destages: u32,
-    /// Destages in progress whose data the cache has lost since they began.
+    /// Number of destages in progress whose data has been lost from the cache since they began.
     pub(crate) void_destages: u32,
     /// Writes that wait for space in the cache, or for a destage.
     pub(crate) full: List,
     /// Numbers of the group's paths.
     pub(crate) paths: Vec<u32>,
-    /// For each adapter, whether it holds the content of the cache.
+    /// For each adapter, whether it has a copy of the cache content.
     holds: [bool; 2],
-    /// Whether some adapter can serve the paths.
+    /// Whether an adapter can serve the group's paths.
     pub(crate) is_up: bool,
 }
 
-/// State of a path that all adapters know.
+/// State of a path, shared by the adapters.
 #[derive(Clone, Debug)]
 pub(crate) struct PathUnits {
     /// Size of the volume in units.
     pub(crate) units: u64,
-    /// Units per stripe, within which neighbouring units are destaged together.
+    /// Number of units per stripe. Neighbouring dirty units within a stripe are destaged together.
     pub(crate) stripe_units: u64,
-    /// Preconditioning of the volume.
+    /// Preconditioning of the volume before the emulation starts.
     pub(crate) before: Preconditioned,
-    /// The next unit to destage, if the volume was preconditioned by sequential writes.
+    /// Next initially dirty unit to destage, if the volume was preconditioned by sequential writes.
     pub(crate) next: u64,
-    /// The path itself, as a part.
+    /// Identifier of the path itself among the machine's components.
     pub(crate) part: PartId,
-    /// The array or device behind the path.
+    /// Identifier of the array or device behind the path.
     pub(crate) child: PartId,
-    /// Whether the child is a device. (An array sends operations to devices itself.)
+    /// Whether the child is a device rather than an array, which itself sends operations to devices.
     pub(crate) is_device: bool,
-    /// The adapter on which the path is optimized; also the number of its group.
+    /// Number of the adapter on which the path is optimized, and of the path's group.
     pub(crate) optimized: usize,
     /// The adapter that serves the path now.
     pub(crate) server: usize,
-    /// Whether the path's access state is cleared, so the path is on the primary.
+    /// Whether the path has no access state, so that the primary adapter serves it.
     is_cleared: bool,
-    /// End of a failover, until which the path is not served.
+    /// Time at which the path's current failover ends. No operation is served before, in ns.
     pub(crate) ready_ns: u64,
-    /// Destages of the path in progress.
+    /// Number of the path's destages in progress.
     pub(crate) destages: u32,
-    /// Destages of the path in progress whose data the cache has lost since they began: either none
-    /// or all.
+    /// Number of the path's destages in progress whose data has been lost from the cache since they
+    /// began: either none or all.
     pub(crate) void_destages: u32,
-    /// Whether the host sends the next operation to the other adapter, if hosts use both.
+    /// Whether the host sends the next operation to the non-optimized adapter, if hosts alternate
+    /// between the adapters.
     to_other: bool,
-    /// Whether the device or array has refused destaged data. Hosts' writes then fail until it has accepted a retried
-    /// unit.
+    /// Whether the device or array has refused destaged data. Host writes then fail until the retry
+    /// of a unit succeeds.
     pub(crate) refuses: bool,
     /// Whether a retry of one unit is in progress.
     pub(crate) is_retried: bool,
-    /// Units lost with a cache: reads of them fail until they are rewritten.
+    /// Units whose data was lost with a cache. Reads of them fail until they are rewritten.
     pub(crate) lost: Ranges,
 }
 
@@ -136,21 +135,21 @@ pub(crate) struct Costs {
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) adapters: Vec<Adapter>,
-    /// One group per adapter.
+    /// The groups of paths, one per adapter.
     pub(crate) groups: Vec<PathGroup>,
     pub(crate) paths: Vec<PathUnits>,
     drawers: Vec<[Server; 2]>,
     pub(crate) costs: Costs,
     pub(crate) latency_ns: u64,
     pub(crate) commands_max: u32,
-    /// Dirty units of one adapter's cache at which it begins to destage.
+    /// Number of dirty units in one adapter's cache above which it destages.
     pub(crate) destage_units: u64,
-    /// Further dirty units, over which the rate of destages rises to its maximum.
+    /// Number of dirty units above `destage_units` at which the destage rate reaches its maximum.
     pub(crate) ramp_units: u64,
     pub(crate) destages_max: u32,
     pub(crate) keeps_reads: bool,
     pub(crate) rng: Generator,
-    /// By link between the adapters, whether it is down.
+    /// For each link between the adapters, whether it is down.
     aa_down: Vec<bool>,
     mirror_bytes_per_s: f64,
     failover_ns: u64,
@@ -159,14 +158,14 @@ pub(crate) struct Pair {
     has_host_paths: bool,
     /// Whether writes are mirrored to the partner.
     pub(crate) is_mirrored: bool,
-    /// Whether writes are acknowledged in the cache, rather than on the devices.
+    /// Whether writes are acknowledged as soon as they are in the cache (write-back).
     pub(crate) is_caching: bool,
-    /// Whether the caches store values.
+    /// Whether the caches store content, rather than only the states of units.
     pub(crate) keeps_content: bool,
 }
 
 impl Pair {
-    /// Creates adapters for a number of devices, without paths.
+    /// Creates the adapters of a system with `devices` devices. Paths are added later.
     pub(crate) fn new(spec: &Adapters, devices: u32, seed: u64) -> Self {
         let per_byte = |bytes_per_s: f64| PerByte::new(1e9 / bytes_per_s);
         let (p, slot) = (&spec.processor, &spec.slot);
@@ -235,7 +234,8 @@ impl Pair {
         }
     }
 
-    /// Adds the next path, for the part `part`. Its cache begins with the dirty data of the volume's preconditioning.
+    /// Adds the next path. Its cache initially contains the dirty data that the volume's
+    /// preconditioning leaves.
     pub(crate) fn add(&mut self, spec: &spec::AdapterPath, part: PartId, before: Preconditioned) {
         let number = self.paths.len();
         debug_assert_eq!(number as u32, spec.number);
@@ -271,12 +271,12 @@ impl Pair {
         });
     }
 
-    /// The number of a path's group.
+    /// Returns the number of a path's group.
     pub(crate) fn group_of(&self, path: u32) -> usize {
         self.paths[path as usize].optimized
     }
 
-    /// The adapter to which the host sends its next operation on a path.
+    /// Returns the adapter to which the host sends its next operation on a path.
     pub(crate) fn host_sends_to(&mut self, path: u32) -> usize {
         let can_forward = self.has_host_paths && self.is_mirrored;
         let path = &mut self.paths[path as usize];
@@ -289,13 +289,13 @@ impl Pair {
         self.paths[path as usize].server
     }
 
-    /// The cache for the units of a path.
+    /// Returns the cache of a path's group.
     pub(crate) fn cache(&mut self, path: u32) -> Option<&mut Cache> {
         let group = self.group_of(path);
         self.groups[group].cache.as_mut()
     }
 
-    /// Prefetches the state for a host's write that will soon be resumed.
+    /// Prefetches the table entries of a host's write that will soon be resumed into the CPU cache.
     pub(crate) fn prefetch(&self, group: usize, write: &Request) {
         let path = self.paths.partition_point(|path| path.part < write.part);
         if let Some(cache) = &self.groups[group].cache {
@@ -303,8 +303,8 @@ impl Pair {
         }
     }
 
-    /// Makes the caches store content from now on. They begin empty: earlier dirty units have no
-    /// known addresses.
+    /// Makes the caches store content from now on. They are emptied, because the addresses of
+    /// initially dirty units are unknown.
     pub(crate) fn keep_content(&mut self) {
         self.keeps_content = true;
         self.groups
@@ -313,9 +313,8 @@ impl Pair {
             .for_each(Cache::keep_values);
     }
 
-    /// Returns the time at which an operation that is sent now, on behalf of a path, reaches a
-    /// device. (A read occupies the drawer's port at that time too: bandwidth is granted with the
-    /// command.)
+    /// Returns the time at which an operation that is sent now, on behalf of a path, reaches its
+    /// device. A read occupies the drawer's port when it is sent, because bandwidth is reserved then.
     pub(crate) fn device(&mut self, now_ns: u64, path: u32, device: PartId, op: &Op) -> u64 {
         let at = self.serves(path);
         let sent_ns = self.adapters[at].processor.take(now_ns, self.costs.device);
@@ -325,16 +324,15 @@ impl Pair {
         sent_ns.max(carried_ns)
     }
 
-    /// Returns the time at which the parity engine has computed the parity of `bytes` of a stripe's
-    /// data.
+    /// Returns the time at which the parity engine has computed the parity for `bytes` of data.
     pub(crate) fn parity(&mut self, now_ns: u64, path: u32, bytes: u32, with_q: bool) -> u64 {
         let at = self.serves(path);
         let q = if with_q { self.costs.gf.ticks(bytes) } else { 0 };
         self.adapters[at].parity.take(now_ns, self.costs.xor.ticks(bytes) + q)
     }
 
-    /// Busy times of the busiest adapter and of the busiest drawer port, which limit the throughput if arrays are
-    /// spread unevenly.
+    /// Returns the busy time of each resource of the busiest adapter and of the busiest drawer port.
+    /// They limit the throughput if arrays are spread unevenly.
     pub(crate) fn busy(&self, now_ns: u64) -> [(&'static str, u64); 6] {
         let of = |server: fn(&Adapter) -> &Server| {
             self.adapters.iter().map(|a| server(a).busy_ns(now_ns)).max().unwrap_or(0)
@@ -350,7 +348,7 @@ impl Pair {
         ]
     }
 
-    /// Processes a power failure: all requests are gone; the caches keep their content.
+    /// Processes a power failure: drops all requests. The caches keep their content.
     pub(crate) fn power_off(&mut self, now_ns: u64) {
         for a in &mut self.adapters {
             a.reset(now_ns);
@@ -375,7 +373,7 @@ impl Pair {
         self.batteries_hold();
     }
 
-    /// Retries data that devices refused.
+    /// Makes data that devices refused dirty again, in all caches, so that its destage is retried.
     pub(crate) fn retry(&mut self) {
         self.groups.iter_mut().filter_map(|group| group.cache.as_mut()).for_each(Cache::retry);
         self.paths.iter_mut().for_each(|path| path.refuses = false);
@@ -386,7 +384,8 @@ impl Pair {
         self.groups.iter().filter_map(|group| group.cache.as_ref()).try_for_each(Cache::check)
     }
 
-    /// Calls `take` with the fill of the caches: dirty units up to the limit at which hosts wait, and clean units.
+    /// Calls `take` with the fill level of the caches: dirty units, out of the limit at which hosts
+    /// wait, and clean units.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         for cache in self.groups.iter().filter_map(|group| group.cache.as_ref()) {
             take(Store {
@@ -411,13 +410,15 @@ impl Pair {
         }
     }
 
-    /// Units that hosts may write to a group's cache before they must wait for a destage.
+    /// Returns the number of units that hosts may write to a group's cache before they must wait for
+    /// a destage.
     pub(crate) fn space_units(&self, group: usize) -> u64 {
         let dirty_units = self.groups[group].cache.as_ref().map_or(0, Cache::dirty_units);
         (self.destage_units + self.ramp_units).saturating_sub(dirty_units)
     }
 
-    /// Chooses the next units to destage from a group's cache, if it has enough: path, units and token.
+    /// Chooses the next units to destage from a group's cache. Returns path, units and token; `None`
+    /// if the cache has too few dirty units.
     pub(crate) fn next_destage(&mut self, at: usize) -> Option<(u32, Range<u64>, u64)> {
         let group = &mut self.groups[at];
         let cache = group.cache.as_mut()?;

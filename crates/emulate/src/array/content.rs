@@ -15,22 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 impl Array {
-    /// Starts to record the rows that a power cut may leave inconsistent. (The members store the
-    /// content.)
+    /// Starts to record the rows that a power cut may leave inconsistent. The members, not the array,
+    /// store the content.
     pub(crate) fn keep_content(&mut self) {
         if self.layout.strip_sectors().is_multiple_of(UNIT_SECTORS) {
             self.record.get_or_insert_default();
         }
     }
 
-    /// Leaves the bytes to the owner of the machine. A journal remains only if it is in the memory
-    /// of adapters.
+    /// Leaves the storage of the content to the machine's owner. A journal is kept only if it is in
+    /// the memory of RAID adapters.
     pub(crate) fn follow_content(&mut self) {
         assert!(self.record.is_some(), "strips must be whole units of 4 KiB");
         self.journal &= self.path.is_some();
     }
 
-    /// Prepares the values of a read, which its pieces fill in.
+    /// Allocates the values of a read, which its pieces (one per stripe) then fill in.
     pub(super) fn expect_values(&self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         if self.record.is_some()
@@ -42,7 +42,7 @@ impl Array {
         }
     }
 
-    /// Stores the values that a member has returned.
+    /// Stores in a piece the values that a member's read has returned.
     pub(super) fn receive(&mut self, core: &mut Core, number: usize, child: u32, member: usize) {
         let first = core.slab[child].at / UNIT_BYTES;
         if let Some(values) = core.values.as_mut().and_then(|values| values.take(child)) {
@@ -51,7 +51,7 @@ impl Array {
         }
     }
 
-    /// The values of a row that a piece's reads have returned.
+    /// Returns the values of one row that a piece has already read.
     pub(super) fn known(&self, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         known(&self.layout, piece.stripe, unit, |member, unit| {
@@ -59,7 +59,7 @@ impl Array {
         })
     }
 
-    /// Computes what a piece returns or writes, after its reads.
+    /// Computes the values that a piece returns or writes, after its reads have completed.
     pub(super) fn compute(&mut self, core: &mut Core, slot: u32) {
         let number = core.slab[slot].at as usize;
         let (kind, parent) = (core.slab[slot].kind, core.slab[slot].parent);
@@ -82,8 +82,8 @@ impl Array {
         }
     }
 
-    /// Gives the part that reads the array new identifiers for the data, because those of the piece
-    /// are freed with it.
+    /// Creates new identifiers for the data that a read returns to another array or path. The piece's
+    /// own identifiers are freed when it ends.
     fn name_returned(&self, core: &mut Core, number: usize, parent: u32) {
         let piece = &self.pieces[number];
         let of_host = parent == NIL || matches!(core.slab[parent].origin, Origin::Host { .. });
@@ -101,7 +101,7 @@ impl Array {
         }
     }
 
-    /// The units of the array that a piece touches, the first unit of its stripe, and the rows that
+    /// Returns the array's units that a piece touches, the first unit of its stripe, and the rows that
     /// it touches.
     fn touched(&self, number: usize) -> (Range<u64>, u64, BTreeSet<u64>) {
         let piece = &self.pieces[number];
@@ -113,7 +113,7 @@ impl Array {
         (touched, first, rows)
     }
 
-    /// Computes what a read returns, and what it rewrites to unreadable sectors.
+    /// Computes the values that a read returns, and those that it rewrites to unreadable sectors.
     fn compute_read(&mut self, core: &mut Core, number: usize, parent: u32) {
         let (touched, first, rows) = self.touched(number);
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -184,9 +184,9 @@ impl Array {
         self.pieces[number].rows = found;
     }
 
-    /// Computes the values that a write sends to members, for a row of which it covers only parts
-    /// of units, if the members are arrays. Members' values are valid only for the sectors that
-    /// were read, and so are all values derived from them.
+    /// Computes the values that a write sends to members which are arrays, for a row with partially
+    /// written units. Members' values, and values derived from them, are valid only for the sectors
+    /// that were read.
     fn write_sectors(&self, core: &mut Core, number: usize, parent: u32, unit: u64) -> Row {
         let (piece, strips) = (&self.pieces[number], self.layout.data_strips());
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -249,7 +249,7 @@ impl Array {
         row
     }
 
-    /// Returns the values of a row that its members hold now.
+    /// Returns the values of a row that are stored on the valid members now.
     fn fetch_row(&self, core: &mut Core, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         let offsets = unit * UNIT_SECTORS..(unit + 1) * UNIT_SECTORS;
@@ -266,7 +266,7 @@ impl Array {
         row
     }
 
-    /// Gives a member's write the values that a piece has computed for it.
+    /// Passes the values that a piece has computed to a member's write.
     pub(super) fn give_values(&mut self, core: &mut Core, slot: u32, child: u32, access: &Access) {
         let names = core.names_values();
         let kind = core.slab[child].kind;
@@ -329,7 +329,7 @@ impl Array {
         self.pieces[number].given.append(&mut made);
     }
 
-    /// Frees the identifiers of a piece that ends or is planned again.
+    /// Frees the identifiers of content that a piece has created, when it ends or is planned again.
     pub(super) fn free_names(&mut self, core: &mut Core, number: usize) {
         if !core.names_values() {
             return;
@@ -348,8 +348,8 @@ impl Array {
         }
     }
 
-    /// The value of a unit, computed from the content that members have now, by `held`. `None` if
-    /// the unit was never written or is lost. While a piece writes the unit's rows, the value may
+    /// Returns a unit's value, computed from the members' current content, which `held` returns.
+    /// `None` if the unit is lost or was never written. During a write of the unit's row, the value may
     /// be neither old nor new.
     pub(crate) fn unit_value(
         &self,
@@ -382,7 +382,8 @@ impl Array {
     }
 }
 
-/// The identifier of a unit's bytes in a write of another part; `None` in a write of a host.
+/// Returns the identifier of a unit's new bytes in a write that another array or path sent; `None`
+/// for a host's write.
 fn given_name(core: &Core, slot: u32, unit: u64) -> Option<u64> {
     core.values.as_ref()?.of(slot, unit - core.slab[slot].at / UNIT_BYTES)
 }
@@ -394,7 +395,7 @@ fn is_whole(core: &Core, slot: u32, unit: u64) -> bool {
     unit * UNIT_BYTES >= from && (unit + 1) * UNIT_BYTES <= to
 }
 
-/// The value of a unit after an operation; 0 if it is zeroed completely.
+/// Returns the value of a unit after a write; 0 if the whole unit is zeroed.
 fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
     let whole = is_whole(core, parent, unit);
     if core.slab[parent].kind == OpKind::WriteZeroes && whole {
@@ -419,8 +420,8 @@ fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
     name
 }
 
-/// An identifier for the bytes that an operation writes to a unit, valid only for the range that
-/// the operation covers.
+/// Returns an identifier for the bytes that a write puts into a unit. Only the range that the
+/// write covers is valid.
 fn bytes_of_write(core: &mut Core, parent: u32, unit: u64) -> u64 {
     if let Some(name) = given_name(core, parent, unit) {
         return name;
@@ -433,12 +434,13 @@ fn bytes_of_write(core: &mut Core, parent: u32, unit: u64) -> u64 {
     name
 }
 
-/// The units within a strip that an access touches.
+/// Returns the units, counted from the start of the strip, that an access to a member touches.
 pub(super) fn units_in(access: &Access) -> std::ops::Range<u64> {
     access.offset / UNIT_SECTORS..(access.offset + access.sectors).div_ceil(UNIT_SECTORS)
 }
 
-/// The known values of a row (a unit within a strip); `got` supplies the value of a member's unit.
+/// Returns the known values of a row, which is one unit in each strip of a stripe. `got` returns
+/// the value of a member's unit, if it is known.
 fn known(
     layout: &iodyno_raid::Layout,
     stripe: u64,

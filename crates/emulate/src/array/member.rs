@@ -12,7 +12,7 @@ use iodyno_units::{IoError, OpKind};
 use std::ops::Range;
 
 impl Array {
-    /// Processes the end of a member's operation.
+    /// Processes the completion of an operation that the array sent to a member.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -57,7 +57,7 @@ impl Array {
         self.tend(core);
     }
 
-    /// Processes a member's failure in a piece. Returns whether the piece fails too.
+    /// Processes the failure of a member's operation. Returns whether the piece that sent it fails too.
     fn fails(&mut self, core: &Core, slot: u32, member: usize, failure: IoError) -> bool {
         let number = core.slab[slot].at as usize;
         let reads = self.pieces[number].phase == Phase::Reads;
@@ -79,7 +79,8 @@ impl Array {
         is_write && is_operation && !stripe.survives(self.missing)
     }
 
-    /// Processes a failed operation on a device that a spare has replaced: a read is planned again.
+    /// Processes a failed operation on a former member that a spare has replaced. If it was a read, the
+    /// piece is planned again.
     fn former_fails(&mut self, core: &Core, slot: u32) -> bool {
         if core.slab[slot].internal {
             let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -88,8 +89,8 @@ impl Array {
         false
     }
 
-    /// Marks a member as missing, because it does not answer or has missed a write. Does nothing
-    /// without redundancy. Returns whether the array is redundant.
+    /// Marks a member as missing, because it does not respond or has missed a write. No-op for an
+    /// array without redundancy. Returns whether the array is redundant.
     fn lacks(&mut self, member: usize) -> bool {
         if self.is_redundant() {
             self.missing = self.missing.with(member);
@@ -105,28 +106,30 @@ impl Array {
         self.layout.is_redundant()
     }
 
-    /// Whether the array is a branch of another, and lacks too many members to be rebuilt by itself.
+    /// Returns whether the array is a member of another array and has lost too many of its own members
+    /// to rebuild itself.
     pub(super) fn is_broken_branch(&self) -> bool {
         self.is_branch && !self.layout.survives(self.missing)
     }
 
-    /// Number of the array's path through adapters, if it has one.
+    /// Returns the number of the array's path through RAID adapters; `None` without adapters.
     pub(crate) fn path(&self) -> Option<u32> {
         self.path
     }
 
-    /// The parts that are members of the array now.
+    /// Returns the devices or arrays that are members of the array now.
     pub(crate) fn members(&self) -> &[PartId] {
         &self.members
     }
 
-    /// Whether a part is a missing member of a redundant array, not yet replaced.
+    /// Returns whether `part` is a missing member of a redundant array and has not been replaced.
     pub(crate) fn misses(&self, part: PartId) -> bool {
         let member = self.members.iter().position(|&member| member == part);
         member.is_some_and(|m| self.missing.contains(m) && !self.replaced.contains(m))
     }
 
-    /// Whether all data of the array is accessible. For an array without redundancy, `serves` decides for each member.
+    /// Returns whether all data of the array is accessible. Without redundancy every member must be
+    /// accessible, according to `serves`.
     pub(crate) fn serves(&self, serves: impl Fn(PartId) -> bool) -> bool {
         if self.is_redundant() {
             return self.layout.survives(self.missing);
@@ -134,9 +137,9 @@ impl Array {
         self.members.iter().all(|&member| serves(member))
     }
 
-    /// Re-creates the array from its present members. All data is lost. No request may be in progress. As many
-    /// members as the level can lose count as missing until they are rebuilt, because the members' contents disagree:
-    /// md's initial recovery.
+    /// Re-creates the array from its present members. All data is lost. No request may be in progress.
+    /// Since the members' contents disagree, as many members as the level can lose are marked missing
+    /// and rebuilt, as in md's initial recovery.
     pub(crate) fn make_again(&mut self, core: &mut Core) {
         let is_powered = self.is_powered;
         self.power_off(core);
@@ -155,13 +158,13 @@ impl Array {
         self.tend(core);
     }
 
-    /// Missing members that are not being rebuilt, so that they get no writes.
+    /// Returns the missing members that are not being rebuilt and therefore get no writes.
     pub(super) fn absent(&self) -> MemberSet {
         let rebuilt = self.rebuild.as_ref();
         rebuilt.map_or(self.missing, |rebuild| self.missing.without(rebuild.member))
     }
 
-    /// Members whose data is not valid at these offsets of a stripe's strips.
+    /// Returns the members whose data is not valid at `offsets` within a stripe's strips.
     pub(super) fn untrusted(&self, stripe: u64, offsets: &Range<u64>) -> MemberSet {
         let Some(rebuild) = &self.rebuild else { return self.missing };
         let end = if self.has_parity() { self.layout.strip_sectors() } else { offsets.end };
@@ -171,7 +174,8 @@ impl Array {
         }
     }
 
-    /// First sector of a stripe's strip on a member; `None` if the member holds no strip of the stripe.
+    /// Returns the first sector of a stripe's strip on a member; `None` if the stripe has no strip on
+    /// the member.
     fn strip_on(&self, stripe: u64, member: usize) -> Option<u64> {
         if self.layout.copies() == 1 {
             return Some(stripe * self.layout.strip_sectors());
@@ -181,7 +185,8 @@ impl Array {
         places.into_iter().find(|place| place.member == member).map(|place| place.sector)
     }
 
-    /// Processes the loss of a part. A redundant array marks it as missing at once.
+    /// Processes the loss of a device or array. If it is a member and the array is redundant, it is
+    /// marked as missing.
     pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
         self.spares.retain(|&spare| spare != part);
         if let Some(member) = self.members.iter().position(|&member| member == part) {
@@ -190,8 +195,8 @@ impl Array {
         self.tend(core);
     }
 
-    /// Processes the replacement of a part by an empty device. An array without redundancy never takes the device as a
-    /// valid member.
+    /// Processes the replacement of a device or array by an empty one. A redundant array then rebuilds
+    /// it; in an array without redundancy it remains missing.
     pub(crate) fn part_replaced(&mut self, core: &mut Core, part: PartId) {
         if let Some(member) = self.members.iter().position(|&member| member == part) {
             self.lacks(member);
@@ -206,7 +211,8 @@ impl Array {
         self.tend(core);
     }
 
-    /// Processes a power failure: all requests are gone. (The other members keep the record of the missing ones.)
+    /// Processes a power failure: drops all requests. The set of missing members is kept, since the
+    /// other members store it.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         for number in 0..self.pieces.len() {
             self.free_names(core, number);
@@ -224,7 +230,7 @@ impl Array {
         }
     }
 
-    /// Processes the return of power.
+    /// Processes the return of power: resyncs rows that may be inconsistent, and resumes a rebuild.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         self.is_powered = true;
         for (stripe, rows) in self.begin_resync() {

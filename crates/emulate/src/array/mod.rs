@@ -50,8 +50,8 @@ pub use usage::{ArrayCounts, ArrayHealth, ArrayState};
 /// Sectors per content unit.
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// The phases of a piece, by what it waits for. A piece is the part of an operation within one
-/// stripe.
+/// Phases of a piece, each defined by what the piece waits for. A piece is the part of an operation
+/// within one stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Waits for locks on its rows, which another piece is changing.
@@ -65,36 +65,36 @@ enum Phase {
     Writes,
 }
 
-/// What a piece does: a part of an operation, or maintenance.
+/// Purpose of a piece of work within one stripe: a host's I/O, or maintenance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Purpose {
-    /// A part of a host's or another part's operation.
+    /// Part of an operation that a host, or another component of the machine, sent to the array.
     #[default]
     Operation,
     /// Makes parity and copies consistent with the data after a power cut.
     Resync,
-    /// Writes the content of a missing member to the device that replaces it.
+    /// Writes a missing member's content to its replacement.
     Rebuild,
-    /// Makes a rebuilt member's writes durable.
+    /// Flushes the data written by a rebuild, so that it is durable.
     Settle,
     /// Compares parity and copies with the data, and rewrites unreadable sectors.
     Scrub,
 }
 
-/// The part of an operation within one stripe, or rows of a stripe that the array restores.
+/// The part of an operation within one stripe, or a range of the stripe's rows that the array
+/// restores.
 #[derive(Clone, Debug, Default)]
 struct Piece {
     purpose: Purpose,
     stripe: u64,
-    /// Sectors within the stripe's data; if the array restores rows, sectors within a strip.
+    /// Sectors within the stripe's data. For a piece that restores rows: sectors within a strip.
     range: Range<u64>,
     /// Rows that are being restored now, as sectors within a strip.
     offsets: Range<u64>,
     /// End of all rows to restore, as a sector within a strip.
     limit: u64,
-    /// Whether the piece, a part of an operation, restores its rows one by one before it continues,
-    /// because more members have unreadable sectors than the others can recover, though perhaps not
-    /// in the same row.
+    /// Whether a piece of an operation first restores its rows one by one. It does so if unreadable
+    /// sectors are on more members than redundancy covers, because each row alone may be recoverable.
     mends: bool,
     /// Whether the piece has already restored its rows one by one.
     mended: bool,
@@ -102,13 +102,13 @@ struct Piece {
     since_ns: u64,
     reads: Vec<Access>,
     writes: Vec<Access>,
-    /// Whether the processor must compute what the piece writes or returns.
+    /// Whether the array's processor must compute the data or parity that the piece writes or returns.
     computes: bool,
-    /// The copy to read, on levels with copies.
+    /// Number of the copy to read, on mirrored levels.
     copy: usize,
-    /// Whether the piece holds a lock on its rows; and the first of them.
+    /// Whether the piece has locked its rows.
     locks: bool,
-    /// The first locked row.
+    /// First row that the piece has locked.
     first_row: u64,
     /// Members with unreadable sectors, whose data the piece recovers and rewrites.
     unreadable: MemberSet,
@@ -116,18 +116,18 @@ struct Piece {
     again: bool,
     /// Whether the rows of the piece can't be recovered.
     lost: bool,
-    /// Values that members returned, by member and the member's unit.
+    /// Values read from members, by member and unit of the member.
     got: BTreeMap<(usize, u64), u64>,
-    /// Values of the rows after the piece, by unit within a strip.
+    /// Values that the rows have after the piece, by unit within a strip.
     rows: BTreeMap<u64, Row>,
-    /// Identifiers of bytes that the piece has created.
+    /// Identifiers of content that the piece has created.
     names: Range<u64>,
-    /// Identifiers under which the piece has passed a host's data to members.
+    /// Identifiers under which the piece has passed a host's data to members that are arrays.
     given: Vec<u64>,
 }
 
 impl Piece {
-    /// Reuses the piece for a new purpose, and keeps the memory of its lists.
+    /// Resets the piece for a new purpose, but keeps the allocated memory of its lists.
     fn begin_again(&mut self, purpose: Purpose, stripe: u64, range: Range<u64>, copy: usize) {
         self.forget_values();
         // Lists every field by name, so that none keeps its old value.
@@ -147,7 +147,8 @@ impl Piece {
         given.clear();
     }
 
-    /// Forgets the values of its rows. (Clearing an empty map takes longer than the check.)
+    /// Clears the values that the piece has read and computed. Checks first, because clearing an empty
+    /// map takes longer.
     fn forget_values(&mut self) {
         if !self.got.is_empty() {
             self.got.clear();
@@ -158,7 +159,7 @@ impl Piece {
     }
 }
 
-/// An array, as a part of a volume's tree.
+/// A RAID array in a volume's tree of devices and arrays.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     part: PartId,
@@ -168,14 +169,14 @@ pub(crate) struct Array {
     ignores_trims: bool,
     is_branch: bool,
     spares: Vec<PartId>,
-    /// Former members that were replaced by a spare, with the position that they had.
+    /// Former members that spares have replaced, each with its former position in the array.
     former: Vec<(PartId, usize)>,
     /// Members that are lost, have missed a write, or are not yet rebuilt.
     missing: MemberSet,
-    /// Missing members with another device in their place.
+    /// Missing members whose position is occupied by a replacement, not yet rebuilt.
     replaced: MemberSet,
     rebuild: Option<Rebuild>,
-    /// Number of rebuilds so far.
+    /// Number of rebuilds started so far.
     rebuilds: u64,
     rebuild_bytes_per_s: f64,
     scrub: Option<Scrub>,
@@ -186,9 +187,10 @@ pub(crate) struct Array {
     pieces_free: Vec<u32>,
     plan: Plan,
     locks: Locks,
-    /// The copy that the next read uses, on levels with copies.
+    /// Number of the copy that the next read uses, on mirrored levels.
     copy: usize,
-    /// Number of the array's path through adapters, whose processors then do the array's work.
+    /// Number of the array's path through RAID adapters, whose processors then do the array's work.
+    /// `None` without adapters.
     path: Option<u32>,
     processor: Server,
     stripe_ticks: u64,
@@ -198,7 +200,7 @@ pub(crate) struct Array {
     /// Lost units of the array: reads of them fail until they are rewritten.
     bad: Ranges,
     journal: bool,
-    /// Rows that may be inconsistent, if content is kept.
+    /// Rows that a power cut may leave inconsistent; `None` unless content is stored.
     record: Option<Record>,
 }
 
@@ -238,7 +240,7 @@ impl Array {
         }
     }
 
-    /// Processes the event of a request of this array.
+    /// Processes a request's next event, according to the request's state.
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         match (request.state, request.internal) {
@@ -254,7 +256,7 @@ impl Array {
         }
     }
 
-    /// Accepts an operation of a host or of another part.
+    /// Accepts an operation from a host or another component, and splits it into pieces.
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, end) = (request.at, request.at + u64::from(request.len));
@@ -290,7 +292,7 @@ impl Array {
         piece_ended(core, slot, false);
     }
 
-    /// Flushes all members.
+    /// Sends a flush to every member.
     fn flush(&mut self, core: &mut Core, slot: u32) {
         let absent = self.absent();
         let to: Vec<usize> = (0..self.members.len()).filter(|&m| !absent.contains(m)).collect();
@@ -302,7 +304,8 @@ impl Array {
         self.flush_ended(core, slot, false);
     }
 
-    /// Counts down what a flush waits for: each member's flush, and the sending of all of them.
+    /// Counts down the outstanding steps of a flush (one per member, and one for sending them), and
+    /// completes it after the last.
     fn flush_ended(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let request = &core.slab[slot];
         if request.pending == 1 {
@@ -316,7 +319,7 @@ impl Array {
         self.layout.level().parities() > 0
     }
 
-    /// Creates a piece and its request.
+    /// Creates a piece and its request. Returns the request's index.
     fn new_piece(
         &mut self,
         core: &mut Core,
@@ -338,7 +341,8 @@ impl Array {
         slot
     }
 
-    /// The rows that a piece may change, in the numbering of `locks`.
+    /// Returns the range of rows that a piece must lock, in sectors: stripe times strip size, plus the
+    /// sector within the strip.
     fn rows_of(layout: &Layout, piece: &Piece) -> Range<u64> {
         let strip = layout.strip_sectors();
         let begin = piece.stripe * strip;
@@ -349,7 +353,7 @@ impl Array {
         begin + piece.range.start / UNIT_SECTORS * UNIT_SECTORS..begin + end
     }
 
-    /// Begins a piece, at once or when its rows are unlocked.
+    /// Begins a piece, or queues it until its rows are unlocked.
     fn begin(&mut self, core: &mut Core, slot: u32) {
         let reads = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -434,7 +438,7 @@ impl Array {
         core.ask_at(at_ns, member, slot, &op, token)
     }
 
-    /// Continues a piece after its reads: computes parity, if there is any.
+    /// Continues a piece after its reads: computes parity or missing data if necessary, else writes.
     fn have_read(&mut self, core: &mut Core, slot: u32) {
         let is_read = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -494,7 +498,7 @@ impl Array {
         }
     }
 
-    /// Ends a piece, unlocks its rows, and begins the next piece that waits for them.
+    /// Ends a piece, unlocks its rows, and begins the next piece that waits for these rows.
     fn end(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let (parent, number) = (core.slab[slot].parent, core.slab[slot].at as usize);
         let piece = &mut self.pieces[number];
@@ -531,14 +535,15 @@ impl Array {
     }
 }
 
-/// The units of the array that a range of a stripe's data touches.
+/// Returns the array's units that `range`, in sectors of a stripe's data, touches.
 fn units_of(layout: &Layout, stripe: u64, range: &Range<u64>) -> Range<u64> {
     let begin = stripe * layout.stripe_sectors();
     let (start, end) = (begin + range.start, begin + range.end);
     start / UNIT_SECTORS..end.div_ceil(UNIT_SECTORS)
 }
 
-/// Counts down what an operation waits for: each of its pieces, and the splitting into pieces.
+/// Counts down the outstanding steps of an operation (one per piece, and one for splitting it), and
+/// completes it after the last.
 fn piece_ended(core: &mut Core, slot: u32, failed: bool) {
     let request = &mut core.slab[slot];
     request.failed |= failed;

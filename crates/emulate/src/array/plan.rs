@@ -6,7 +6,7 @@ use iodyno_units::OpKind;
 use std::ops::Range;
 
 impl Array {
-    /// Whether a piece touches lost units.
+    /// Returns whether a piece touches units whose data is lost.
     pub(super) fn has_lost(&self, number: usize) -> bool {
         let piece = &self.pieces[number];
         let units = || units_of(&self.layout, piece.stripe, &piece.range);
@@ -73,8 +73,8 @@ impl Array {
         Ok(())
     }
 
-    /// The range of offsets within a strip that a range of a stripe's data touches: the whole strip
-    /// if the range touches several.
+    /// Converts a range of a stripe's data to a range of offsets within a strip: the whole strip if
+    /// `range` spans several strips.
     pub(super) fn offsets(&self, range: &Range<u64>) -> Range<u64> {
         let strip = self.layout.strip_sectors();
         let is_one = range.start / strip == (range.end - 1) / strip;

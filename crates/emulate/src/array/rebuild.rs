@@ -11,24 +11,24 @@ use crate::request::{NIL, Origin, State};
 use iodyno_raid::layout::InStripe;
 use iodyno_raid::{Level, Place};
 
-/// Sectors restored at once in large strips: 64 KiB, as md does for copies.
+/// Sectors restored at a time in large strips: 64 KiB, as md does for mirrors.
 const CHUNK_SECTORS: u64 = 128;
 
-/// A rebuild in progress.
+/// State of a rebuild in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
-    /// Number of the rebuild within the array.
+    /// Sequence number of the rebuild within the array.
     pub number: u64,
     pub member: usize,
-    /// Number of valid sectors, from the start of the member.
+    /// Number of rebuilt sectors, from the start of the member.
     pub cursor: u64,
-    /// Number of valid sectors that a power cut preserves.
+    /// Number of rebuilt sectors that are durable, so that a power cut preserves them.
     pub durable: u64,
     /// The piece that is restoring the next sectors.
     pub piece: Option<usize>,
     /// End of the sectors that the piece in progress restores.
     next: u64,
-    /// Earliest time at which the next piece begins.
+    /// Earliest start of the next piece, ns. Limits the rebuild rate.
     next_ns: u64,
     timer: u32,
 }
@@ -39,18 +39,17 @@ impl Rebuild {
         Self { number, member, cursor: 0, durable: 0, piece, next: 0, next_ns: 0, timer }
     }
 
-    /// Processes a power failure: flushes in progress are gone, and units that were rewritten, but
-    /// not durably, are lost again.
+    /// Processes a power failure: the rebuild returns to its last durable sector.
     pub(super) fn power_off(&mut self) {
         self.cursor = self.durable;
         (self.piece, self.timer) = (None, NIL);
     }
 }
 
-/// A scrub in progress.
+/// State of a scrub in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Scrub {
-    /// The next row to check: stripe times strip size, plus the sector within the strip.
+    /// Next row to check, in sectors: stripe times strip size, plus the sector within the strip.
     at: u64,
     piece: Option<usize>,
     next_ns: u64,
@@ -86,7 +85,8 @@ impl Array {
         }
     }
 
-    /// Replaces a missing member by a spare.
+    /// Replaces the first missing member by a spare. Returns the member's position; `None` without a
+    /// spare or a missing member.
     fn take_spare(&mut self) -> Option<usize> {
         let member = self.missing.iter().next()?;
         let spare = if self.spares.is_empty() { None } else { Some(self.spares.remove(0)) }?;
@@ -112,14 +112,14 @@ impl Array {
         }
     }
 
-    /// Duration of restoring `sectors` at the set rate.
+    /// Returns the time for which restoring `sectors` takes at the configured rebuild rate, ns.
     fn paced_ns(&self, sectors: u64) -> u64 {
         let bytes = (sectors * crate::spec::SECTOR_BYTES) as f64;
         (bytes * 1e9 / self.rebuild_bytes_per_s) as u64
     }
 
-    /// Rows of a strip to restore at once, from `offset` on: all of them with parity, else up to
-    /// [`CHUNK_SECTORS`].
+    /// Returns the sectors of a strip to restore in one step, from `offset` on: the whole strip on
+    /// levels with parity, else up to [`CHUNK_SECTORS`].
     fn chunk(&self, offset: u64) -> std::ops::Range<u64> {
         let strip = self.layout.strip_sectors();
         offset..if self.has_parity() { strip } else { strip.min(offset + CHUNK_SECTORS) }
@@ -198,7 +198,7 @@ impl Array {
         self.scrub = Some(Scrub { at, piece: Some(piece), next_ns, timer });
     }
 
-    /// Fraction of the rebuilt member that is valid; `None` without a rebuild.
+    /// Returns the rebuilt fraction of the member being rebuilt, 0 to 1; `None` without a rebuild.
     pub(super) fn share_rebuilt(&self) -> Option<f64> {
         let rebuild = self.rebuild.as_ref()?;
         let (strip, stripes) = (self.layout.strip_sectors(), self.layout.stripes());
@@ -210,7 +210,7 @@ impl Array {
     }
 }
 
-/// Creates an internal request that acts at `at_ns`.
+/// Creates an internal request of `part` whose event is due at `at_ns`. Returns its index.
 fn wake(core: &mut Core, part: crate::part_id::PartId, at_ns: u64) -> u32 {
     let slot = core.add(part);
     let request = &mut core.slab[slot];

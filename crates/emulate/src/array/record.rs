@@ -16,36 +16,38 @@ use iodyno_units::OpKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A row that a power cut may leave inconsistent.
+/// A row (one unit per member of a stripe) that a power cut may leave inconsistent.
 #[derive(Clone, Debug, Default)]
 struct Dirty {
     /// Whether a piece is writing the row.
     is_written: bool,
     /// Sequence number of the row's last write.
     sequence: u64,
-    /// Whether the row's write is forced, and the row was not in the record before.
+    /// Whether the row's write is FUA and the row was not in the record before. Its completion then
+    /// removes the row.
     is_forced: bool,
-    /// Written values, if there is a journal.
+    /// Values written to the row, by role of the strip. Empty without a journal.
     journal: Vec<(Role, u64)>,
 }
 
-/// A flush in progress, and what it makes durable.
+/// A flush in progress, with the writes and the rebuild progress that it makes durable.
 #[derive(Clone, Debug)]
 struct Flush {
     slot: u32,
     sequence: u64,
-    /// Number of the rebuild in progress when the flush began, and its cursor.
+    /// Sequence number and cursor of the rebuild that was in progress when the flush began; `None`
+    /// without a rebuild.
     rebuilt: Option<(u64, u64)>,
 }
 
 /// The rows of an array that a power cut may leave inconsistent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// Rows by number: stripe times units per strip, plus the unit.
+    /// Rows by number: stripe times units per strip, plus the unit within the strip.
     rows: BTreeMap<u64, Dirty>,
     sequence: u64,
     flushes: Vec<Flush>,
-    /// Lost units that were rewritten, but not yet durably.
+    /// Lost units that have been rewritten, where the new data is not durable yet.
     healed: BTreeSet<u64>,
 }
 
@@ -54,12 +56,12 @@ impl Array {
         self.layout.strip_sectors() / UNIT_SECTORS
     }
 
-    /// Whether lost units were rewritten, but not yet durably.
+    /// Returns whether lost units have been rewritten with data that is not durable yet.
     pub(super) fn heals(&self) -> bool {
         self.record.as_ref().is_some_and(|record| !record.healed.is_empty())
     }
 
-    /// Whether a power cut could leave some row inconsistent. False unless content is kept.
+    /// Returns whether a power cut could leave a row inconsistent. False unless content is stored.
     pub(crate) fn has_unflushed_rows(&self) -> bool {
         self.record.as_ref().is_some_and(|record| !record.rows.is_empty())
     }
@@ -68,7 +70,7 @@ impl Array {
         self.record.is_some() && self.is_redundant()
     }
 
-    /// Units within a strip that a piece writes.
+    /// Returns the units, counted within a strip, that a piece writes.
     fn written_units(&self, number: usize) -> BTreeSet<u64> {
         self.pieces[number].writes.iter().flat_map(units_in).collect()
     }
@@ -120,7 +122,7 @@ impl Array {
         drop_journal(core, dropped);
     }
 
-    /// Updates the record at the end of a piece.
+    /// Updates the record of inconsistent rows when a piece's writes have ended.
     pub(super) fn record_end(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         let piece = &self.pieces[number];
@@ -157,7 +159,7 @@ impl Array {
         }
     }
 
-    /// Clears lost units that were completely rewritten.
+    /// Marks lost units in `range` that were completely rewritten as no longer lost.
     fn heal(&mut self, stripe: u64, range: &Range<u64>) {
         if self.bad.is_empty() {
             return;
@@ -174,7 +176,7 @@ impl Array {
         }
     }
 
-    /// Reports data of a row as lost from now on.
+    /// Marks the data at `offsets` of a strip as lost, so that reads of it fail.
     pub(super) fn report_lost(&mut self, stripe: u64, offsets: &Range<u64>, strip: usize) {
         let size = self.layout.strip_sectors();
         let range = strip as u64 * size + offsets.start..strip as u64 * size + offsets.end;
@@ -183,7 +185,7 @@ impl Array {
         self.bad.add(units);
     }
 
-    /// The written values of a row in the journal; empty without a journal.
+    /// Returns the journal's values for one row; empty without a journal.
     pub(super) fn journalled(&self, stripe: u64, unit: u64) -> &[(Role, u64)] {
         let row = stripe * self.strip_units() + unit;
         let rows = self.record.as_ref().and_then(|record| record.rows.get(&row));
@@ -229,8 +231,8 @@ impl Array {
         }
     }
 
-    /// Processes a power failure: flushes in progress are gone, and units that were rewritten, but
-    /// not durably, are lost again.
+    /// Processes a power failure: drops flushes in progress. Lost units that were rewritten are lost
+    /// again unless the new data was durable or is in a journal.
     pub(super) fn record_power_off(&mut self) {
         let Some(record) = &mut self.record else { return };
         record.flushes.clear();
@@ -241,8 +243,8 @@ impl Array {
         }
     }
 
-    /// Returns the runs of rows to resync when the power returns, as stripes and sectors within a
-    /// strip. No flush removes them from the record before they are resynced.
+    /// Returns the runs of rows to resync when the power returns, as stripe and sectors within a strip.
+    /// The rows stay in the record until they are resynced, whatever is flushed.
     pub(super) fn begin_resync(&mut self) -> Vec<(u64, Range<u64>)> {
         let (units, mut runs) = (self.strip_units(), Vec::<(u64, Range<u64>)>::new());
         let Some(record) = &mut self.record else { return runs };
@@ -258,7 +260,7 @@ impl Array {
     }
 }
 
-/// Frees the values of a journal.
+/// Frees values that were removed from a journal.
 fn drop_journal(core: &mut Core, values: Vec<(Role, u64)>) {
     for (_, value) in values {
         core.free(value);

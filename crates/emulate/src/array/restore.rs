@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 impl Array {
-    /// All strips of a stripe: data with its copies, P, Q.
+    /// Returns the locations of all strips of a stripe: data (with all copies), P and Q.
     pub(super) fn strips(&self, stripe: u64) -> Vec<(Role, Place)> {
         let of = self.layout.stripe(stripe);
         let copies = |strip| (0..self.layout.copies()).map(move |copy| (strip, copy));
@@ -21,8 +21,8 @@ impl Array {
         data.chain(parities).collect()
     }
 
-    /// Plans reads of all data of rows, except on the members `without`, and of as much parity as
-    /// the recovery needs. If `all`, reads all parity and all copies, otherwise one copy.
+    /// Plans reads of all data in a range of rows, avoiding the members `without`, and of the parity
+    /// needed to recover the data on them. `all`: reads every parity strip or copy.
     pub(super) fn read_rows(
         &mut self,
         number: usize,
@@ -59,7 +59,8 @@ impl Array {
         if is_enough { Ok(()) } else { Err(()) }
     }
 
-    /// Plans a piece that restores rows.
+    /// Plans the reads and writes of a piece that restores rows, and reports data that can't be recovered as
+    /// lost. Fails if the piece belongs to a rebuild that has been cancelled.
     pub(super) fn plan_restore(&mut self, number: usize) -> Result<(), ()> {
         let piece = &mut self.pieces[number];
         let stripe = piece.stripe;
@@ -178,7 +179,7 @@ impl Array {
         values.any(|value| Some(value) != first)
     }
 
-    /// Advances a restoring piece to its next rows. Returns whether there are any.
+    /// Advances a restoring piece to its next rows. Returns whether rows are left.
     pub(super) fn continues(&mut self, number: usize, failed: bool) -> bool {
         let is_current = self.rebuild.as_ref().is_some_and(|r| r.piece == Some(number));
         let steps_by_unit = self.journal;
@@ -204,8 +205,8 @@ impl Array {
         true
     }
 
-    /// Makes the piece of an operation restore its rows one by one first, if it can't be served
-    /// because several members have unreadable sectors. Happens only once per piece.
+    /// Makes a piece of an operation restore its rows one by one first, because unreadable sectors on
+    /// several members prevent it. Returns whether it does so; at most once per piece.
     pub(super) fn begins_to_mend(&mut self, number: usize) -> bool {
         let piece = &self.pieces[number];
         if piece.purpose != Purpose::Operation || piece.unreadable.is_empty() || piece.mended {
@@ -221,7 +222,7 @@ impl Array {
         true
     }
 
-    /// Starts to restore rows of a stripe. Returns the piece.
+    /// Starts to restore rows of a stripe. Returns the number of the new piece.
     pub(super) fn restore(
         &mut self,
         core: &mut Core,
@@ -249,7 +250,7 @@ impl Array {
     }
 }
 
-/// An access to a range of a strip.
+/// Creates an access to a member at `offsets` within one strip.
 fn access(role: Role, place: Place, offsets: &Range<u64>) -> Access {
     Access {
         member: place.member as u16,

@@ -3,14 +3,14 @@
 
 use iodyno_raid::{Role, Stripe, gf};
 
-/// A function that sums values in GF(2^8), each multiplied by its factor.
+/// A function that returns the sum, in GF(2^8), of values each multiplied by its factor.
 pub(super) type Sums<'a> = dyn FnMut(&[(u8, u64)]) -> u64 + 'a;
 
-/// The values of a row: data strips first, then P and Q, even if the level lacks them.
+/// Values of a row: one per data strip, then P and Q, which are unknown on levels without them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     values: Vec<Option<u64>>,
-    /// For each data strip, the exponent of the power of 2 by which it is multiplied in Q.
+    /// For each data strip, the exponent e of its coefficient 2^e in Q.
     exponents: Vec<usize>,
     parities: usize,
 }
@@ -51,13 +51,13 @@ impl Row {
         if parity == Role::Q { gf::power_of_2(self.exponents[strip]) } else { 1 }
     }
 
-    /// The known data strips as terms of P or Q: factor and value of each.
+    /// Returns the known data strips as terms of the sum that forms P or Q: factor and value of each.
     fn terms(&self, parity: Role) -> Vec<(u8, u64)> {
         let known = self.values[..self.exponents.len()].iter().enumerate();
         known.filter_map(|(strip, value)| Some((self.factor(parity, strip), (*value)?))).collect()
     }
 
-    /// Recovers unknown data, if possible. Returns whether all data is known then.
+    /// Recovers unknown data from parity, if possible. Returns whether all data is known afterwards.
     pub(super) fn recover(&mut self, sums: &mut Sums<'_>) -> bool {
         let unknown = self.unknown();
         let mut rest = |role| {
@@ -113,8 +113,8 @@ impl Row {
         self.is_whole() && (wrong(Role::P) || wrong(Role::Q))
     }
 
-    /// Returns the row after a write of the values in `new`; `self` has the values that were read
-    /// before the write. Parity that can't be derived becomes unknown.
+    /// Returns the row after a write of the values in `new`. `self` contains the values read before the
+    /// write. Parity that can't be computed from them becomes unknown.
     pub(super) fn written(mut self, new: &[Option<u64>], sums: &mut Sums<'_>) -> Self {
         let is_known =
             |(strip, value): (usize, &Option<u64>)| value.is_some() || self.values[strip].is_some();
@@ -157,7 +157,8 @@ mod tests {
         below(random, u64::MAX)
     }
 
-    /// Recovers written data for all levels and rotations, with any strips missing.
+    /// Checks that written data is recovered on all levels and rotations, for all combinations of
+    /// missing strips.
     #[test]
     fn recovers_what_was_written() {
         let mut random = stream(1, "row", 0);

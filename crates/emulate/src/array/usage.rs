@@ -7,43 +7,44 @@ use crate::usage::{self, Of, Resource};
 use iodyno_raid::MemberSet;
 use iodyno_units::OpKind;
 
-/// Counters of an array's restoration of member data, since the start.
+/// Counters of an array's rebuilds, resyncs and scrubs, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayCounts {
-    /// Members whose rebuild was completed.
+    /// Number of members whose rebuild was completed.
     pub rebuilt_members: u64,
     /// Bytes written to members by rebuilds.
     pub rebuilt_bytes: u64,
-    /// Rows of 4 KiB units that were resynced after power cuts.
+    /// Number of rows, each one 4 KiB unit high, that were resynced after power cuts.
     pub resynced_units: u64,
-    /// Units of data that could not be recovered. Each is reported as lost until it is rewritten.
+    /// Number of 4 KiB units whose data could not be recovered. They can't be read until rewritten.
     pub lost_units: u64,
-    /// Completed scrubs.
+    /// Number of completed scrubs.
     pub scrubs: u64,
-    /// Rows in which a scrub found parity or copies that contradict the data; 0 unless content is kept.
+    /// Number of rows in which a scrub found parity or copies that contradict the data; 0 unless
+    /// content is stored.
     pub contradictions: u64,
 }
 
 /// State of an array: its members, and the repairs in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayState {
-    /// The parts that are members of the array now.
+    /// Identifiers of the devices or arrays that are members now.
     pub members: Vec<PartId>,
-    /// Number of members that are missing or not yet rebuilt.
+    /// Set of the members that are missing or not yet rebuilt.
     pub missing: MemberSet,
-    /// The member being rebuilt, and the rebuilt fraction of it (0 to 1); `None` without a rebuild.
+    /// Member being rebuilt, and its rebuilt fraction (0 to 1); `None` without a rebuild.
     pub rebuilt: Option<(usize, f64)>,
     /// Number of runs of rows that are being resynced after a power cut.
     pub resyncs: u32,
     /// Whether a scrub is in progress.
     pub scrubs: bool,
-    /// Whether some of the array's data is lost; it can't be read until it is rewritten.
+    /// Whether some of the array's data is lost. Lost data can't be read until it is rewritten.
     pub lost: bool,
     /// Counters since the start.
     pub counts: ArrayCounts,
 }
 
-/// Total phase times in ns and number of pieces, of reads and of writes.
+/// Time spent in each phase, in ns, and number of pieces, separately for reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Phases {
     of: [[u64; 4]; 2],
@@ -54,7 +55,7 @@ const NAMES: [&str; 4] =
     ["waits for its stripe", "members read", "array computes parity", "members write"];
 
 impl Phases {
-    /// Adds the time of a phase that ends now.
+    /// Adds the duration of a piece's phase that ends now.
     pub(super) fn end(&mut self, since_ns: &mut u64, core: &Core, slot: u32, phase: Phase) {
         let kind = match core.slab[slot].kind {
             OpKind::Read => 0,
@@ -67,25 +68,25 @@ impl Phases {
     }
 }
 
-/// What must be stored about an array's members, because a new machine could not derive it from
-/// them.
+/// State of an array that must be saved, because a new machine can't derive it from the members'
+/// content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayHealth {
-    /// Number of members that are missing or not yet rebuilt.
+    /// Set of the members that are missing or not yet rebuilt.
     pub missing: MemberSet,
-    /// Whether some data is lost, or was lost and is rewritten but not yet durable.
+    /// Whether some data is lost, or its replacement is not durable yet.
     pub lost: bool,
 }
 
 impl Array {
-    /// The present health of the members.
+    /// Returns the state of the array that must be saved.
     #[inline]
     pub(crate) fn health(&self) -> ArrayHealth {
         let lost = !self.bad.is_empty() || self.heals();
         ArrayHealth { missing: self.missing, lost }
     }
 
-    /// State of the array now.
+    /// Returns the current state of the array.
     pub(crate) fn state(&self) -> ArrayState {
         ArrayState {
             members: self.members.clone(),
@@ -108,7 +109,8 @@ impl Array {
         vec![Resource { name, part: Some(self.part), count: 1, held: false, busy_ns }]
     }
 
-    /// Phase times of the array's operations since the start, summed over their pieces (one per stripe).
+    /// Returns the time that the array's operations have spent in each phase since the start, summed
+    /// over their pieces (one per stripe).
     pub(crate) fn phases(&self) -> Vec<usage::Phase> {
         let phase = |kind: usize, of| {
             let count = self.phases.pieces[kind];

@@ -7,7 +7,7 @@ pub enum Bay {
     Sas,
     /// A SATA bay or socket.
     Sata,
-    /// A bay or socket with PCIe lanes.
+    /// A bay or M.2 socket with PCIe lanes.
     Nvme,
     /// A slot for PCIe cards.
     PcieSlot,
@@ -16,7 +16,7 @@ pub enum Bay {
 }
 
 impl Bay {
-    /// The names in files, in the order of the variants.
+    /// Names of the kinds of bay in device files, in the order of the variants.
     pub(super) const WORDS: [&str; 5] = ["sas", "sata", "nvme", "pcie-slot", "memory-slot"];
     const ALL: [Self; 5] = [Self::Sas, Self::Sata, Self::Nvme, Self::PcieSlot, Self::MemorySlot];
 
@@ -28,8 +28,8 @@ impl Bay {
 /// Power draw of one device in W; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Power {
-    /// While the device is ready, without I/O.
+    /// Power draw of the device when it is ready but has no I/O, W.
     pub idle_w: Option<f64>,
-    /// While the device is under load.
+    /// Power draw of the device under load, W.
     pub active_w: Option<f64>,
 }

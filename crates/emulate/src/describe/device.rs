@@ -12,24 +12,24 @@ use crate::spec::{
     Translation, Variation,
 };
 
-/// A device, with the descriptive data of its file.
+/// A device as described by a device file: its parameters, with summary, bay and power.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedDevice {
-    /// Parameters of the device, as the machine needs them.
+    /// Parameters of the device for the emulator.
     pub device: Device,
     /// One-line description.
     pub summary: String,
-    /// Name of the catalog's system in which the device is placed if the user names none.
+    /// Name of the catalog system in which the device is placed if the user selects none.
     pub default_host: String,
     /// Kind of bay or slot, if the file states it.
     pub bay: Option<Bay>,
-    /// Power draw, as far as the file states it.
+    /// Power draw in W. Values that the file does not state are `None`.
     pub power: Power,
     /// All parameters with their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,
 }
 
-/// Converts a device file; `name` is its name in the catalog.
+/// Parses a device file. `name` is the device's name in the catalog.
 ///
 /// # Errors
 /// All errors, in the order of the file.

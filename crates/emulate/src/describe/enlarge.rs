@@ -7,15 +7,15 @@ use crate::flash::shape;
 use crate::spec::{Device, Flash, Kind};
 use iodyno_units::human;
 
-/// Maximum capacity of a memory device, as in device files.
+/// Maximum capacity of a memory device in bytes, the same as in device files.
 const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
 impl Device {
-    /// Makes the capacity at least `capacity_bytes`: a flash device exports some of its spare area, memory is
-    /// extended. A disk can't be enlarged, because its tracks are fixed.
+    /// Raises the capacity to at least `capacity_bytes`. A flash device exports more of its spare area;
+    /// memory is extended; a disk can't be enlarged, because its tracks are fixed.
     ///
     /// # Errors
-    /// The largest possible capacity, in a message.
+    /// A message with the largest possible capacity.
     pub fn enlarge(&mut self, capacity_bytes: u64) -> Result<(), String> {
         let own_bytes = self.capacity_bytes();
         if capacity_bytes <= own_bytes {
@@ -53,7 +53,7 @@ impl Device {
     }
 }
 
-/// The largest capacity that satisfies the rules for spare area, in whole units.
+/// Returns the largest capacity that leaves the required spare area, in bytes and whole units.
 fn exported_bytes_max(flash: &Flash) -> u64 {
     let shape = shape(flash, 1);
     let row_bytes = u64::from(shape.pages_per_block) * UNIT_BYTES;

@@ -27,7 +27,7 @@ pub use system::{DescribedSystem, VolumesOf, system};
 use iodyno_catalog::{FileError, Reader, Record};
 use rules::Rule;
 
-/// Checks a record by the rules. Each violation is reported at its key.
+/// Checks the values of a file against rules. Each violation is reported at the key it concerns.
 fn check(reader: &mut Reader, record: &Record, rules: &[Rule]) {
     for rule in rules {
         let Some(fault) = (rule.check)(record) else { continue };

@@ -7,11 +7,11 @@ use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
 use crate::spec::{Adapters, Device, Host, Kind, Preconditioned, System};
 
 impl System {
-    /// Builds a server with the given devices in this order, each in its state. The i-th flash DIMM is attached to
-    /// socket i mod sockets, and so is the i-th of the other devices.
+    /// Builds a server with the given devices, in this order, each with its initial state. The i-th
+    /// flash DIMM is attached to socket i mod S of S sockets, and so is the i-th other device.
     ///
     /// # Errors
-    /// All violated rules of population.
+    /// All violated rules about the devices that a system accepts.
     pub fn populate(
         name: impl Into<String>,
         host: Host,
@@ -45,7 +45,8 @@ impl System {
         Ok(system)
     }
 
-    /// Puts RAID adapters between the host and its devices. [`Self::group`] then puts the volumes behind them.
+    /// Inserts RAID adapters between the host and its devices. [`Self::group`] then creates volumes on
+    /// the adapters.
     ///
     /// # Errors
     /// All violated rules of attachment.

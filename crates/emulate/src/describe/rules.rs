@@ -10,18 +10,21 @@ use crate::content_event::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
 /// Minimum spare space as a fraction of the writable space. With less, write amplification exceeds
-/// 50 and depends more on the model than on a device.
+/// 50 and reflects the model rather than the device.
 pub(super) const SPARE_MIN: f64 = 0.01;
-/// Minimum number of blocks per plane: open ones, free ones, and some to choose from.
+/// Minimum number of blocks per plane, which leaves open blocks, free blocks and candidates for
+/// garbage collection.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
-/// Minimum number of blocks per plane beyond the capacity: those open or kept free, and one spare.
+/// Minimum number of blocks per plane beyond the exported capacity: open blocks, the free reserve,
+/// and one spare.
 pub(super) const SPARE_BLOCKS_MIN: u64 = 6;
-/// Upper bound of a program in bytes, and so of the copies gathered for one program.
+/// Maximum size of one program operation in bytes, and of the copies collected for it.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
 /// Maximum number of devices in a system.
 pub(super) const VOLUMES_MAX: usize = 1024;
 
-/// A named rule. `check` returns `None` if the rule holds or one of its values is missing.
+/// A named rule for the values of a file. `check` returns `None` if the rule is met or one of its
+/// values is missing.
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) check: fn(&Record) -> Option<Fault>,
@@ -31,7 +34,7 @@ fn fault(path: &str, message: String, help: impl Into<Option<String>>) -> Fault 
     Fault { path: path.to_owned(), message, help: help.into() }
 }
 
-/// A size as written in files, in the largest binary unit that represents it exactly.
+/// Formats a size as in files: in the largest binary unit that represents it exactly.
 fn exact(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let whole = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
@@ -270,8 +273,8 @@ pub(super) const FLASH: &[Rule] = &[
     },
 ];
 
-/// Rule for controllers behind a memory channel: they accept no commands themselves, so a time for that would
-/// have no effect.
+/// Checks that a controller behind a memory channel has no command time: a driver thread accepts
+/// its commands, so the time would have no effect.
 fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     v.whole("memory_channel.command")?;
     if v.whole(path)? == 0 {
@@ -282,22 +285,23 @@ fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     Some(fault(path, message.to_owned(), help.to_owned()))
 }
 
-/// Number of planes of the whole device.
+/// Returns the number of planes of the whole device.
 fn planes(v: &Record) -> Option<u64> {
     Some(v.whole("nand.channels")? * v.whole("nand.dies_per_channel")? * v.whole("nand.planes")?)
 }
 
-/// Raw bytes less the reserved share.
+/// Returns the raw capacity in bytes without the reserved fraction.
 fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
-/// Spare fraction of the usable bytes; negative if they are less than the capacity.
+/// Returns the fraction of the usable bytes that is spare; negative if the exported capacity
+/// exceeds them.
 fn spare(v: &Record) -> Option<f64> {
     Some(1.0 - v.whole("capacity")? as f64 / usable_bytes(v)? as f64)
 }
 
-/// Bytes of one block on every plane.
+/// Returns the total size in bytes of one block on every plane.
 fn row_bytes(v: &Record) -> Option<u64> {
     Some(planes(v)? * v.whole("nand.page")? * v.whole("nand.pages_per_block")?)
 }
@@ -391,14 +395,14 @@ pub(super) const SYSTEM: &[Rule] = &[
     },
 ];
 
-/// A violated rule of population or attachment.
+/// A violated rule about the devices or adapters that a system accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleBroken {
     /// Name of the rule, such as `rdimms-only`.
     pub rule: &'static str,
-    /// Key of the system's file that the rule concerns, such as `slots.memory_kind`.
+    /// Key of the system file that the rule concerns, such as `slots.memory_kind`.
     pub path: &'static str,
-    /// The message, in one sentence.
+    /// Error message, in one sentence.
     pub message: String,
 }
 
@@ -410,14 +414,14 @@ impl std::fmt::Display for RuleBroken {
 
 impl std::error::Error for RuleBroken {}
 
-/// A rule of population, which checks the host and its flash DIMMs.
+/// A rule that checks whether a host can contain its flash DIMMs.
 pub(super) struct Population {
     pub(super) name: &'static str,
     pub(super) path: &'static str,
     pub(super) check: fn(&Host, &[&Device]) -> Option<String>,
 }
 
-/// The rules for flash DIMMs, checked only if the system has any.
+/// The rules for hosts with flash DIMMs.
 pub(super) const FLASH_DIMMS: &[Population] = &[
     Population {
         name: "flash-dimm-slots",

@@ -13,11 +13,13 @@ use crate::flash::LANES_MAX;
 const fn parameter(path: &'static str, value: ValueType) -> Key {
     Key::required(path, value).sourced()
 }
-/// A required table of the files of these device families; without families, of system files.
+/// Declares a required table in the files of the device families `of`; if `of` is empty, in system
+/// files.
 const fn required(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::required(path, ValueType::Table(keys)).only(of)
 }
-/// An optional table of the files of these device families; without families, of system files.
+/// Declares an optional table in the files of the device families `of`; if `of` is empty, in system
+/// files.
 const fn optional(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::optional(path, ValueType::Table(keys)).only(of)
 }
@@ -55,11 +57,11 @@ const SUMMARY: Key =
     Key::required("summary", ValueType::Text).such_as("\"what it is, in one line\"");
 
 type Families = &'static [&'static str];
-/// NAND flash behind a controller.
+/// The device family of NAND flash behind a controller.
 const FLASH: Families = &["flash"];
-/// A rotating disk. `DiskSpec::check` has the limits of the values.
+/// The device family of rotating disks. `DiskSpec::check` defines the limits of their values.
 const DISK: Families = &["disk"];
-/// Memory as a block device.
+/// The device family of memory that is used as a block device.
 const MEMORY: Families = &["memory"];
 
 /// The tables and keys of device files of all families.
@@ -254,7 +256,7 @@ pub(super) const DEVICE: &[Key] = &[
     ),
 ];
 
-/// `[[volumes]]`: a number of equal devices in a server.
+/// Keys of a `[[volumes]]` table, which adds N equal devices to a server.
 const VOLUMES: &[Key] = &[
     Key::required("device", ValueType::Text).such_as("\"exflash-400g\""),
     Key::optional("count", ValueType::Count(1, VOLUMES_MAX as u64)),
@@ -262,7 +264,7 @@ const VOLUMES: &[Key] = &[
     Key::optional("read_cache_size", ValueType::Size(4 * KIB, PIB)),
 ];
 
-/// The parameters of a slot of one PCIe generation, as the adapters use it.
+/// Declares the table of adapter parameters for a PCIe slot of one generation.
 macro_rules! slot {
     ($table:literal, $read:literal, $write:literal, $fetch:literal) => {
         Key::optional(
@@ -343,7 +345,7 @@ pub(super) const SYSTEM: &[Key] = &[
     ),
 ];
 
-/// The table `[host]`: the server without its devices.
+/// Keys of the table `[host]`: the server without its devices.
 const HOST: &[Key] = &[
     count("host.sockets", 1..=64),
     count("host.cores_per_socket", 1..=1024),
@@ -358,11 +360,11 @@ const HOST: &[Key] = &[
     Key { required: false, ..time("host.driver_write", 0..=MS) },
 ];
 
-/// PCIe generations of adapter slots.
+/// Names of the PCIe generations of adapter slots.
 pub(super) const GENERATIONS: [&str; 3] = ["gen1", "gen2", "gen3"];
 
-/// The keys of all parameters in the order of the schema, each with the device family that has it, or `system`, or
-/// `adapters`: `("flash", "nand.read")`.
+/// Returns the keys of all parameters in the order of the schema. Each is paired with its device
+/// family, `system` or `adapters`: `("flash", "nand.read")`.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     [("flash", DEVICE), ("disk", DEVICE), ("memory", DEVICE), ("system", SYSTEM)]
         .into_iter()
@@ -387,7 +389,7 @@ mod tests {
         fs::read_to_string(path).unwrap()
     }
 
-    /// First and second column of each table row under the heading that begins with `heading`.
+    /// Returns the first two columns of each table row below the heading that begins with `heading`.
     fn rows(page: &str, heading: &str) -> Vec<(String, String)> {
         let mut lines = page.lines().skip_while(|line| !line.starts_with(heading));
         assert!(lines.next().is_some(), "no heading {heading}");
@@ -402,7 +404,7 @@ mod tests {
             .collect()
     }
 
-    /// The pages list exactly the existing keys, each with its limits.
+    /// Checks that the documentation pages list exactly the existing keys, each with its limits.
     #[test]
     fn every_parameter_is_documented_with_its_limits() {
         let row = |key: &Key| (key.name().to_owned(), key.value.limits());

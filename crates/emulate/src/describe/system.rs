@@ -13,12 +13,12 @@ use crate::spec::{
     Processor, Slot, Slots,
 };
 
-/// A server, with the descriptive data of its file.
+/// A server as described by a system file: host, adapters and default devices.
 #[derive(Clone, Debug)]
 pub struct DescribedSystem {
     /// Name in the catalog.
     pub name: String,
-    /// The server, without its devices.
+    /// The server without its devices.
     pub host: Host,
     /// RAID adapters, if the server has any.
     pub adapters: Option<Adapters>,
@@ -32,29 +32,31 @@ pub struct DescribedSystem {
     record: Record,
 }
 
-/// An entry of `[[volumes]]`: a number of equal devices.
+/// An entry of `[[volumes]]`: N equal devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumesOf {
     /// Catalog name of the device.
     pub device: String,
     /// Number of devices.
     pub count: u32,
-    /// Position of the name in the file, for the error about an unknown device.
+    /// Position of the device name in the file, for the error message about an unknown device.
     pub span: Range<usize>,
-    /// Device that caches the reads of each volume: its catalog name, and the name's position.
+    /// Device that serves as a read cache for each volume: its catalog name and the name's position in
+    /// the file. `None` without a read cache.
     pub read_cache: Option<(String, Range<usize>)>,
     /// Size of the read cache in bytes; 0: the whole device.
     pub read_cache_bytes: u64,
 }
 
 impl DescribedSystem {
-    /// Locates a violated rule of population in the system's file.
+    /// Converts a violated rule to an error with its position in the system file.
     pub fn error(&self, broken: &RuleBroken) -> FileError {
         let error = FileError::new(self.record.place(broken.path), broken.to_string());
         FileError { rule: Some(broken.rule), ..error }
     }
 
-    /// The values that a file with this base inherits: the server and its adapters, without volumes.
+    /// Returns the values that files based on this one inherit: those of the server and its adapters,
+    /// without `[[volumes]]`.
     fn server(&self) -> Record {
         let mut server = self.record.clone();
         server.retain(|path| !["schema", "kind", "summary", "base", "volumes"].contains(&path));
@@ -62,13 +64,13 @@ impl DescribedSystem {
     }
 }
 
-/// Rule name of errors whose message names a base and quotes nothing else of a file.
+/// Rule name of errors about the file's `base`. Their messages quote only the base's name.
 const ABOUT_BASE: &str = "base";
-/// Maximum depth of nested bases. More indicate a cycle.
+/// Maximum number of nested base files. More indicate a cycle.
 const BASES_MAX: u32 = 4;
 
-/// Converts a system file; `name` is its name in the catalog. Missing values come from the first of its `base` files
-/// that has them; `find` returns the text of a base.
+/// Parses a system file. `name` is its name in the catalog. A missing value is taken from the first
+/// of the file's nested bases that has it; `find` returns the text of a base.
 ///
 /// # Errors
 /// All errors in the order of the file; those of a base are reported at the base's name.
@@ -156,7 +158,7 @@ fn on_bases(
     Ok(DescribedSystem { name, host, adapters, volumes, summary, parameters, record })
 }
 
-/// Reports tables that a system must have, in its file or in a base.
+/// Reports required tables that are missing in both the system file and its bases.
 fn check_whole(record: &Record, reader: &mut Reader) {
     let has = |path: &str| record.get(path).is_some();
     let mut missing = |path: &str, message: String| {

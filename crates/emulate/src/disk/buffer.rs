@@ -12,18 +12,18 @@ use super::layout::{Layout, Place, Track};
 use iodyno_units::rng::{Generator, below};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Minimum number of dirty ranges from which [`Buffer::fill`] can draw similar ones.
+/// Minimum number of dirty ranges for [`Buffer::fill`], which adds ranges of similar lengths.
 const LIKE_MIN: usize = 64;
 
-/// A range of acknowledged data that is not on the medium yet; its start is the key under which it
-/// is stored.
+/// An acknowledged range of data that is not on the medium yet. Stored by its start offset.
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     len: u64,
     id: u32,
-    /// Sequence number of the write's acknowledgement.
+    /// Sequence number of the write, in the order of acknowledgement.
     seq: u64,
-    /// Sequence number of the oldest acknowledged write that is durable only once this range is.
+    /// Sequence number of the oldest acknowledged write that becomes durable only with this range,
+    /// because this range replaced some of its data.
     since: u64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The range in the form that the disk's owner receives.
+    /// Converts the range to the type in which a disk reports ranges of writes.
     pub(super) fn range(&self) -> WriteRange {
         WriteRange { id: self.id, offset_bytes: self.start, len_bytes: self.len }
     }
@@ -49,18 +49,18 @@ impl Extent {
 pub(super) struct Buffer {
     capacity: u64,
     used: u64,
-    /// Bytes of dirty ranges that no destage has taken.
+    /// Bytes of dirty ranges, without the range that is being destaged.
     dirty_bytes: u64,
     dirty: BTreeMap<u64, Dirty>,
-    /// The dirty ranges among which the next one to destage is chosen, by address.
+    /// Dirty ranges among which the next one to destage is chosen, by start offset.
     window: BTreeMap<u64, Place>,
     window_max: usize,
-    /// The other dirty ranges, oldest first, each with its sequence number. An entry is void if the
-    /// range now has another number.
+    /// Dirty ranges outside the window, oldest first: offset and sequence number. An entry is void if
+    /// the range at this offset now has another sequence number.
     backlog: VecDeque<(u64, u64)>,
     next_seq: u64,
-    /// By sequence number of an acknowledged write: how many ranges must be written before it is
-    /// durable.
+    /// For each acknowledged write that is not durable, by sequence number: the number of ranges still
+    /// to be written to the medium.
     obligations: BTreeMap<u64, u32>,
     moving: Option<Extent>,
 }
@@ -81,47 +81,48 @@ impl Buffer {
         }
     }
 
-    /// Whether a write fits. A write larger than the whole buffer streams through it alone.
+    /// Returns whether a write of `len` bytes fits. A write larger than the whole buffer fits only if
+    /// the buffer is empty.
     pub(super) fn has_space(&self, len: u64) -> bool {
         self.used == 0 || self.used + len <= self.capacity
     }
 
-    /// Reserves space in bytes.
+    /// Reserves `len` bytes of the buffer.
     pub(super) fn reserve(&mut self, len: u64) {
         self.used += len;
     }
 
-    /// Releases space in bytes.
+    /// Releases `len` bytes of the buffer.
     pub(super) fn release(&mut self, len: u64) {
         self.used -= len;
     }
 
-    /// Bytes of the dirty ranges.
+    /// Returns the bytes of the dirty ranges, without the range that is being destaged.
     pub(super) fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes
     }
 
-    /// Bytes of the dirty ranges in the window, estimated from their mean length.
+    /// Returns the bytes of the dirty ranges in the window, estimated from the mean length of all.
     pub(super) fn choice_bytes(&self) -> u64 {
         self.dirty_bytes * self.window.len() as u64 / (self.dirty.len() as u64).max(1)
     }
 
-    /// Whether the buffer is more than three quarters full.
+    /// Returns whether the buffer is more than three quarters full.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.used > self.capacity / 4 * 3
     }
 
-    /// Whether nothing is left to destage, except perhaps the range being written.
+    /// Returns whether no dirty range is left, except perhaps one that is being destaged.
     pub(super) fn is_clean(&self) -> bool {
         self.dirty.is_empty()
     }
 
-    /// Sequence number of the next acknowledged write.
+    /// Returns the sequence number that the next acknowledged write will get.
     pub(super) fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// Whether all acknowledged writes before number `seq` are durable.
+    /// Returns whether all acknowledged writes with sequence numbers below `seq` are durable.
     pub(super) fn durable_before(&self, seq: u64) -> bool {
         self.obligations.first_key_value().is_none_or(|(&oldest, _)| oldest >= seq)
     }
@@ -139,7 +140,7 @@ impl Buffer {
         }
     }
 
-    /// Adds a dirty range, to the window if `choose`, otherwise to the backlog.
+    /// Adds a dirty range to the window if `choose`, else to the backlog.
     fn put(&mut self, start: u64, dirty: Dirty, choose: bool, layout: &Layout) {
         self.owe(dirty.since);
         self.dirty_bytes += dirty.len;
@@ -151,8 +152,8 @@ impl Buffer {
         }
     }
 
-    /// Removes from a range all data acknowledged before number `seq`. Returns the number of
-    /// bytes, and the oldest acknowledgement that depended on them.
+    /// Removes from a range all dirty data with sequence numbers below `seq`. Returns the removed
+    /// bytes, and the oldest write whose durability depended on them.
     pub(super) fn absorb(
         &mut self,
         start: u64,
@@ -187,7 +188,8 @@ impl Buffer {
         (bytes, since)
     }
 
-    /// Adds an acknowledged write, whose space is already reserved. Returns the dirty bytes that it absorbed.
+    /// Adds an acknowledged write, whose space is already reserved. Returns the bytes of older dirty
+    /// data that it replaced.
     pub(super) fn insert(&mut self, write: WriteRange, layout: &Layout) -> u64 {
         let (start, len) = (write.offset_bytes, write.len_bytes);
         let seq = self.next_seq;
@@ -199,9 +201,9 @@ impl Buffer {
         absorbed
     }
 
-    /// Adds dirty ranges until this fraction of the buffer is used. Their lengths are drawn from
-    /// those of the present ranges, and their addresses at random between the first and the last of
-    /// them. No-op with fewer than [`LIKE_MIN`] ranges.
+    /// Adds random dirty ranges until the fraction `share` of the buffer is used. Lengths are drawn from
+    /// those of the present ranges, offsets from the address range that they span. No-op with fewer
+    /// than [`LIKE_MIN`] ranges.
     pub(super) fn fill(&mut self, share: f64, random: &mut Generator, layout: &Layout) {
         let Some((&first, (&last, _))) =
             self.dirty.first_key_value().map(|(first, _)| first).zip(self.dirty.last_key_value())
@@ -228,7 +230,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the buffer holds all of a range.
+    /// Returns whether the buffer contains all data from `start` to `end`.
     pub(super) fn covers(&self, start: u64, end: u64) -> bool {
         if self.moving.is_some_and(|m| m.start <= start && end <= m.start + m.len) {
             return true;
@@ -246,9 +248,8 @@ impl Buffer {
         reached >= end && end > start
     }
 
-    /// Takes the range to destage next, by access time. With `before`, considers only ranges on
-    /// which a flush of all acknowledgements before that number depends. The range then counts as
-    /// being written.
+    /// Removes and returns the dirty range with the shortest access time, to destage it. With `before`,
+    /// considers only ranges that a flush of all writes below this sequence number needs.
     pub(super) fn take(
         &mut self,
         now_ns: u64,
@@ -294,7 +295,7 @@ impl Buffer {
         Some(extent)
     }
 
-    /// Records that the range being written has reached the medium.
+    /// Records that the range being destaged has reached the medium.
     pub(super) fn landed(&mut self) {
         if let Some(extent) = self.moving.take() {
             self.settle(extent.since);
@@ -302,8 +303,8 @@ impl Buffer {
         }
     }
 
-    /// Processes a power failure: returns the acknowledged ranges that are not on the medium, without overlap.
-    /// The one being written comes first; any part of it may be on the medium.
+    /// Processes a power failure. Returns the acknowledged ranges that are not on the medium, without
+    /// overlap. The range being destaged comes first; any part of it may be on the medium.
     pub(super) fn lose(&mut self) -> Vec<WriteRange> {
         let mut lost = Vec::new();
         if let Some(moving) = self.moving {

@@ -20,19 +20,19 @@ use iodyno_units::rng::{Generator, key};
 use iodyno_units::{Op, OpKind};
 use std::collections::VecDeque;
 
-/// The time of an event that is not scheduled.
+/// Time of an event that is not scheduled.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What a power cut did to the writes and the operations in progress.
+/// Effect of a power cut on acknowledged writes and on operations in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PowerCut {
-    /// Acknowledged writes that are not on the medium, in ranges that don't overlap. Such a range
-    /// has its content from before the write, or from before an earlier write that was lost with it.
+    /// Acknowledged writes that are not on the medium, in ranges that don't overlap. Each range has the
+    /// content from before this write, or from before an earlier write that was lost too.
     pub lost: Vec<WriteRange>,
-    /// The write in progress at the heads. It is also in `lost` if it was acknowledged. Each
-    /// of its sectors may be old or new, and one may be neither.
+    /// Range that the heads were writing; `None` if they wrote nothing. It is also in `lost` if it was
+    /// acknowledged. Each sector may be old or new, and one may be neither.
     pub torn: Option<WriteRange>,
-    /// Submitted operations that will not complete, by id, in the order of submission.
+    /// Ids of the submitted operations that will not complete, in the order of submission.
     pub dropped: Vec<u32>,
 }
 
@@ -43,34 +43,34 @@ pub(super) struct Request {
     pub(super) op: Op,
     pub(super) submitted_ns: u64,
     order: u64,
-    /// Start of the present phase.
+    /// Start of the operation's current phase, ns.
     pub(super) since_ns: u64,
     pub(super) phases: Phases,
     pub(super) place: Place,
-    /// Number of acknowledged writes when the buffer accepted this write.
+    /// Number of writes that had been acknowledged when the buffer accepted this write.
     pub(super) seq: u64,
     live: bool,
 }
 
 impl Request {
-    /// One past the last byte.
+    /// Returns the end offset of the operation in bytes (exclusive).
     pub(super) fn end(&self) -> u64 {
         self.op.offset_bytes + u64::from(self.op.len_bytes)
     }
 
-    /// Length in bytes.
+    /// Returns the length of the operation in bytes.
     pub(super) fn len(&self) -> u64 {
         u64::from(self.op.len_bytes)
     }
 
-    /// Space that the operation uses in the buffer. Writes of zeroes use none: zeroes are generated
-    /// while they are written.
+    /// Returns the buffer space that the operation uses, in bytes. A write of zeroes uses none, because
+    /// the zeroes are generated at the head.
     pub(super) fn buffer_bytes(&self) -> u64 {
         if self.op.kind == OpKind::Write { self.len() } else { 0 }
     }
 }
 
-/// A rotating disk.
+/// An emulated rotating disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(super) spec: DiskSpec,
@@ -98,14 +98,15 @@ pub struct Disk {
     pub(super) flash: NandCache,
     heads: Heads,
     pub(super) medium_until: u64,
-    /// For the read that the heads execute: when the link may begin to send its data, and its slot.
+    /// For the read that the heads are executing: earliest time at which the link may send its data,
+    /// and the read's index in `requests`.
     pub(super) link_ready: (u64, u32),
     pub(super) head: Track,
-    /// Whether the last access was for the foreground.
+    /// Whether the heads' last access, not counting read-ahead, served a request rather than a destage.
     pub(super) foreground_had_turn: bool,
     /// Whether the last foreground request was chosen because it was overdue.
     pub(super) overdue_had_turn: bool,
-    /// Segment to read ahead, and the end of the read-ahead.
+    /// Read-ahead to start next: cache segment, and end offset in bytes. `None`: none is wanted.
     pub(super) wish: Option<(usize, u64)>,
     pub(super) usage: Usage,
     phases: [Phases; OpKind::COUNT],
@@ -113,8 +114,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk at time 0: heads at the outermost cylinder, nothing cached. `seed` and `number`, which
-    /// distinguishes equal disks, determine the angle of the platters.
+    /// Creates a disk at time 0, with the heads at the outermost cylinder and empty caches. `seed` and
+    /// `number` determine the initial angle of the platters; `number` distinguishes equal disks.
     ///
     /// # Panics
     /// If `spec` does not pass [`DiskSpec::check`].
@@ -161,7 +162,7 @@ impl Disk {
         }
     }
 
-    /// Capacity in bytes.
+    /// Returns the capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.spec.capacity_bytes
     }
@@ -171,7 +172,7 @@ impl Disk {
         self.usage
     }
 
-    /// Calls `take` with the fill of the write cache, and of a hybrid disk's NAND.
+    /// Calls `take` with the fill level of the write cache, and of a hybrid disk's NAND.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         if self.spec.write_cache {
             take(Store {
@@ -186,24 +187,25 @@ impl Disk {
         take(self.flash.store(self.usage.flash_hits + self.usage.medium_reads));
     }
 
-    /// Fills the write cache up to a fraction of its size, with writes like those in it.
+    /// Fills the write cache up to a fraction of its size, with random writes similar to those already
+    /// in it.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if self.spec.write_cache {
             self.buffer.fill(share, random, &self.layout);
         }
     }
 
-    /// Phase times of the completed operations of a kind.
+    /// Returns the time that completed operations of a kind have spent in each phase.
     pub fn phases(&self, kind: OpKind) -> Phases {
         self.phases[kind.index()]
     }
 
-    /// Starts to record the steps of written data in a journal.
+    /// Starts to record in a journal how written data becomes acknowledged, durable or lost.
     pub fn keep_journal(&mut self) {
         self.journal.get_or_insert_default();
     }
 
-    /// Takes the steps recorded since the last call; empty if no journal is kept.
+    /// Removes and returns the journal's steps since the last call; empty if no journal is kept.
     pub fn take_journal(&mut self) -> Vec<Step> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -215,13 +217,12 @@ impl Disk {
         }
     }
 
-    /// Accepts an operation. `id` is returned by [`Disk::wake`] when it completes; ids of
-    /// operations in progress must differ. Operations beyond the disk's queue
-    /// wait in the host, in order.
+    /// Accepts an operation. [`Disk::wake`] returns `id` when it completes; ids of operations in
+    /// progress must differ. Operations beyond the disk's queue depth wait in the host, in order.
     ///
-    /// A trim completes when the controller has processed it. Zeroes go to the medium as a write with
-    /// forced unit access does, without crossing the link. A flush completes when all writes
-    /// acknowledged before the controller processed it are on the medium.
+    /// A trim completes when the controller has processed it. A write of zeroes goes to the medium like
+    /// a FUA write, but does not cross the link. A flush completes when all writes acknowledged before
+    /// the controller processed it are on the medium.
     ///
     /// # Panics
     /// If the operation exceeds the capacity, or `now_ns` is after [`Disk::wake_at`].
@@ -259,7 +260,7 @@ impl Disk {
         self.start(now_ns);
     }
 
-    /// Time of the next internal event; `u64::MAX` if there is none.
+    /// Returns the time of the next internal event, ns; `u64::MAX` if there is none.
     pub fn wake_at(&self) -> u64 {
         let front = |queue: &VecDeque<(u64, u32)>| queue.front().map_or(NEVER, |&(at, _)| at);
         self.controller_until
@@ -303,8 +304,8 @@ impl Disk {
         }
     }
 
-    /// Cuts and restores the power: everything except the NAND and the counters is reset. Returns
-    /// what is not on the medium.
+    /// Cuts and restores the power. Everything except the NAND and the counters is reset. Returns the
+    /// writes and operations that were lost.
     pub fn power_cut(&mut self) -> PowerCut {
         let mut dropped: Vec<&Request> = self.requests.iter().filter(|r| r.live).collect();
         dropped.sort_by_key(|r| r.order);
@@ -333,7 +334,7 @@ impl Disk {
         cut
     }
 
-    /// Starts every server that is free and has work.
+    /// Starts the next operation on each idle component: controller, link and heads.
     fn start(&mut self, now_ns: u64) {
         while self.inside < self.spec.queue_max {
             let Some(slot) = self.host.pop_front() else { break };
@@ -352,23 +353,23 @@ impl Disk {
         self.start_medium(now_ns);
     }
 
-    /// Transfer time of `len_bytes` on the link.
+    /// Returns the transfer time of `len_bytes` on the link, ns.
     pub(super) fn link_ns(&self, len_bytes: u64) -> u64 {
         (len_bytes as f64 * 1e9 / self.spec.link_bytes_per_s + 0.5) as u64
     }
 
-    /// Whether a write is acknowledged from the buffer.
+    /// Returns whether an operation is a write that is acknowledged from the buffer.
     fn is_cached(&self, op: &Op) -> bool {
         self.spec.write_cache && op.kind == OpKind::Write && !op.fua
     }
 
-    /// Whether destaging is urgent.
+    /// Returns whether destaging is urgent, so that destages alternate with requests.
     pub(super) fn must_destage(&self) -> bool {
         !self.space_wait.is_empty() || !self.flushes.is_empty() || self.buffer.is_nearly_full()
     }
 
-    /// Acknowledged writes before this number must be durable before the pending flushes end;
-    /// `None` without flushes.
+    /// Returns the sequence number below which all acknowledged writes must be durable before the
+    /// pending flushes end; `None` without flushes.
     pub(super) fn flush_before(&self) -> Option<u64> {
         self.flushes.iter().map(|&(_, seq)| seq).max()
     }
@@ -418,7 +419,7 @@ impl Disk {
         }
     }
 
-    /// Queues a request for the heads.
+    /// Queues a request for service by the heads.
     pub(super) fn line_up(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.place =
@@ -441,7 +442,7 @@ impl Disk {
         }
     }
 
-    /// Continues a write whose data has arrived.
+    /// Continues a write whose data has arrived in the buffer.
     fn take_in(&mut self, now_ns: u64, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.seq = self.buffer.next_seq();
@@ -479,7 +480,7 @@ impl Disk {
         self.complete(now_ns, slot, done);
     }
 
-    /// Admits waiting writes in order, as far as there is space.
+    /// Admits waiting writes in order, as long as the buffer has space.
     pub(super) fn admit_writes(&mut self, now_ns: u64) {
         while let Some(&slot) = self.space_wait.front() {
             let request = &mut self.requests[slot as usize];
@@ -507,7 +508,7 @@ impl Disk {
         }
     }
 
-    /// Completes an operation: counts it and frees its slot.
+    /// Completes an operation: adds it to the counters and frees its entry in `requests`.
     pub(super) fn complete(&mut self, now_ns: u64, slot: u32, done: &mut Vec<u32>) {
         let request = &mut self.requests[slot as usize];
         request.live = false;

@@ -1,9 +1,9 @@
 //! The disk's journal: the steps of written data, for an owner that tracks the content of the medium.
 
-/// A range of bytes in the buffer, and the write that it came from.
+/// A range of bytes, with the write that it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRange {
-    /// The submitter's id of the write that was acknowledged last over this range.
+    /// The submitter's id of the latest acknowledged write of this range.
     pub id: u32,
     /// Offset of the first byte to write.
     pub offset_bytes: u64,
@@ -11,14 +11,14 @@ pub struct WriteRange {
     pub len_bytes: u64,
 }
 
-/// A step of written data, in the order of events.
+/// A step of written data on its way through the disk. Steps are recorded in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A write is acknowledged from the buffer.
     Accepted {
         /// Id that the submitter gave the write.
         id: u32,
-        /// Sequence number of the acknowledgement.
+        /// Sequence number of the write, in the order of acknowledgement.
         seq: u64,
     },
     /// The heads begin to write a range of the buffer to the medium.
@@ -29,7 +29,7 @@ pub enum Step {
     Written {
         /// Id that the submitter gave the write.
         id: u32,
-        /// Acknowledgements before this number are superseded where the write overlaps them.
+        /// Writes acknowledged with lower sequence numbers are superseded where this write overlaps them.
         seq: u64,
     },
 }

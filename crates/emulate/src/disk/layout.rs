@@ -8,7 +8,7 @@
 use super::seek::SeekCurve;
 use super::spec::DiskSpec;
 
-/// Angle units in a revolution: the number of ns in a minute.
+/// Angle units per revolution: the number of ns in a minute, so that N rpm are N units per ns.
 const REVOLUTION: u64 = 60_000_000_000;
 
 /// A track: one surface of one cylinder.
@@ -22,29 +22,29 @@ pub(super) struct Track {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) track: Track,
-    /// Bytes from the track's start.
+    /// Offset of the byte from the start of the track, in bytes.
     offset: u64,
-    /// Bytes that the track holds.
+    /// Capacity of the track in bytes.
     track_bytes: u64,
-    /// Angle of the byte, in units of which [`REVOLUTION`] are a turn.
+    /// Angle of the byte on the platters, in units of 1/[`REVOLUTION`] turn.
     angle: u64,
 }
 
-/// Durations of the phases of an access that begins at the planned time.
+/// Planned durations of the phases of one access by the heads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
-    /// Seek, head change and settling.
+    /// Time to seek, change heads and settle, ns.
     pub(super) seek_ns: u64,
-    /// Wait until the first byte has rotated under the head.
+    /// Time until the first byte has rotated under the head, ns.
     pub(super) rotation_ns: u64,
-    /// Time from the first to the last byte, switches between tracks included.
+    /// Time from the first to the last byte, including switches between tracks, ns.
     pub(super) transfer_ns: u64,
     /// Track on which the heads end.
     pub(super) end: Track,
 }
 
 impl Access {
-    /// Duration of the whole access.
+    /// Returns the duration of the whole access, ns.
     pub(super) fn total_ns(&self) -> u64 {
         self.seek_ns + self.rotation_ns + self.transfer_ns
     }
@@ -63,18 +63,19 @@ pub(super) struct Layout {
     cylinders_per_zone: u64,
     heads: u64,
     rpm: u64,
-    /// Angle of the platters at time 0.
+    /// Angle of the platters at time 0, in units of 1/[`REVOLUTION`] turn.
     phase: u64,
     head_switch_ns: u64,
     cylinder_switch_ns: u64,
     write_settle_ns: u64,
-    /// Skew from one cylinder to the next, in units of angle.
+    /// Skew from one cylinder to the next, in units of 1/[`REVOLUTION`] turn.
     cylinder_skew: u64,
     curve: SeekCurve,
 }
 
 impl Layout {
-    /// Lays out a disk; `draw` determines the angle of its platters at time 0.
+    /// Creates the layout of a disk. The random number `draw` determines the angle of its platters at
+    /// time 0.
     pub(super) fn new(spec: &DiskSpec, draw: u64) -> Self {
         let (heads, rpm) = (u64::from(spec.heads), u64::from(spec.rpm));
         let switches_ns = (heads - 1) * spec.head_switch_ns + spec.cylinder_switch_ns;
@@ -113,7 +114,7 @@ impl Layout {
         }
     }
 
-    /// Angle of a place on a track.
+    /// Returns the angle on the platters of the byte at `offset` of a track.
     fn angle_of(&self, track: Track, offset: u64, track_bytes: u64) -> u64 {
         let skew = u64::from(track.cylinder) * self.cylinder_skew
             + u64::from(track.head) * (self.head_switch_ns * self.rpm % REVOLUTION);
@@ -131,19 +132,19 @@ impl Layout {
         Place { track, offset, track_bytes, angle: self.angle_of(track, offset, track_bytes) }
     }
 
-    /// The first byte of a cylinder, for searches among sorted ranges.
+    /// Returns the offset of a cylinder's first byte, for searches among ranges sorted by offset.
     pub(super) fn first_byte(&self, cylinder: u32) -> u64 {
         let zone = u64::from(cylinder) / self.cylinders_per_zone;
         let Zone { first_byte, track_bytes } = self.zones[zone as usize];
         first_byte + u64::from(cylinder) % self.cylinders_per_zone * track_bytes * self.heads
     }
 
-    /// Angle of the platters at a time.
+    /// Returns the angle by which the platters have turned at a time.
     fn angle_at(&self, now_ns: u64) -> u64 {
         ((now_ns % REVOLUTION) * self.rpm + self.phase) % REVOLUTION
     }
 
-    /// Time to switch to the next track in address order.
+    /// Returns the time to switch to the next track in address order, ns.
     fn switch_ns(&self, track: Track) -> u64 {
         if u64::from(track.head) + 1 == self.heads {
             self.cylinder_switch_ns
@@ -161,9 +162,9 @@ impl Layout {
         }
     }
 
-    /// Lower bound of the time to reach a cylinder, on any surface and at any angle. A search ends
-    /// where it exceeds the best access. For the neighbouring cylinder it is 0, since a switch may
-    /// be faster than a seek.
+    /// Returns a lower bound of the time to reach a cylinder. A search for the best access stops where
+    /// the bound exceeds the best time so far. 0 for the neighbouring cylinder, because a switch may be
+    /// faster than a seek.
     pub(super) fn least_ns(&self, from: Track, cylinder: u32) -> u64 {
         match from.cylinder.abs_diff(cylinder) {
             0 | 1 => 0,
@@ -171,7 +172,7 @@ impl Layout {
         }
     }
 
-    /// Time to move the heads from one track to another.
+    /// Returns the time to move the heads from one track to another and settle, ns.
     fn move_ns(&self, from: Track, to: Track, write: bool) -> u64 {
         if from == to {
             return 0;
@@ -195,15 +196,15 @@ impl Layout {
         (seek_ns, (to.angle + REVOLUTION - angle) % REVOLUTION)
     }
 
-    /// Seek plus rotational wait in ns, by which schedulers compare requests.
+    /// Returns seek time plus rotational wait in ns, the cost by which schedulers compare requests.
     #[inline]
     pub(super) fn positioning_ns(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> u64 {
         let (seek_ns, wait) = self.position(now_ns, from, to, write);
         seek_ns + wait / self.rpm
     }
 
-    /// Plans the access to `len_bytes` from a place on. Times are rounded down, so that the head is never
-    /// late for the next byte, which would cost a revolution.
+    /// Plans the access to `len_bytes` starting at a position. Times are rounded down, so that the head
+    /// is never late for the next byte, which would cost a revolution.
     pub(super) fn access(
         &self,
         now_ns: u64,
@@ -237,18 +238,18 @@ impl Layout {
         Access { seek_ns, rotation_ns, transfer_ns, end: place.track }
     }
 
-    /// Bytes from a place to the end of its track.
+    /// Returns the number of bytes from a position to the end of its track.
     pub(super) fn rest_of_track(place: &Place) -> u64 {
         place.track_bytes - place.offset
     }
 
-    /// Time in which `len_bytes` of a track pass the head, rounded down as in an access.
+    /// Returns the time in which `len_bytes` of a track pass under the head, rounded down, ns.
     pub(super) fn run_ns(&self, place: &Place, len_bytes: u64) -> u64 {
         let units = u128::from(REVOLUTION) * u128::from(len_bytes);
         (units / (u128::from(place.track_bytes) * u128::from(self.rpm))) as u64
     }
 
-    /// Bytes of a track that pass the head in a time, rounded down.
+    /// Returns the number of bytes of a track that pass under the head in `time_ns`, rounded down.
     pub(super) fn bytes_in(&self, place: &Place, time_ns: u64) -> u64 {
         let units = u128::from(time_ns) * u128::from(self.rpm);
         ((units * u128::from(place.track_bytes) / u128::from(REVOLUTION)) as u64)

@@ -10,17 +10,18 @@ use iodyno_units::rng::splitmix64;
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// The NAND cache. Block numbers are stored plus one; 0 is an empty slot.
+/// The NAND cache of a hybrid disk: hash tables of block numbers plus one, where 0 marks an empty
+/// entry.
 #[derive(Clone, Debug)]
 pub(super) struct NandCache {
     seen: Vec<u64>,
     held: Vec<u64>,
-    /// Number of blocks held.
+    /// Number of cached blocks.
     count: u64,
 }
 
 impl NandCache {
-    /// Creates an empty cache of this size.
+    /// Creates an empty cache of `bytes` bytes.
     pub(super) fn new(bytes: u64) -> Self {
         let slots = (bytes / BLOCK_BYTES) as usize;
         Self { seen: vec![0; slots], held: vec![0; slots], count: 0 }
@@ -35,7 +36,7 @@ impl NandCache {
         (splitmix64(block) % self.held.len() as u64) as usize
     }
 
-    /// Fill of the cache after a number of block reads.
+    /// Returns the fill level of the cache. `reads`: number of blocks read so far.
     pub(super) fn store(&self, reads: u64) -> Store {
         Store {
             name: "hybrid disk's NAND",
@@ -47,13 +48,13 @@ impl NandCache {
         }
     }
 
-    /// Whether all of a range is held.
+    /// Returns whether the cache contains all blocks of a range.
     pub(super) fn holds(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         !self.held.is_empty()
             && Self::blocks(offset_bytes, len_bytes).all(|b| self.held[self.slot(b)] == b + 1)
     }
 
-    /// Records a read of a range from the medium.
+    /// Records a read of a range from the medium. Blocks that were read before are cached.
     pub(super) fn read(&mut self, offset_bytes: u64, len_bytes: u64) {
         if self.held.is_empty() {
             return;
@@ -69,7 +70,7 @@ impl NandCache {
         }
     }
 
-    /// Drops a range that was written.
+    /// Drops the blocks of a range from the cache, because it was written.
     pub(super) fn forget(&mut self, offset_bytes: u64, len_bytes: u64) {
         if self.held.is_empty() {
             return;

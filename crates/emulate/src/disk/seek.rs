@@ -4,21 +4,21 @@
 
 use super::spec::DiskSpec;
 
-/// The seek curve of a disk.
+/// The seek time of a disk as a function of distance.
 #[derive(Clone, Debug)]
 pub(super) struct SeekCurve {
     a: f64,
     b: f64,
     c: f64,
-    /// Reciprocal of the full stroke in cylinders.
+    /// 1 divided by the full stroke in cylinders.
     per_cylinder: f64,
 }
 
 impl SeekCurve {
-    /// Fits the curve to track-to-track, average and full-stroke time. Over all pairs of positions the
-    /// distance x has density 2(1 - x), so E[√x] = 8/15 and E[x] = 1/3:
-    /// `a + b √x1 + c x1 = first`, `a + 8/15 b + 1/3 c = average`, `a + b + c = full`,
-    /// where x1 is one cylinder.
+    /// Fits `a + b √x + c x`, where x is the distance in full strokes, to the track-to-track, average and
+    /// full-stroke times. Over all pairs of positions x has density 2(1 - x), so E[√x] = 8/15 and E[x] =
+    /// 1/3: `a + b √x1 + c x1 = first`, `a + 8/15 b + 1/3 c = average`, `a + b + c = full`, where x1 is one
+    /// cylinder.
     pub(super) fn new(spec: &DiskSpec, cylinders: u64) -> Self {
         let per_cylinder = 1.0 / cylinders.saturating_sub(1).max(1) as f64;
         let root = libm::sqrt(per_cylinder);
@@ -37,7 +37,8 @@ impl SeekCurve {
         Self { a: full - b - c, b, c, per_cylinder }
     }
 
-    /// Time of a seek over `distance` cylinders, settled for reading; 0 for distance 0.
+    /// Returns the time of a seek over `distance` cylinders, including settling for a read, ns; 0 for
+    /// distance 0.
     #[inline]
     pub(super) fn seek_ns(&self, distance: u64) -> u64 {
         if distance == 0 {

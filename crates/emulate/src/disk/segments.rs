@@ -1,7 +1,7 @@
 //! Read-ahead segments: recent reads from the medium, one contiguous range per segment. A new range replaces
 //! the least recently used segment. `heads` decides when to read ahead.
 
-/// A contiguous range of bytes that were read.
+/// A segment of the read cache: a contiguous range of bytes that were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
     pub(super) start: u64,
@@ -18,7 +18,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Creates `count` segments of `bytes` each; with 0 bytes none.
+    /// Creates `count` empty segments of `bytes` each; no segments if `bytes` is 0.
     pub(super) fn new(count: u32, bytes: u64) -> Self {
         let count = if bytes == 0 { 0 } else { count as usize };
         Self { list: vec![Segment::default(); count], bytes, clock: 0 }
@@ -29,7 +29,8 @@ impl Segments {
         self.list[index]
     }
 
-    /// Finds the segment that holds all of a range, and marks it as just used.
+    /// Returns the index of the segment that contains all of a range, and marks it as just used; `None`
+    /// if there is none.
     pub(super) fn find(&mut self, start: u64, end: u64) -> Option<usize> {
         let found = self.list.iter().position(|s| s.start <= start && end <= s.end)?;
         self.clock += 1;
@@ -37,8 +38,8 @@ impl Segments {
         Some(found)
     }
 
-    /// Adds a range that was read: extends the segment that it continues, or replaces the
-    /// least recently used one. Returns its segment; `None` if there are no segments.
+    /// Adds a range that was read: extends the segment that ends where the range begins, or replaces the
+    /// least recently used one. Returns the segment's index; `None` if there are no segments.
     pub(super) fn keep(&mut self, start: u64, end: u64) -> Option<usize> {
         let continued = self
             .list
@@ -58,7 +59,7 @@ impl Segments {
         Some(index)
     }
 
-    /// Moves the end of a segment forward, and drops its oldest bytes beyond its size.
+    /// Moves a segment's end to `end`, and drops its oldest bytes if it exceeds the segment size.
     pub(super) fn extend(&mut self, index: usize, end: u64) {
         let segment = &mut self.list[index];
         segment.end = end;

@@ -1,21 +1,22 @@
 //! Parameters of a disk: those of its data sheet, and the few that no data sheet prints; and their allowed
 //! values.
 
-/// How the next request is chosen when the heads become free.
+/// The order in which the heads serve waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// In the order of arrival.
     Fifo,
     /// Shortest access time first: least seek plus rotational wait, among the oldest `window`
     /// requests. Aged as in ASATF (Jacobson and Wilkes, 1991): the access time is weighted by
-    /// `1 - waited / age_max`, and while a request has waited `age_max` or longer, every second
-    /// access is the oldest request's. (If every access were, a sufficiently long queue would remain in
-    /// order of arrival for good, at a third of the rate.)
+    /// `1 - waited / age_max`, and while a request has waited `age_max` or longer, every second access
+    /// serves the oldest request. (If every access did, a long enough queue would be served in order of
+    /// arrival permanently, at a third of the rate.)
     Satf {
-        /// Intended upper bound of the wait, ns. A short one costs throughput, a long one tail latency.
+        /// Intended upper bound of a request's wait, ns. A low bound costs throughput, a high one increases
+        /// tail latency.
         age_max_ns: u64,
-        /// Number of requests that the firmware compares, 1 to 65 536. Acknowledged writes in the
-        /// buffer are a separate set of the same size, and are not aged.
+        /// Maximum number of requests that the firmware compares, 1 to 65 536. Destaging compares up to the
+        /// same number of buffered writes, without aging.
         window: u32,
     },
 }
@@ -32,53 +33,55 @@ pub struct DiskSpec {
     /// Number of zones, 1 to 1 000. All zones have the same number of cylinders; all tracks of a zone have the same
     /// capacity.
     pub zones: u32,
-    /// Sequential rate in the outermost zone as data sheets print it ("sustained"), including head and
-    /// cylinder switches. The media rate under the head is accordingly higher.
+    /// Sequential rate in the outermost zone as printed in data sheets ("sustained"), including head and
+    /// cylinder switches. The media rate under the head is therefore higher.
     pub outer_bytes_per_s: f64,
-    /// Sequential rate in the innermost zone, including switches. Zones between are interpolated
-    /// linearly.
+    /// Sequential rate in the innermost zone, including switches. The rates of the zones in between are
+    /// interpolated linearly.
     pub inner_bytes_per_s: f64,
-    /// Seek to the neighbouring cylinder for reading, including settling.
+    /// Seek time to the neighbouring cylinder for a read, including settling.
     pub track_to_track_ns: u64,
-    /// Mean seek for reading over all pairs of cylinders.
+    /// Mean seek time for a read, over all pairs of cylinders.
     pub average_seek_ns: u64,
-    /// Seek from the first to the last cylinder, for reading.
+    /// Seek time from the first to the last cylinder, for a read.
     pub full_stroke_ns: u64,
-    /// Extra settling time of a write compared with a read, on each seek or head
-    /// change that doesn't follow the order of the tracks.
+    /// Extra settling time of a write compared with a read. Applies to each seek or head change, except
+    /// when a transfer continues on the next track.
     pub write_settle_ns: u64,
-    /// Switch from the end of a track to the same cylinder's next surface; also the skew between tracks.
+    /// Time to switch from the end of a track to the next surface of the same cylinder. Also the skew
+    /// between tracks.
     pub head_switch_ns: u64,
-    /// Switch from the end of a cylinder to the next one; also the skew between cylinders.
+    /// Time to switch from the end of a cylinder to the next one. Also the skew between cylinders.
     pub cylinder_switch_ns: u64,
-    /// Controller time for a command, before any other work on it. Commands are processed one at a time, while the
-    /// heads may be busy with another one.
+    /// Controller time per command, before any other work on it. Commands are processed one at a time,
+    /// in parallel with the heads' work on earlier commands.
     pub command_ns: u64,
     /// Bandwidth of the host link, which is shared by both directions.
     pub link_bytes_per_s: f64,
     /// Queue depth of the disk, 1 to 1 024 (SATA: 32); further commands wait in the host, in order.
     pub queue_max: u32,
-    /// How the next request is chosen when the heads become free.
+    /// Order in which the heads serve waiting requests.
     pub scheduler: Scheduler,
-    /// Size of the write buffer, at least 4 096. Uncached writes pass through it as well.
+    /// Size of the write buffer in bytes, at least 4 096. Uncached writes pass through it as well.
     pub buffer_bytes: u64,
-    /// Whether a write is acknowledged once it is in the buffer, whose content a power cut loses.
+    /// Whether writes are acknowledged once they are in the buffer, which loses its content in a power
+    /// cut.
     pub write_cache: bool,
     /// Time from the last byte on the link to the acknowledgement of a cached write.
     pub accept_ns: u64,
-    /// Distance of read-ahead from the last request of a sequence, and capacity of a
-    /// segment; 0: no read-ahead, nothing kept.
+    /// Bytes to read ahead beyond the last request of a sequential stream, and capacity of a segment;
+    /// 0: no read-ahead and no cached reads.
     pub read_ahead_bytes: u64,
-    /// Number of read-ahead segments, and so of sequences that can be read at once, 1 to 1 024.
+    /// Number of read-ahead segments, 1 to 1 024: the maximum number of concurrent sequential streams.
     pub read_segments: u32,
-    /// NAND size of a hybrid disk, for blocks of 4 KiB that were read from the medium at least twice; 0: none.
-    /// Its content survives a power cut. At most 1 TiB.
+    /// NAND size of a hybrid disk in bytes, at most 1 TiB; 0: none. Caches 4 KiB blocks that were read
+    /// from the medium at least twice. Its content survives a power cut.
     pub flash_bytes: u64,
     /// Time of a read from a hybrid disk's NAND.
     pub flash_read_ns: u64,
 }
 
-/// Name of an invalid field, and the reason.
+/// Name of an invalid field, with the reason.
 type Wrong = (&'static str, String);
 
 /// Checks that a value is within a range.
@@ -90,7 +93,7 @@ fn within(field: &'static str, value: u64, low: u64, high: u64) -> Result<(), Wr
 }
 
 impl DiskSpec {
-    /// Checks that such a disk can exist.
+    /// Checks that the parameters describe a possible disk.
     ///
     /// # Errors
     /// The name of the first invalid field, and its allowed values.

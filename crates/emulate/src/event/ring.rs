@@ -9,20 +9,20 @@ const MASK: u64 = BUCKETS as u64 - 1;
 const WORDS: usize = BUCKETS / 64;
 pub(super) const NIL: u32 = u32::MAX;
 
-/// The buckets of one ring of the timing wheel.
+/// One ring of the timing wheel: a list of requests per bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     heads: Box<[u32; BUCKETS]>,
     /// One bit per bucket: 1 if it is occupied.
     occupied: Box<[u64; WORDS]>,
-    /// One bit per word of `occupied`: 1 if it is non-zero.
+    /// One bit per word of `occupied`: 1 if the word is non-zero.
     words: [u64; WORDS / 64],
     /// Number of the first occupied bucket; `u64::MAX`: none.
     first: u64,
 }
 
 impl Ring {
-    /// How far the ring reaches, in buckets.
+    /// Number of buckets that the ring covers.
     pub(super) const REACH: u64 = BUCKETS as u64;
 
     pub(super) fn new() -> Self {
@@ -34,7 +34,7 @@ impl Ring {
         }
     }
 
-    /// Makes `slot` the first of a bucket. Returns the previous first slot.
+    /// Makes the request `slot` the first of a bucket. Returns the previous first request.
     #[inline]
     pub(super) fn put(&mut self, bucket: u64, slot: u32) -> u32 {
         let index = (bucket & MASK) as usize;
@@ -44,7 +44,7 @@ impl Ring {
         std::mem::replace(&mut self.heads[index], slot)
     }
 
-    /// Empties the first occupied bucket. Returns its first slot.
+    /// Empties the first occupied bucket. Returns its first request.
     #[inline]
     pub(super) fn take(&mut self) -> u32 {
         let index = (self.first & MASK) as usize;
@@ -56,19 +56,19 @@ impl Ring {
         std::mem::replace(&mut self.heads[index], NIL)
     }
 
-    /// Number of the first occupied bucket; `u64::MAX`: none.
+    /// Returns the number of the first occupied bucket; `u64::MAX`: none.
     #[inline]
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// First slot of the first occupied bucket; [`NIL`]: none.
+    /// Returns the first request of the first occupied bucket; [`NIL`]: none.
     #[inline]
     pub(super) fn first_slot(&self) -> u32 {
         self.heads[(self.first & MASK) as usize]
     }
 
-    /// Number of the first occupied bucket after `cursor`.
+    /// Returns the number of the first occupied bucket after `cursor`; `None`: none.
     #[inline]
     fn after(&self, cursor: u64) -> Option<u64> {
         let start = ((cursor + 1) & MASK) as usize;
@@ -98,7 +98,7 @@ impl Ring {
         None
     }
 
-    /// The first slot of every occupied bucket.
+    /// Returns the first request of every occupied bucket.
     pub(super) fn heads(&self) -> impl Iterator<Item = u32> {
         self.heads.iter().copied().filter(|&slot| slot != NIL)
     }

@@ -13,54 +13,53 @@ use crate::request::State;
 use crate::server::passed_ns;
 use iodyno_units::rng::below;
 
-/// Number of programs whose copies may be read ahead, per concurrent program.
+/// Number of programs, per concurrent program, for which garbage collection may read copies in advance.
 const COPIES_AHEAD: u32 = 2;
-/// No collection begins with more free blocks than this: one more than in steady state, so
-/// that one victim is followed by the next without a pause.
+/// Number of free blocks above which garbage collection does not start. One more than in steady state,
+/// so that collection continues from one victim to the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS;
-/// Smoothing of the pace: each new victim changes the pace by 1 in this many parts of the
-/// difference.
+/// Smoothing divisor of the pace: each new victim changes the pace by 1/8 of the difference.
 const PACE_OVER: i64 = 8;
-/// The pace is raised while at least this many fewer blocks are free than in steady state.
+/// The pace is raised while the number of free blocks is this much or more below `FREE_BLOCKS`.
 const BEHIND_BELOW: u32 = 2;
-/// Averaging period of the number of writes per flash page: writes of this fraction of the device's
-/// space.
+/// Averaging period for the number of writes per flash page, as a fraction of the device's raw capacity
+/// written.
 const PARTS_OVER: f64 = 0.6;
-/// Change of the average number of writes per flash page after which values derived from it are
-/// computed again.
+/// Change of the average number of writes per flash page that triggers a recomputation of derived
+/// values.
 const PARTS_STEP: f64 = 0.01;
-/// Upper bound of the copies per page that the host writes, whatever a victim needs.
+/// Upper bound of the pages copied per page that the host writes, for any victim.
 const RATIO_MAX: i64 = 64;
-/// Upper bound of the copies per page that the host writes, for a victim that gains little and was
-/// chosen for its low wear.
+/// Upper bound of the pages copied per page that the host writes, for a victim chosen for its low wear,
+/// which frees little space.
 const RATIO_MAX_FOR_WEAR: i64 = 2;
 
-/// State of garbage collection. Credits are in 1/65536 page.
+/// State of garbage collection. One credit is 1/65536 of a page to copy.
 #[derive(Clone, Debug)]
 pub(super) struct GarbageCollection {
     pub(super) erases_due: u32,
     pub(super) programs_since_erase: u64,
     pub(super) copy_credit: i64,
-    /// Copies per page that the host writes, in credits (see [`ONE`]).
+    /// Pages to copy per page that the host writes, in credits (see [`ONE`]).
     pub(super) pace: i64,
     pub(super) paced: bool,
     pub(super) copy_phase: u32,
     pub(super) filler_phase: u32,
     pub(super) sense_credit: u32,
-    /// If only a sample of pages is in the map: average number of writes whose data one flash page
-    /// holds. A page has that many parts, each valid or invalid as a whole. 0: nothing was written
-    /// yet.
+    /// Average number of writes whose data shares one flash page; 0: nothing was written yet. Each write's
+    /// part of the page is valid or invalid as a whole. Used if only a sample of pages is in the map.
     pub(super) parts: f64,
-    /// Length in units of the writes that no longer change `parts`; 0: none.
+    /// Length in units of the latest writes, once writes of this length no longer change `parts`; 0: none.
     pub(super) parts_of: u64,
-    /// Flash pages to read per copied page, cached with its arguments: (valid pages of the victim,
-    /// 0 without a victim; parts per flash page; result).
+    /// Flash pages to read per copied page, cached with its inputs: valid pages of the victim (0: no
+    /// victim), writes per flash page, result.
     pub(super) senses_a_unit: (u32, f64, f64),
-    /// Copies for which no flash page has been read yet, in units.
+    /// Number of units to copy whose flash page has not been read yet.
     pub(super) copy_units: u32,
-    /// Die of the last read for copies. Data programmed round-robin is read round-robin.
+    /// Die of the last read for copies. Data was programmed round-robin over the dies, so it is read
+    /// round-robin.
     pub(super) copy_die: u32,
-    /// If every page is in the map: the flash page last read for copies of the present victim.
+    /// Flash page last read for copies of the present victim. Used if every page is in the map.
     pub(super) copied_from: u32,
     pub(super) map_credit: i64,
     pub(super) map_per_page: i64,
@@ -72,7 +71,8 @@ pub(super) struct GarbageCollection {
 }
 
 impl GarbageCollection {
-    /// The state of a preconditioned device with blocks of `block_units`, whose flash pages hold data of `parts` writes.
+    /// Creates the state for a preconditioned device with blocks of `block_units` units, on which each flash
+    /// page contains data of `parts` writes on average.
     pub(super) fn new(
         ftl: &mut Ftl,
         map_writes_per_page: f64,
@@ -111,8 +111,8 @@ impl GarbageCollection {
     }
 }
 
-/// Average number of writes that share a flash page of `per_page` units, for consecutive writes of
-/// `units` units each.
+/// Returns the average number of writes that share a flash page of `per_page` units, for sequential
+/// writes of `units` units each.
 pub(super) fn parts(units: u64, per_page: u32) -> f64 {
     // The page size is a power of two.
     let common = 1 << units.trailing_zeros().min(per_page.trailing_zeros());
@@ -120,7 +120,8 @@ pub(super) fn parts(units: u64, per_page: u32) -> f64 {
 }
 
 impl FlashDevice {
-    /// Adds the copies that garbage collection owes for `units` pages that the host has written.
+    /// Adds credit for the copies that garbage collection must make because the host has written `units`
+    /// pages.
     pub(super) fn earn(&mut self, units: u32) {
         if !self.gc.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
@@ -151,7 +152,7 @@ impl FlashDevice {
         self.gc.copy_credit += pace * i64::from(units);
     }
 
-    /// Continues copying when no block is free for the host, even if no copies are owed.
+    /// Continues garbage collection ahead of its pace, because no block is free for the host.
     pub(super) fn hurry(&mut self, core: &mut Core) {
         if !self.owes_copies() && self.copies_reading == 0 && self.copies_ready.is_empty() {
             self.gc.collecting = self.ftl.victim().is_some();
@@ -162,13 +163,13 @@ impl FlashDevice {
         }
     }
 
-    /// Whether garbage collection owes copies that have not begun; the host's programs wait for
-    /// them.
+    /// Returns whether garbage collection has credit for copies that have not begun. The host's programs
+    /// wait for these copies.
     pub(super) fn owes_copies(&self) -> bool {
         self.gc.copy_credit >= ONE * i64::from(self.program_units)
     }
 
-    /// Begins the copies that are owed, as far as reads may run ahead of programs.
+    /// Begins the copies for which there is credit, limited by the number of reads in advance of programs.
     pub(super) fn collect(&mut self, core: &mut Core) {
         let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
         while self.owes_copies() && self.copies_reading < ahead_max {
@@ -177,7 +178,7 @@ impl FlashDevice {
         }
     }
 
-    /// Begins the copies of one program with their reads.
+    /// Chooses the pages that one program will copy, and starts to read them.
     fn begin_copies(&mut self, core: &mut Core) {
         let number = self.new_batch();
         let slot = self.new_internal(core, number);
@@ -227,10 +228,9 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// If every page is in the map: reads the flash page of a page to copy. Copies come in the
-    /// order of their slots, and a flash page is read once: the read also brings the pages that the
-    /// next program's copies take from it, and these do not wait for it. (No data is lost by that:
-    /// the source is erased only when all its copies are committed.)
+    /// Reads the flash page that contains a page to copy, if every page is in the map. A flash page is read
+    /// only once, also for later programs. These don't wait for the read, which is harmless because the
+    /// source is erased only after all its copies are committed.
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
         if self.gc.copied_from == page {
@@ -278,9 +278,9 @@ impl FlashDevice {
         self.sense(core, child);
     }
 
-    /// Number of flash pages that hold `units` valid pages of a victim. With a valid fraction v, the number of
-    /// valid pages in a flash page is binomially distributed, except that pages written together are
-    /// overwritten together and so count as one.
+    /// Returns the number of flash pages to read for `units` valid pages of a victim. Valid pages per flash
+    /// page are binomially distributed, where pages written together count as one, because they are
+    /// overwritten together.
     fn senses_for(&mut self, units: u32) -> u32 {
         let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
         let (of_valid, of_parts, _) = self.gc.senses_a_unit;
@@ -297,7 +297,7 @@ impl FlashDevice {
         senses
     }
 
-    /// Updates the average number of writes per flash page for a host write of `units` units.
+    /// Updates the average number of writes that share a flash page, for a host write of `units` units.
     #[inline(always)]
     pub(super) fn note_parts(&mut self, units: u64) {
         // Most writes are as long as the previous one, which leaves the average unchanged.
@@ -318,7 +318,8 @@ impl FlashDevice {
         self.gc.parts_of = if is_there { units } else { 0 };
     }
 
-    /// Takes the next valid page of the victim, or of the next victim if this one is exhausted.
+    /// Returns the next valid page of the victim, or of the next victim if this one has none left. `None` if
+    /// nothing needs to be collected.
     fn next_copy(&mut self) -> Option<PageCopy> {
         loop {
             if let Some(copy) = self.ftl.next_copy() {
@@ -333,7 +334,7 @@ impl FlashDevice {
         }
     }
 
-    /// Retires an exhausted victim. It is erased when its copies are committed.
+    /// Retires a victim without valid pages. It is erased when all its copies are committed.
     fn end_victim(&mut self) {
         if self.injected_bug == InjectedBug::HastyErase {
             self.erase_early();
@@ -345,7 +346,7 @@ impl FlashDevice {
         self.note_erases();
     }
 
-    /// Schedules erases of the dies for the blocks of the map that were erased.
+    /// Schedules block erases on the dies for the blocks that the map has erased.
     pub(super) fn note_erases(&mut self) {
         let erases = self.ftl.counters().erases;
         if erases == self.gc.erases_seen {
@@ -356,8 +357,8 @@ impl FlashDevice {
         self.take_erased();
     }
 
-    /// Adds the erases of pages that are not in the translation layer's map (the map's own pages,
-    /// and the SLC cache), which in the long run equal their programs.
+    /// Adds the erases that one program of pages outside the map (the map's own pages, or the SLC cache)
+    /// causes in the long run.
     pub(super) fn owe_erase_of_program(&mut self) {
         self.owe_erases(f64::from(self.program_units) / self.gc.pages_per_erase as f64);
     }
@@ -368,7 +369,7 @@ impl FlashDevice {
         self.gc.erase_credit -= libm::floor(self.gc.erase_credit);
     }
 
-    /// Processes the end of a page read for copies, or for the stripe of an unreadable page.
+    /// Processes the end of a page read for copies, or for the parity stripe of an unreadable page.
     pub(super) fn copy_read(&mut self, core: &mut Core, slot: u32) {
         let parent = core.slab[slot].parent;
         core.slab.remove(slot);
@@ -379,17 +380,17 @@ impl FlashDevice {
         }
     }
 
-    /// Counts down the reads for the copies of one program. After the last, the program and further
-    /// copies may begin.
+    /// Counts down the reads for the copies of one program. After the last, starts the work that waits for
+    /// them.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
         if self.part_read(core, parent) {
             self.pump(core);
         }
     }
 
-    /// Counts down what the copies of one program wait for: each read, and the start of all reads.
-    /// Returns whether the program may begin now: after the last read, unless the controller must
-    /// process the copies first.
+    /// Counts down the outstanding steps of one program's copies: the reads, and the starting of all reads.
+    /// Returns whether the program may begin, which it may not if the controller must process the copies
+    /// first.
     #[inline(always)]
     fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
@@ -409,10 +410,9 @@ impl FlashDevice {
         true
     }
 
-    /// Starts to process the copies of the first program whose reads have ended. The controller
-    /// alternates between the host's commands and such copies, so that these wait no longer for
-    /// commands than commands wait for them. (Commands already accepted keep their times, and later
-    /// ones wait for the copies: in sum, no time is lost or used twice.)
+    /// Starts controller processing for the first program whose copies have been read. Host commands and
+    /// copies alternate, so that copies wait no longer for commands than commands for copies. Accepted
+    /// commands keep their times and later ones wait longer, which keeps the total time correct.
     fn process_copies(&mut self, core: &mut Core) {
         if let Some(slot) = self.unprocessed.first()
             && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front
@@ -424,7 +424,7 @@ impl FlashDevice {
         }
     }
 
-    /// Continues the copies of one program, which the controller has processed.
+    /// Continues the copies of one program after the controller has processed them.
     pub(super) fn copies_processed(&mut self, core: &mut Core, slot: u32) {
         self.unprocessed.pop(&core.slab);
         core.slab[slot].state = State::Waiting;
@@ -433,7 +433,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Queues copies for their program, after their reads.
+    /// Queues the copies of one program, which have been read, for programming.
     fn is_ready(&mut self, core: &mut Core, parent: u32) {
         let request = &core.slab[parent];
         self.copies_reading -= 1;

@@ -17,22 +17,23 @@ use crate::server::{PerByte, Server, ticks, transfer_ticks};
 use crate::spec::{self, Attach, Kind, PlacedDevice, Preconditioned, System, Written};
 use iodyno_units::rng;
 
-/// Maximum number of pages in the maps of all devices of one machine together, if only a sample of
-/// pages is mapped.
+/// Maximum total number of mapped pages of all devices of a machine, if only a sample of pages is in the
+/// maps.
 const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
-/// Minimum number of mapped pages of one device, so that it has enough blocks.
+/// Minimum number of mapped pages per device, which gives its map enough blocks.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
-/// Parameters of a constructed translation layer: equal devices start in equal states.
+/// Parameters that determine a translation layer's initial state. Devices with equal parameters start in
+/// the same state.
 #[derive(Clone, Copy, PartialEq)]
 struct Made {
     shape: Shape,
     state: ftl::State,
-    /// Number of pages that preconditioning has written.
+    /// Number of logical pages that preconditioning has written.
     written: u64,
 }
 
-/// The flash devices of a machine during construction: their common parameters and shared parts.
+/// The flash devices of a machine while it is constructed: common parameters and shared resources.
 pub(crate) struct Population {
     /// Number of flash devices.
     devices: u64,
@@ -41,10 +42,10 @@ pub(crate) struct Population {
     channel_ns_per_byte: f64,
     remote_factor: f64,
     driver_write_ns: u64,
-    /// One in `represent` logical pages goes through the map; None: chosen by the device's size.
+    /// k, where one in k logical pages is in the map; `None`: chosen by the device's size.
     represent: Option<u32>,
     made: Vec<(Made, Ftl)>,
-    /// Driver threads so far: socket, number, and free places for devices.
+    /// Driver threads created so far: socket, number, and number of devices that can still be added.
     threads: Vec<(u32, usize, u32)>,
 }
 
@@ -68,8 +69,8 @@ impl Population {
         }
     }
 
-    /// The driver thread of one more flash DIMM on a socket: one that has room, or a new one. `usize::MAX` for
-    /// devices behind a link.
+    /// Returns a driver thread for one more flash DIMM on a socket: an existing one with capacity, or a new
+    /// one. `usize::MAX` for devices behind a link.
     fn thread(&mut self, core: &mut Core, attach: &Attach, socket: u32) -> usize {
         let Attach::MemoryChannel { devices_per_thread, poll_ns, poll_crowded_ns, .. } = *attach
         else {
@@ -87,7 +88,8 @@ impl Population {
         thread
     }
 
-    /// The translation layer of device `number`: a twin of an equal one, or a new one.
+    /// Returns the translation layer of device `number`: a copy of an equal device's initial state, or a new
+    /// one.
     fn translation(&mut self, of: Made, number: u64) -> Ftl {
         if let Some((_, ftl)) = self.made.iter().find(|(made, _)| *made == of) {
             return ftl.twin(self.seed, number);
@@ -101,7 +103,7 @@ impl Population {
         ftl
     }
 
-    /// Returns k, where one in k logical pages of a device goes through the map.
+    /// Returns k, where one in k logical pages of a device is in the map.
     fn represent(&self, logical_pages: u64) -> u32 {
         self.represent.unwrap_or_else(|| {
             let share = (REPRESENTED_PAGES_MAX / self.devices.max(1)).max(REPRESENTED_PAGES_MIN);
@@ -109,13 +111,14 @@ impl Population {
         })
     }
 
-    /// Cost of a driver thread's copy at this rate: the thread's time plus the memory channel's.
+    /// Returns the cost per byte of a driver thread's copy: its own time at `bytes_per_s`, plus the memory
+    /// channel's.
     fn copy(&self, bytes_per_s: f64) -> PerByte {
         PerByte::new((1e9 / bytes_per_s + self.channel_ns_per_byte) * self.remote_factor)
     }
 }
 
-/// Where a device is in a system.
+/// Identity of a device in a system: its number among the components, and its socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub part: PartId,
@@ -123,7 +126,7 @@ pub(crate) struct Place {
 }
 
 impl FlashDevice {
-    /// Constructs the device at a place, in the state `before`.
+    /// Creates the flash device `at`, preconditioned according to `before`.
     pub(crate) fn new(
         spec: &spec::Flash,
         before: &Preconditioned,
@@ -208,7 +211,7 @@ impl FlashDevice {
     }
 }
 
-/// The translation layer of device `number` after preconditioning that wrote `written` pages.
+/// Returns the translation layer of device `number` after preconditioning has written `written` pages.
 fn preconditioned_ftl(
     spec: &spec::Flash,
     before: &Preconditioned,
@@ -223,7 +226,7 @@ fn preconditioned_ftl(
     Ok(population.translation(Made { shape, state, written }, number))
 }
 
-/// Garbage collection after preconditioning.
+/// Creates the state of garbage collection after preconditioning.
 fn garbage_collection(
     spec: &spec::Flash,
     before: &Preconditioned,
@@ -241,7 +244,7 @@ fn garbage_collection(
     GarbageCollection::new(ftl, map_writes, dies, block_units, is_random, parts)
 }
 
-/// The device's attachment to the host. `thread` is its driver thread, if it is a DIMM.
+/// Creates the device's interface to the host. `thread` is its driver thread if it is a DIMM.
 fn host_interface(
     spec: &spec::Flash,
     thread: usize,
@@ -295,7 +298,7 @@ fn host_interface(
     }
 }
 
-/// The state of the translation layer after preconditioning.
+/// Converts the preconditioning of a device to the initial state of its translation layer.
 fn ftl_state(before: &Preconditioned, logical_pages: u64) -> ftl::State {
     let pages_per_write = pages_per_write(before);
     match before.how {
@@ -309,18 +312,18 @@ fn ftl_state(before: &Preconditioned, logical_pages: u64) -> ftl::State {
     }
 }
 
-/// Pages per random write of the preconditioning.
+/// Returns the number of 4 KiB pages per random write of the preconditioning.
 fn pages_per_write(before: &Preconditioned) -> u32 {
     before.how.random_block_bytes().map_or(1, |bytes| unit_of(u64::from(bytes)) as u32)
 }
 
-/// Pages that a die programs at once, on all planes.
+/// Returns the number of 4 KiB units that a die programs in one operation, on all its planes.
 fn program_units(nand: &spec::Nand) -> u64 {
     unit_of(u64::from(nand.planes) * u64::from(nand.page_bytes))
 }
 
-/// The shape of a device's translation layer: erased by rows of one block on every plane, and
-/// without the reserved space.
+/// Returns the shape of a device's translation layer, without the reserved space. Its erase unit is a
+/// row of one block on every plane.
 pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     let n = &spec.nand;
     let program_units = program_units(n);

@@ -15,7 +15,7 @@ use crate::ftl::Residence;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// The value of a unit, with the sequence number of its acceptance.
+/// Value of a unit, with a sequence number in the order of acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub unit: u64,
@@ -23,12 +23,13 @@ pub(super) struct Stored {
     pub sequence: u64,
 }
 
-/// Values in flash.
+/// Values stored in the flash cells, by physical or logical location.
 #[derive(Clone, Debug)]
 enum Cells {
-    /// By slot, if every page is in the map. Values from before content was kept are absent.
+    /// By physical location (slot), if every page is in the map. Values from before content was stored are
+    /// absent.
     Placed(BTreeMap<u32, Stored>),
-    /// By unit, if only a sample of pages is in the map.
+    /// By logical unit, if only a sample of pages is in the map.
     Unplaced(BTreeMap<u64, Stored>),
 }
 
@@ -37,14 +38,14 @@ enum Cells {
 pub(super) struct Content {
     cells: Cells,
     buffer: BTreeMap<u64, Stored>,
-    /// Values of the units that wait to be programmed, in the same order; `None` for those accepted
-    /// before content was kept.
+    /// Values of the units that wait to be programmed, in the same order; `None` for those accepted before
+    /// content was stored.
     waiting: VecDeque<Option<Stored>>,
     sequence: u64,
 }
 
 impl Content {
-    /// Creates the content of a device with `waiting` units in the buffer.
+    /// Creates the content store of a device that has `waiting` units in its buffer.
     fn new(exact: bool, waiting: usize) -> Self {
         let cells =
             if exact { Cells::Placed(BTreeMap::new()) } else { Cells::Unplaced(BTreeMap::new()) };
@@ -60,13 +61,13 @@ impl Content {
         self.waiting.push_back(Some(stored));
     }
 
-    /// Takes the oldest waiting value for a program.
+    /// Removes and returns the oldest waiting value, for a program.
     pub(super) fn take(&mut self) -> Option<Stored> {
         self.waiting.pop_front().flatten()
     }
 
-    /// Stores a programmed value, in `slot` if values are held by slot. Returns whether it is the
-    /// newest value in flash (always true with a slot, because the map decides).
+    /// Stores a programmed value, in its physical slot if values are stored by slot. Returns whether it is
+    /// the newest value in flash. Always true with a slot, because the map decides which slot is current.
     fn programmed(&mut self, stored: Stored, slot: Option<u32>) -> bool {
         let Stored { unit, sequence, .. } = stored;
         if self.buffer.get(&unit).is_some_and(|b| b.sequence == sequence) {
@@ -89,7 +90,7 @@ impl Content {
         }
     }
 
-    /// The value in a slot, as read for a copy.
+    /// Returns the value in a physical slot, read for a copy.
     pub(super) fn sensed(&self, slot: u32) -> Option<Stored> {
         match &self.cells {
             Cells::Placed(cells) => cells.get(&slot).copied(),
@@ -97,7 +98,7 @@ impl Content {
         }
     }
 
-    /// Stores the value of a copy in its slot.
+    /// Stores the value of a copy in its new physical slot.
     fn copied(&mut self, stored: Option<Stored>, slot: u32) {
         if let Cells::Placed(cells) = &mut self.cells {
             match stored {
@@ -107,7 +108,7 @@ impl Content {
         }
     }
 
-    /// Removes the values of erased slots.
+    /// Removes the values of erased physical slots.
     pub(super) fn erased(&mut self, slots: std::ops::Range<u32>) {
         if let Cells::Placed(cells) = &mut self.cells {
             let gone: Vec<u32> = cells.range(slots).map(|(&slot, _)| slot).collect();
@@ -117,9 +118,8 @@ impl Content {
         }
     }
 
-    /// Removes the values of trimmed units from flash, if they are held by unit; otherwise the map
-    /// does. Returns the units with values in the buffer, which are newer than the trim, in
-    /// ascending order.
+    /// Removes trimmed units from flash, if values are stored by unit; otherwise the map does this. Returns
+    /// the trimmed units with newer values in the buffer, in ascending order.
     pub(super) fn trim(&mut self, units: &Range<u64>) -> Vec<u64> {
         if let Cells::Unplaced(cells) = &mut self.cells {
             let held: Vec<u64> = cells.range(units.clone()).map(|(&unit, _)| unit).collect();
@@ -130,7 +130,7 @@ impl Content {
         self.buffer.range(units.clone()).map(|(&unit, _)| unit).collect()
     }
 
-    /// Drops from the buffer the values being programmed: an injected bug.
+    /// Drops the values being programmed from the buffer, as an injected bug.
     pub(super) fn forget_programs(&mut self) {
         let waits = |s: &Stored| self.waiting.iter().flatten().any(|w| w.sequence == s.sequence);
         self.buffer.retain(|_, stored| waits(stored));
@@ -160,8 +160,8 @@ impl FlashDevice {
         }
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
-    /// was turned on.
+    /// Returns the token that a read of a 4 KiB unit would return; `None` if the unit has not been written
+    /// since content storage was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         let content = self.content.as_ref()?;
         let stored = content.buffer.get(&unit).or_else(|| match &content.cells {
@@ -174,8 +174,8 @@ impl FlashDevice {
         stored.map(|s| s.value)
     }
 
-    /// Stores a host's unit that was programmed, in `slot` if values are held by slot, after the
-    /// update of the map.
+    /// Stores a host's unit after its program and the update of the map. `slot` is its physical location, if
+    /// values are stored by location.
     pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {
         let Some(content) = &mut self.content else { return };
         let newest = content.programmed(stored, slot);
@@ -186,14 +186,14 @@ impl FlashDevice {
         }
     }
 
-    /// Stores a copy that was programmed into `slot`.
+    /// Stores a copy that was programmed into the physical slot `slot`.
     pub(super) fn land_copy(&mut self, stored: Option<Stored>, slot: u32) {
         if let Some(content) = &mut self.content {
             content.copied(stored, slot);
         }
     }
 
-    /// Erases a victim while copies of it are in flight: an injected bug.
+    /// Erases the victim while copies of its data are still in flight, as an injected bug.
     #[cold]
     pub(super) fn erase_early(&mut self) {
         if let (Some(content), Some(slots)) = (&mut self.content, self.ftl.collected()) {
@@ -201,7 +201,7 @@ impl FlashDevice {
         }
     }
 
-    /// Removes the values of erased blocks of the map.
+    /// Removes the stored values of blocks that the map has erased.
     pub(super) fn take_erased(&mut self) {
         if let Some(content) = &mut self.content {
             for slots in self.ftl.take_erased() {
@@ -210,7 +210,8 @@ impl FlashDevice {
         }
     }
 
-    /// Checks that every unit is where the map says, and that its slot holds no other unit.
+    /// Checks that every unit is in the physical slot to which the map points, and that the slot contains
+    /// no other unit.
     pub(super) fn check_content(&self) -> Result<(), String> {
         let Some(Content { cells: Cells::Placed(cells), .. }) = &self.content else {
             return Ok(());

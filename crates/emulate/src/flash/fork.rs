@@ -11,19 +11,19 @@ use std::ops::Range;
 /// Maximum number of lanes of a controller.
 pub(crate) const LANES_MAX: usize = 8;
 
-/// Units of a lane per frame: SATA's frames carry up to 8 KiB of data.
+/// Units of a lane per link frame. A SATA frame contains up to 8 KiB of data.
 const FRAME_UNITS: u64 = 2;
 
-/// The latest page read of a lane, which may also cover the lane's next unit.
+/// The latest page read of a lane. The lane's next unit may be in the same flash page and join it.
 #[derive(Clone, Copy)]
 struct OpenPage {
     read: u32,
     units: u32,
-    /// Number of the frame that holds the read's first unit.
+    /// Number of the frame that contains the read's first unit.
     frame: u64,
 }
 
-/// The open page read of each lane.
+/// The latest page read of each lane, to which further units may be added.
 struct OpenPages([OpenPage; LANES_MAX]);
 
 impl Default for OpenPages {
@@ -33,7 +33,7 @@ impl Default for OpenPages {
 }
 
 impl FlashDevice {
-    /// Splits the request into page reads: one for each flash page that holds part of it.
+    /// Splits a read into page reads: one for each flash page that contains some of its data.
     #[inline(always)]
     pub(super) fn fork_reads(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
@@ -46,7 +46,7 @@ impl FlashDevice {
         }
     }
 
-    /// Splits a request of several units.
+    /// Splits a read of several units into page reads.
     #[inline(never)]
     fn fork_many(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
@@ -83,8 +83,8 @@ impl FlashDevice {
         child_ended(core, slot);
     }
 
-    /// Splits a range that was written sequentially, whose units adjoin in the pages of successive
-    /// dies. Returns the number of unwritten bytes.
+    /// Splits a read of a sequentially written range, whose consecutive flash pages are on successive dies.
+    /// Returns the number of unwritten bytes.
     fn fork_in_order(&mut self, core: &mut Core, slot: u32, mut units: Range<u64>) -> u32 {
         let (per_page, dies) = (u64::from(self.units_per_page), self.dies.len() as u64);
         let full = self.ftl.is_full();
@@ -110,8 +110,8 @@ impl FlashDevice {
         unwritten
     }
 
-    /// Splits a range that was not written sequentially. Units that were written together share
-    /// pages, by lane. Returns the number of unwritten bytes.
+    /// Splits a read of a range that was not written sequentially. Units that were written together share
+    /// flash pages, separately for each lane. Returns the number of unwritten bytes.
     fn fork_scattered(
         &mut self,
         core: &mut Core,
@@ -146,7 +146,7 @@ impl FlashDevice {
         unwritten
     }
 
-    /// Issues the open page reads, which no further unit can join.
+    /// Starts the latest page read of each lane, which no further unit can join.
     fn read_open(&mut self, core: &mut Core, open: &mut OpenPages) {
         for page in std::mem::take(open).0 {
             if page.read != NIL {
@@ -155,7 +155,7 @@ impl FlashDevice {
         }
     }
 
-    /// Creates a page read for a host's read.
+    /// Creates a page read as a child request of a host's read. Returns its index.
     #[inline(always)]
     fn child(&self, core: &mut Core, parent: u32, unit: u64, len: u32, die: u16) -> u32 {
         let child = core.add(self.part);
@@ -168,7 +168,7 @@ impl FlashDevice {
         child
     }
 
-    /// Serves a request of one unit, which needs no separate page read.
+    /// Serves a read of one unit, which needs no child request.
     #[inline(always)]
     fn read_alone(&mut self, core: &mut Core, slot: u32, unit: u64) {
         if let Some(die) = self.place(unit) {
@@ -180,7 +180,7 @@ impl FlashDevice {
         }
     }
 
-    /// The die that holds a unit; `None` if the unit is not written.
+    /// Returns the die that stores a unit; `None` if the unit is not written.
     #[inline(always)]
     pub(super) fn place(&self, unit: u64) -> Option<u16> {
         if !self.ftl.holds(unit) {
@@ -193,7 +193,7 @@ impl FlashDevice {
         Some(self.scattered_die(unit))
     }
 
-    /// The die of a unit that was not written sequentially.
+    /// Returns the die that stores a unit which was not written sequentially.
     #[inline(always)]
     fn scattered_die(&self, unit: u64) -> u16 {
         if self.represent == 1
@@ -205,7 +205,7 @@ impl FlashDevice {
         ((u128::from(hash) * self.dies.len() as u128) >> 64) as u16
     }
 
-    /// Whether a unit is in the same flash page as its predecessor in the same lane.
+    /// Returns whether a unit is in the same flash page as the preceding unit of its lane.
     fn written_together(&self, unit: u64) -> bool {
         let block = u64::from(self.written_units);
         let before = unit - u64::from(self.lanes);
@@ -213,13 +213,13 @@ impl FlashDevice {
     }
 }
 
-/// Links two page reads of one frame: the token of each becomes the slot of the other plus 1.
+/// Links two page reads that share a frame: the token of each becomes the index of the other plus 1.
 fn send_together(core: &mut Core, first: u32, second: u32) {
     core.slab[first].token = u64::from(second) + 1;
     core.slab[second].token = u64::from(first) + 1;
 }
 
-/// Number of a request's bytes within a range of units.
+/// Returns the number of bytes of a request that are within a range of units.
 #[inline(always)]
 fn bytes_within(request: &Request, units: Range<u64>) -> u32 {
     let from = request.at.max(units.start * UNIT_BYTES);

@@ -48,7 +48,7 @@ enum Doing {
     Erasing,
 }
 
-/// The part of a die's state that every page read needs. 32 bytes, so that many dies fit into the cache.
+/// State of a die that every page read needs. 32 bytes, so that many dies fit into the CPU cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
     since_ns: u64,
@@ -59,31 +59,32 @@ struct Die {
     doing: Doing,
     /// Whether a read has suspended a program or erase.
     suspended: bool,
-    /// Whether programs or erases wait (in `Slow::others`).
+    /// Whether programs or erases wait in `Slow::others`.
     others_wait: bool,
 }
 
 const _: () = assert!(size_of::<Die>() == DIE_BYTES);
 
-/// The part of a die's state that page reads seldom need.
+/// State of a die that page reads seldom need.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
-    /// Waiting programs and erases, if reads have priority.
+    /// Programs and erases that wait for the die, if reads have priority.
     others: List,
-    /// Number of programs so far; fast and slow pages alternate.
+    /// Number of programs so far. Selects the program time, because fast and slow pages alternate.
     programs: u32,
-    /// The program or erase in progress or suspended.
+    /// Request of the program or erase that is in progress or suspended.
     running: u32,
-    /// Time at which the running program or erase begins; for a program, once its data has crossed
-    /// the channel.
+    /// Time at which the running program or erase begins. A program begins once its data has crossed the
+    /// channel.
     begins_ns: u64,
     /// Time at which the running program or erase ends.
     ends_ns: u64,
-    /// Remaining time of a suspended operation.
+    /// Remaining time of a suspended program or erase, ns.
     left_ns: u64,
-    /// Kind of a suspended operation.
+    /// Kind of the suspended operation: program or erase.
     was: Doing,
-    /// Whether the end event of a suspended operation occurred during the suspension.
+    /// Whether the scheduled end event of a suspended operation occurred during the suspension, so that a
+    /// new one is needed.
     event_spent: bool,
 }
 
@@ -98,21 +99,21 @@ const SLOW: Slow = Slow {
     event_spent: false,
 };
 
-/// The interface between host and device.
+/// The interface between host and device: a memory channel with a driver thread, or a link.
 #[derive(Clone, Debug)]
 enum HostInterface {
     Channel {
         thread: usize,
         /// Page reads whose data waits for a poll.
         ready: List,
-        /// The request whose events are the thread's polls.
+        /// Internal request whose events are the driver thread's polls.
         poll: u32,
         /// Whether a poll is scheduled.
         polling: bool,
         command_ticks: u64,
         read_copy: PerByte,
         write_copy: PerByte,
-        /// Additional time of the thread for a write, once the module has its data.
+        /// Additional time of the driver thread for a write, after the module has received its data.
         write_end_ticks: u64,
     },
     Link {
@@ -126,7 +127,8 @@ enum HostInterface {
         outstanding: u32,
         queue_max: u32,
         waiting: List,
-        /// The controller's processor: handles commands in the order of the link, and copied pages.
+        /// The controller's processor. Handles commands in the order in which they cross the link, and copies by
+        /// garbage collection.
         processor: Server,
         read_command_ticks: u64,
         write_command_ticks: u64,
@@ -142,25 +144,25 @@ enum HostInterface {
 /// A program in flight, with its pages.
 #[derive(Clone, Debug, Default)]
 struct Batch {
-    /// Units written by the host, whether they are in the map or not.
+    /// Units written by the host, including those that are not in the map.
     units: Vec<u64>,
-    /// Values of the host's units, or those read for each copy, if content is kept.
+    /// Values of the host's units, or those read for each copy. Empty unless content is stored.
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
-    /// Slots programmed without data, because too few units were waiting.
+    /// Physical slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,
-    /// Sequence number of the program's first unit, in the order of entry into the buffer.
+    /// Sequence number of the program's first unit, counted from the first unit that entered the buffer.
     first: u64,
-    /// Whether the map was already updated (an injected bug).
+    /// Whether the map was updated at the start of the program, by an injected bug.
     committed: bool,
-    /// Whether the program moves data from the SLC cache to cells of full density.
+    /// Whether the program moves data from the SLC cache to full-density cells.
     folds: bool,
-    /// Program time, ns; 0: determined by the die's next page.
+    /// Program time, ns; 0: the die's normal time, which alternates between fast and slow pages.
     program_ns: u64,
 }
 
-/// Total phase times in ns, and numbers of requests.
+/// Time spent in each phase, in ns, and numbers of requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     front_ns: u64,
@@ -177,7 +179,7 @@ struct Phases {
     writes: u64,
 }
 
-/// A flash device, as a part of a volume's tree.
+/// An emulated flash device.
 #[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
     part: PartId,
@@ -189,16 +191,16 @@ pub(crate) struct FlashDevice {
     contexts: Gauge,
     context_waiting: List,
     lanes: u32,
-    /// Whether the pages of a frame leave their lane together and hold their read contexts until then. (Each lane may have
-    /// one frame that lacks a context. With more contexts than lanes, others proceed and free some.)
+    /// Whether both pages of a frame are sent together and keep their read contexts until then. Requires
+    /// more contexts than lanes, because each lane may have a frame that waits for one.
     sends_frames: bool,
     split: u64,
     units_per_page: u32,
-    /// Size of the aligned blocks in which scattered pages were written, in units.
+    /// Size in units of the aligned blocks in which non-sequential data was written.
     written_units: u32,
     read_latency_ns: u64,
     read_ns: u64,
-    /// Varying read times; `None` if each page read takes `read_ns`.
+    /// State of varying read times; `None` if each page read takes `read_ns`.
     sensing: Option<Box<Sensing>>,
     program_ns: [u64; 2],
     erase_ns: u64,
@@ -212,19 +214,18 @@ pub(crate) struct FlashDevice {
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
-    /// Copies that were read, by program; the controller is processing the first of them.
+    /// Programs whose copies have been read and wait for the controller, which is processing the first.
     unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
     slc: Slc,
-    /// Number of units written, before and since the start, counting overwrites; at most the
-    /// device's capacity.
+    /// Number of units written, including overwrites and preconditioning, up to the device's capacity.
     stored_units: u64,
     logical_units: u64,
     ftl: Ftl,
     represent: u32,
-    /// If every page is in the map: die of each group of slots that a program fills. If the list is
-    /// empty, or holds `UNPLACED`, groups are on the dies round-robin.
+    /// If every page is in the map: the die of each group of physical slots that one program fills. Groups
+    /// without an entry, or with `UNPLACED`, are on the dies round-robin.
     unit_dies: Vec<u16>,
     gc: GarbageCollection,
     stall: Option<spec::Stall>,
@@ -243,18 +244,18 @@ pub(crate) struct FlashDevice {
     pub(crate) counts: Counts,
 }
 
-/// Number of 4 KiB pages in `bytes`, at least one.
+/// Converts a size to 4 KiB pages, at least one.
 fn unit_of(bytes: u64) -> u64 {
     (bytes / UNIT_BYTES).max(1)
 }
 
-/// Marks a group of slots whose die no program has recorded.
+/// Marks a group of physical slots for which no program has recorded a die.
 const UNPLACED: u16 = u16::MAX;
-/// One page, in credits of garbage collection.
+/// Credit of garbage collection for copying one page.
 pub(crate) const ONE: i64 = 1 << 16;
 
 impl FlashDevice {
-    /// Processes the event of a request of this device.
+    /// Processes a request's next event, according to the request's state.
     #[inline(always)]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
@@ -274,7 +275,7 @@ impl FlashDevice {
         }
     }
 
-    /// Accepts a request of a host or of another part.
+    /// Accepts a request from a host or another component.
     #[inline(always)]
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
@@ -314,9 +315,8 @@ impl FlashDevice {
         }
     }
 
-    /// Transfers the command, and a write's data, over the link, after which the controller processes it. Commands
-    /// reach the controller in the order of the link, so their queue is known in advance. (A copied page waits for
-    /// the commands on the link, but no longer than the link takes for them.)
+    /// Transfers a command, and a write's data, over the link to the controller's processor. Commands are
+    /// processed in the order of the link, so their times are known in advance.
     fn over_link(&mut self, core: &mut Core, slot: u32) {
         let HostInterface::Link {
             down,
@@ -350,7 +350,7 @@ impl FlashDevice {
         core.at(end, slot, State::Admitted);
     }
 
-    /// Continues a request that has passed the front end.
+    /// Continues a request that has passed the host interface.
     #[inline(always)]
     fn admitted(&mut self, core: &mut Core, slot: u32) {
         let passed = core.now - core.slab[slot].entered_ns;
@@ -396,7 +396,7 @@ impl FlashDevice {
         }
     }
 
-    /// The die that holds a slot, if every page is in the map.
+    /// Returns the die that contains a physical slot. Valid only if every page is in the map.
     fn die_of_slot(&self, slot: u32) -> u16 {
         let unit = slot / self.program_units;
         match self.unit_dies.get(unit as usize) {
@@ -405,14 +405,14 @@ impl FlashDevice {
         }
     }
 
-    /// Addresses of the state that most events of the device use.
+    /// Returns the addresses of the state that most events of the device use, for prefetching.
     pub(crate) fn hot(&self) -> Hot {
         let front = Address::of(&self.front);
         let dies = self.dies.first().map_or(front, Address::of);
         Hot::new([front, Address::of(&self.dies), Address::of(&self.phases)], dies)
     }
 
-    /// Latency of host software and wire, ns.
+    /// Returns the latency of host software and link, ns; 0 on a memory channel.
     #[inline(always)]
     fn latency_ns(&self) -> u64 {
         match &self.front {

@@ -8,9 +8,9 @@ use crate::request::{List, State};
 use std::collections::VecDeque;
 
 impl FlashDevice {
-    /// Processes a power failure, after all requests were cancelled. A protected buffer keeps the data that it
-    /// accepted, including unfinished programs, and writes it when the power returns. A volatile one
-    /// loses it. The map has the state of the last program that ended.
+    /// Processes a power failure, after all requests were dropped. A protected buffer keeps all accepted
+    /// data, including that of unfinished programs, and writes it when the power returns; a volatile one
+    /// loses it. The map keeps its state after the last completed program.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         match &mut self.front {
             HostInterface::Channel { ready, poll, polling, .. } => {

@@ -8,7 +8,7 @@ use crate::prefetch::Address;
 use crate::request::{State, Work};
 use crate::spec;
 
-/// The cache of single-level cells; without one, all is 0.
+/// The cache of single-level cells. All fields are 0 on a device without one.
 #[derive(Clone, Debug)]
 pub(super) struct Slc {
     pub(super) free_units: u64,
@@ -18,7 +18,7 @@ pub(super) struct Slc {
 }
 
 impl Slc {
-    /// The cache of a fresh device, or of one whose preconditioning has filled it.
+    /// Creates the cache: empty on a fresh device, otherwise full.
     pub(super) fn new(spec: Option<&spec::Slc>, is_fresh: bool) -> Self {
         let units = spec.map_or(0, |s| s.bytes / UNIT_BYTES);
         Self {
@@ -31,7 +31,7 @@ impl Slc {
 }
 
 impl FlashDevice {
-    /// Starts all work that can start: copies that are owed, programs, erases.
+    /// Starts all work that can start: due copies, programs, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {
@@ -73,8 +73,8 @@ impl FlashDevice {
         }
     }
 
-    /// Takes pages from the buffer, and fills the rest of the program without data. `None` if the
-    /// map has no space now.
+    /// Removes `units` pages from the buffer for a program, and pads the program with pages without data.
+    /// Returns the number of its batch; `None` if the map has no space now.
     fn gather(&mut self, units: u32) -> Option<usize> {
         if !self.ftl.has_space(Stream::Host, self.program_units) {
             return None;
@@ -107,7 +107,7 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Leaves units of a program without data. As with data, one unit in k is in the map.
+    /// Pads a program with `units` pages without data. One in k of them takes space in the map, as with data.
     #[cold]
     fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
@@ -130,7 +130,7 @@ impl FlashDevice {
         )
     }
 
-    /// Creates the internal request of a program or erase.
+    /// Creates the internal request of a program or erase. Returns its index.
     pub(super) fn new_internal(&mut self, core: &mut Core, batch: usize) -> u32 {
         let slot = core.add(self.part);
         let request = &mut core.slab[slot];
@@ -139,7 +139,7 @@ impl FlashDevice {
         slot
     }
 
-    /// Begins a program on the next die, at once or when the die is free.
+    /// Begins a program on the next die, or queues it until the die is free.
     fn begin_program(&mut self, core: &mut Core, slot: u32) {
         self.programs.add(core.now);
         self.counts.programs += 1;
@@ -166,7 +166,7 @@ impl FlashDevice {
         self.erase_some(core);
     }
 
-    /// Begins a program or erase, at once or when its die is free.
+    /// Begins a program or erase, or queues it until its die is free.
     fn enter_die_or_wait(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let die = &mut self.dies[index];
@@ -191,8 +191,8 @@ impl FlashDevice {
         }
     }
 
-    /// Transfers the data into the die, which then programs. (The die is occupied during the transfer, so the
-    /// end of the program is known in advance.)
+    /// Transfers a program's data to the die, and schedules the end of the program. The die is occupied from
+    /// the start of the transfer.
     fn load(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let (die, slow) = (&mut self.dies[index], &mut self.slow[index]);
@@ -213,7 +213,8 @@ impl FlashDevice {
         core.at(slow.ends_ns, slot, State::Programmed);
     }
 
-    /// Whether the event of a program or erase came too early, because a read had suspended the operation.
+    /// Returns whether the end event of a program or erase is premature, because a read has suspended the
+    /// operation.
     fn postponed(&mut self, core: &mut Core, slot: u32, state: State) -> bool {
         let index = core.slab[slot].die as usize;
         let slow = &mut self.slow[index];
@@ -274,7 +275,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Updates the map with the slots of a batch.
+    /// Updates the map with the physical slots of a completed program.
     fn commit(&mut self, batch: &mut Batch) {
         if std::mem::take(&mut batch.committed) {
             return;
@@ -313,7 +314,7 @@ impl FlashDevice {
         }
     }
 
-    /// Stores a program's values in its slots.
+    /// Stores a program's values in its physical slots.
     #[cold]
     fn keep_batch(&mut self, core: &mut Core, batch: &Batch) {
         let exact = self.represent == 1;
@@ -330,8 +331,8 @@ impl FlashDevice {
         }
     }
 
-    /// Begins due erases. They are spread over the programs that will fill the freed space, with a margin
-    /// so that none are left over.
+    /// Begins an erase if one is due. Erases are spread over the programs that will fill the freed space,
+    /// slightly faster than necessary, so that none accumulate.
     fn erase_some(&mut self, core: &mut Core) {
         self.gc.programs_since_erase += 1;
         let programs_per_erase = self.gc.pages_per_erase / u64::from(self.program_units);
@@ -370,7 +371,8 @@ impl FlashDevice {
         self.release(core, die);
     }
 
-    /// Frees a die for the next operation: a waiting read, the suspended operation, or another waiting one.
+    /// Frees a die and starts its next operation: a waiting read, the suspended operation, or another waiting
+    /// one.
     #[inline(always)]
     pub(super) fn release(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
@@ -381,7 +383,7 @@ impl FlashDevice {
         }
     }
 
-    /// Starts an operation that waits for a die that is now free.
+    /// Starts the next operation that waits for a free die.
     fn use_free_die(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
         if let Some(slot) = die.reads.first() {

@@ -6,10 +6,10 @@ use crate::request::{NIL, State, Work};
 use crate::server::PerByte;
 use iodyno_units::rng::below;
 
-/// Token of a page that waits for the other page of its frame.
+/// Token of a page read that is complete and waits for the other page of its frame.
 const ARRIVED: u64 = u64::MAX;
 
-/// Makes the driver thread copy one page. Returns the end of the copy.
+/// Makes the driver thread copy the data of one page read to the host. Returns the end of the copy, ns.
 #[inline(always)]
 fn copy_out(core: &mut Core, thread: usize, cost: PerByte, slot: u32) -> u64 {
     let ticks = cost.ticks(core.slab[slot].len);
@@ -23,7 +23,7 @@ impl FlashDevice {
         self.take_context(core, slot);
     }
 
-    /// Takes a read context, or waits for one.
+    /// Allocates a read context, or queues the page read until one is free.
     #[inline(always)]
     pub(super) fn take_context(&mut self, core: &mut Core, slot: u32) {
         if self.contexts.used() == self.contexts_max {
@@ -55,7 +55,7 @@ impl FlashDevice {
         request.entered_ns = core.now;
     }
 
-    /// Reads a page on its die, at once or when the die is free.
+    /// Reads a page on its die, or queues the page read until the die is free.
     #[inline(always)]
     pub(super) fn sense(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
@@ -103,7 +103,7 @@ impl FlashDevice {
         core.at(core.now + delay_ns + self.sense_ns(internal), slot, State::Sensed);
     }
 
-    /// Transfers a page over the channel, once it is in the die's register.
+    /// Transfers a page over the channel after it has been read into the die's register.
     #[inline(always)]
     pub(super) fn sensed(&mut self, core: &mut Core, slot: u32) {
         if !core.slab[slot].internal {
@@ -120,7 +120,7 @@ impl FlashDevice {
         core.at(end, slot, State::Transferred);
     }
 
-    /// Frees the die, once the data is in the controller.
+    /// Frees the die after its page has been transferred to the controller.
     #[inline(always)]
     pub(super) fn transferred(&mut self, core: &mut Core, slot: u32) {
         let die = core.slab[slot].die as usize;
@@ -134,7 +134,7 @@ impl FlashDevice {
         self.out(core, slot);
     }
 
-    /// Sends the page to the host.
+    /// Sends a page to the host, or waits for the other page of its frame.
     #[inline(always)]
     pub(super) fn out(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
@@ -145,8 +145,8 @@ impl FlashDevice {
         }
     }
 
-    /// Sends a page together with the other page of its frame, once both have arrived. (The first
-    /// keeps its read context until then.)
+    /// Sends both pages of a frame once both are in the controller. The first one keeps its read context
+    /// until then.
     #[inline(never)]
     fn out_of_frame(&mut self, core: &mut Core, slot: u32) {
         let other = (core.slab[slot].token - 1) as u32;
@@ -165,8 +165,8 @@ impl FlashDevice {
         }
     }
 
-    /// Sends a page. Returns whether its context is free; if not, it is freed once the driver thread has
-    /// copied the page.
+    /// Sends a page. Returns whether its read context is free; otherwise the context is freed when the driver
+    /// thread has copied the page.
     #[inline(always)]
     fn send(&mut self, core: &mut Core, slot: u32) -> bool {
         match &mut self.front {
@@ -194,8 +194,8 @@ impl FlashDevice {
         }
     }
 
-    /// Schedules a page's arrival at the host, at `end_ns` plus the controller's latency. (Pages arrive in the
-    /// order in which they are sent.)
+    /// Schedules a page's arrival at the host, at `end_ns` plus the controller's latency. Pages arrive in the
+    /// order in which they are sent.
     #[inline(always)]
     fn deliver(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
         let end_ns = end_ns + self.read_latency_ns;
@@ -268,7 +268,8 @@ impl FlashDevice {
     }
 }
 
-/// Counts down what a read waits for: each of its pages, and the splitting into pages.
+/// Counts down the outstanding steps of a read (one per page, and one for splitting it), and completes it
+/// after the last.
 #[inline(always)]
 pub(super) fn child_ended(core: &mut Core, parent: u32) {
     let request = &mut core.slab[parent];
@@ -279,8 +280,8 @@ pub(super) fn child_ended(core: &mut Core, parent: u32) {
     }
 }
 
-/// Whether a host waits for a page read, directly or for the stripe that rebuilds a page.
-/// Internal reads suspend nothing.
+/// Returns whether a host waits for a page read, either for its data or for the stripe that rebuilds a
+/// page. Only these reads suspend programs and erases.
 #[inline(always)]
 fn for_host(core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];

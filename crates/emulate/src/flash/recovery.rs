@@ -11,19 +11,19 @@ use iodyno_units::rng::splitmix64;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Unreadable blocks and units.
+/// Unreadable blocks and units of a flash device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Damage {
     units: Ranges,
-    /// Damaged blocks as (die, block of the die).
+    /// Damaged blocks, as pairs of die and block number within the die.
     blocks: BTreeSet<(u16, u64)>,
-    /// Units of a damaged block that were since rewritten elsewhere. (Needed because a unit keeps
-    /// its block if only a sample of pages is in the map.)
+    /// Units that were rewritten after their block was damaged, and are readable. Needed because a unit
+    /// always belongs to the same block if only a sample of pages is in the map.
     elsewhere: BTreeSet<u64>,
 }
 
 impl Damage {
-    /// Clears the damage of trimmed units. (A damaged block does not affect them either, because they are not read.)
+    /// Clears the damage of trimmed units. Damaged blocks need no change, because trimmed units are not read.
     pub(super) fn trim(&mut self, units: Range<u64>) {
         self.units.remove(units);
     }
@@ -41,13 +41,14 @@ impl FlashDevice {
         self.damage.get_or_insert_default().blocks.insert(block);
     }
 
-    /// Makes units unreadable.
+    /// Makes a range of units unreadable.
     pub(crate) fn damage_units(&mut self, units: Range<u64>) {
         let units = units.start..units.end.min(self.capacity_bytes.div_ceil(UNIT_BYTES));
         self.damage.get_or_insert_default().units.add(units);
     }
 
-    /// The data that a fault of the medium would hit in these units.
+    /// Returns where the data of `units` is now, so that the effect of a medium fault on them can be
+    /// predicted.
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
         let of_batches = self.batches.iter().flat_map(|batch| &batch.units);
         let buffered: BTreeSet<u64> = self
@@ -74,7 +75,7 @@ impl FlashDevice {
         self.damage = None;
     }
 
-    /// Makes units readable that were rewritten to flash.
+    /// Makes units readable again, because they were rewritten to flash.
     #[cold]
     pub(super) fn mend_units(&mut self, units: impl Iterator<Item = u64>) {
         let Some(mut damage) = self.damage.take() else { return };
@@ -91,8 +92,8 @@ impl FlashDevice {
         self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
     }
 
-    /// The erase block that holds a unit. If only a sample of pages is in the map, a hash assigns
-    /// each unit a fixed block among all blocks of the die.
+    /// Returns the erase block that contains a unit, as die and block number; `None` if the unit is not
+    /// written. If only a sample of pages is in the map, a hash assigns each unit a fixed block of its die.
     fn block_of(&self, unit: u64) -> Option<(u16, u64)> {
         let die = self.place(unit)?;
         let per_die = self.raw_units / self.gc.pages_per_erase / self.dies.len() as u64;
@@ -105,7 +106,7 @@ impl FlashDevice {
         Some((die, block))
     }
 
-    /// The units that a page read returns.
+    /// Returns the units whose data a page read returns.
     fn units_of(&self, core: &Core, slot: u32) -> Vec<u64> {
         let request = &core.slab[slot];
         if request.parent == NIL {
@@ -134,12 +135,13 @@ impl FlashDevice {
         units
     }
 
-    /// Whether the buffer serves a host's read of the unit.
+    /// Returns whether a host's read of a unit is served from the buffer.
     fn is_buffered(&self, unit: u64) -> bool {
         self.buffer.drain.contains(&unit) || self.batches.iter().any(|b| b.units.contains(&unit))
     }
 
-    /// Checks the page read in `slot` for damage. Returns true if the page is being rebuilt, or has failed.
+    /// Checks the page read `slot` for damage. Returns whether the page is being rebuilt from its parity
+    /// stripe. Without parity, marks the read of a damaged page as failed.
     #[cold]
     pub(super) fn recover(&mut self, core: &mut Core, slot: u32) -> bool {
         let Some(damage) = &self.damage else { return false };
@@ -177,7 +179,7 @@ impl FlashDevice {
         true
     }
 
-    /// Counts down the reads of a stripe, and sends the page once it is rebuilt.
+    /// Counts down the reads of a parity stripe, and sends the rebuilt page after the last.
     pub(super) fn stripe_read(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].pending -= 1;
         if core.slab[slot].pending == 0 {

@@ -13,7 +13,7 @@ const RETRIES_MAX: u32 = 16;
 pub(super) struct Sensing {
     types: u64,
     spread_ns: u64,
-    /// Probability of a retry, in 1/2^64.
+    /// Probability of a retry, in units of 2^-64.
     retried: u64,
     retry_ns: u64,
     slc_read_ns: Option<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Sensing {
 }
 
 impl Sensing {
-    /// Returns `None` if all page reads take equally long.
+    /// Creates the generator of read times; `None` if all page reads take equally long.
     pub(super) fn new(nand: &Nand, seed: u64, number: u64) -> Option<Box<Self>> {
         let slc_read_ns = nand.slc.and_then(|slc| slc.read_ns);
         let varies = nand.variation;
@@ -37,7 +37,7 @@ impl Sensing {
         })
     }
 
-    /// Draws the duration of a read; `slc_share` is the fraction of the data in the SLC cache.
+    /// Draws the duration of a page read, ns. `slc_share`: fraction of the data that is in the SLC cache.
     fn draw_ns(&mut self, read_ns: u64, slc_share: f64) -> u64 {
         if let Some(slc_read_ns) = self.slc_read_ns
             && below(&mut self.rng, u64::MAX) < share_of_u64(slc_share)
@@ -60,7 +60,7 @@ impl Sensing {
 }
 
 impl FlashDevice {
-    /// Duration of a page read on the die.
+    /// Returns the duration of a page read on the die, ns.
     #[inline(always)]
     pub(super) fn sense_ns(&mut self, internal: bool) -> u64 {
         if self.sensing.is_none() { self.read_ns } else { self.varying_sense_ns(internal) }
@@ -81,7 +81,7 @@ impl FlashDevice {
     }
 }
 
-/// A probability as a threshold for 64 random bits.
+/// Converts a probability to a threshold for a random 64-bit number.
 pub(super) fn share_of_u64(share: f64) -> u64 {
     if share >= 1.0 { u64::MAX } else { (share.max(0.0) * 18_446_744_073_709_551_616.0) as u64 }
 }

@@ -6,13 +6,13 @@ use crate::store::{Keeps, Store};
 use crate::usage::{Of, Phase, Resource};
 
 impl FlashDevice {
-    /// Dirty bytes in the buffer, and the buffer's size.
+    /// Returns two sizes in bytes: dirty data in the write buffer, and the buffer's capacity.
     pub(crate) fn buffered_bytes(&self) -> (u64, u64) {
         let bytes = |units: u32| u64::from(units) * UNIT_BYTES;
         (bytes(self.buffer.units - self.buffer.free), bytes(self.buffer.units))
     }
 
-    /// Calls `take` with the fill of the write buffer and of the SLC cache.
+    /// Calls `take` with the fill level of the write buffer and of the SLC cache.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         let (held_bytes, capacity_bytes) = self.buffered_bytes();
         let passed_bytes = self.buffer.units_in * UNIT_BYTES;
@@ -25,13 +25,13 @@ impl FlashDevice {
         take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });
     }
 
-    /// Erases since the start, as a fraction of the rated erases of all blocks.
+    /// Returns the number of erases since the start as a fraction of the rated erases of all blocks.
     pub(crate) fn worn(&self) -> f64 {
         let blocks = self.raw_units as f64 / self.gc.pages_per_erase as f64;
         self.counts.erases as f64 / (blocks * f64::from(self.cycles.max(1)))
     }
 
-    /// The device's resources with their busy time since the start.
+    /// Returns the device's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let now = core.now;
         let part = Some(self.part);
@@ -98,7 +98,7 @@ impl FlashDevice {
         self.ftl.check()
     }
 
-    /// Phase times of the device's I/Os since the start.
+    /// Returns the time that the device's operations have spent in each phase since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let p = &self.phases;
         let phase = |name, of, total_ns| {

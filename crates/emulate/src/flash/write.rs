@@ -19,15 +19,14 @@ pub(super) struct WriteBuffer {
     pub(super) waiting: List,
     pub(super) accept_ns: u64,
     pub(super) drain: VecDeque<u64>,
-    /// Number of units that entered the buffer since the start; flushes compare it with
-    /// `units_out`.
+    /// Number of units that have entered the buffer since the start. Flushes compare it with `units_out`.
     pub(super) units_in: u64,
     pub(super) units_out: u64,
     pub(super) flushes: VecDeque<(u64, u32)>,
 }
 
 impl WriteBuffer {
-    /// The empty buffer of a device that programs `program_units` at once.
+    /// Creates an empty buffer. Its capacity is at least `program_units`, the units of one program.
     pub(super) fn new(spec: &spec::Buffer, program_units: u32) -> Self {
         let units = unit_of(spec.bytes).max(program_units.into()) as u32;
         Self {
@@ -63,7 +62,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Puts as much of a write into the buffer as fits, and acknowledges it when all of it is in.
+    /// Moves as many units of a write into the buffer as fit. Acknowledges the write when all are in it.
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = core.slab[slot];
         let units = request.pending.min(self.buffer.free);
@@ -99,7 +98,7 @@ impl FlashDevice {
         }
     }
 
-    /// Admits waiting writes as far as there is space.
+    /// Admits waiting writes, as long as the buffer has space.
     pub(super) fn admit_waiting(&mut self, core: &mut Core) {
         while self.buffer.free > 0
             && let Some(slot) = self.buffer.waiting.first()
@@ -111,8 +110,8 @@ impl FlashDevice {
         }
     }
 
-    /// Stalls the whole device whenever the host has written the configured number of bytes (the controller's
-    /// housekeeping).
+    /// Stalls the whole device each time the host has written the configured number of bytes, to emulate the
+    /// controller's housekeeping.
     fn housekeep(&mut self, core: &mut Core, len: u64) {
         let Some(stall) = self.stall else { return };
         if self.stall_left > len {
@@ -132,7 +131,7 @@ impl FlashDevice {
         }
     }
 
-    /// Flushes: makes all acknowledged writes durable.
+    /// Processes a flush, which makes all acknowledged writes durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
         let hasty = self.injected_bug == InjectedBug::HastyFlush;
         if self.buffer.protected || self.buffer.units_out == self.buffer.units_in || hasty {
@@ -143,15 +142,15 @@ impl FlashDevice {
         }
     }
 
-    /// Completes a flush when all units that are in the buffer now have been programmed.
+    /// Registers a request that completes when all units now in the buffer have been programmed.
     fn wait_for_programs(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].state = State::Waiting;
         self.buffer.flushes.push_back((self.buffer.units_in, slot));
         self.pump(core);
     }
 
-    /// Returns a number below which all units, numbered in the order of entry into the buffer, are
-    /// programmed. (Counting would not suffice, because programs end in any order.)
+    /// Returns a sequence number below which all units that entered the buffer have been programmed. A plain
+    /// count would not suffice, because programs end in any order.
     fn durable_before(&self) -> u64 {
         if self.injected_bug == InjectedBug::CountingFlush {
             return self.buffer.units_out;
@@ -179,7 +178,7 @@ impl FlashDevice {
         }
     }
 
-    /// Trims once all earlier writes have left the buffer.
+    /// Processes a trim once all earlier writes have left the buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
         if self.buffer.units_out < self.buffer.units_in {
             self.wait_for_programs(core, slot);
@@ -190,7 +189,7 @@ impl FlashDevice {
         core.at(end, slot, State::Done);
     }
 
-    /// Trims the whole units within the range.
+    /// Trims the units that are entirely within the request's range.
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len, token) = (request.at, u64::from(request.len), request.token);

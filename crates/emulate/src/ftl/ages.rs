@@ -10,20 +10,20 @@
 //! and a spare of .07. Pages that were written r at a time are also overwritten together, as if blocks had r
 //! times fewer pages.
 
-/// The parameters that determine how many valid pages blocks have.
+/// Parameters that determine the number of valid pages of each block in steady state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ages {
     pub(super) sealed: u32,
     pub(super) per_block: u32,
-    /// All pages that hold data, including two half-full open blocks.
+    /// Number of pages that contain data, including those in two half-full open blocks.
     pub(super) pages: u32,
     /// Number of pages written together.
     pub(super) run: u32,
 }
 
 impl Ages {
-    /// Number of valid pages of each sealed block, youngest first. `total` is their sum, at most
-    /// the number of slots.
+    /// Returns the number of valid pages of each sealed block, youngest first. Their sum is `total`, which
+    /// must not exceed the capacity of these blocks.
     pub(super) fn valid(&self, total: u32) -> Vec<u32> {
         let step = f64::from(self.per_block) / (self.write_amplification() * self.data());
         let mut valid: Vec<u32> = (0..self.sealed)
@@ -49,8 +49,8 @@ impl Ages {
         f64::from(self.pages.max(1))
     }
 
-    /// The write amplification for which all blocks are younger than a victim, by bisection; 1 if
-    /// blocks without valid pages remain.
+    /// Returns the write amplification in steady state, in which the oldest block is always the one collected.
+    /// Solved by bisection; 1 if blocks without valid pages remain.
     fn write_amplification(&self) -> f64 {
         let full = f64::from(self.per_block);
         let slots = full * f64::from(self.sealed + 1);
@@ -66,14 +66,14 @@ impl Ages {
         high
     }
 
-    /// Age at which a block has `valid` valid pages left, in mean lifetimes of a page.
+    /// Returns the age at which a block has `valid` valid pages left, in mean lifetimes of a page.
     fn age(&self, valid: f64) -> f64 {
         let half = 0.5 * f64::from(self.run);
         libm::log((f64::from(self.per_block) + half) / (valid + half))
     }
 
-    /// Valid pages of a block of this age. The number falls in steps of a run, so on average it is
-    /// half a run above the inverse of `age`.
+    /// Returns the mean number of valid pages of a block of age `age`. Since pages become invalid in runs, the
+    /// number is on average half a run above the inverse of [`Self::age`].
     fn valid_at(&self, age: f64) -> f64 {
         let full = f64::from(self.per_block);
         full.min((full + 0.5 * f64::from(self.run)) * libm::exp(-age))
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
     use crate::ftl::oracle::write_amplification_uniform;
 
-    /// The blocks hold all data without the correction, and large blocks have the write amplification
-    /// of the closed form.
+    /// Checks that the computed numbers of valid pages sum to the data even before rounding is corrected, and
+    /// that the write amplification of large blocks matches the closed form.
     #[test]
     fn the_sum_is_right_by_itself() {
         for spare in [0.03, 0.07, 0.2, 0.5, 0.9] {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// The search for a state terminates for every input.
+    /// Checks that the search for a state terminates on nearly empty and nearly full devices.
     #[test]
     fn nearly_empty_and_nearly_full_devices_have_a_state() {
         let ages = Ages { sealed: 20, per_block: 8, pages: 0, run: 1 };

@@ -13,33 +13,32 @@
 
 use std::collections::VecDeque;
 
-/// The writer of a block. Host data and copies by garbage collection fill separate blocks, since pages
-/// that survived a collection are likely to live longer.
+/// The source of the data in a block. Host data and copies by garbage collection fill separate blocks,
+/// since pages that have survived a collection are likely to live longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Writes of the host.
     Host,
-    /// Copies of garbage collection.
+    /// Copies by garbage collection.
     Copy,
 }
 
-/// Garbage collection should run while fewer blocks than this are free. At the right pace, one
-/// block fewer is free in steady state. Constructed states start so.
+/// Number of free blocks below which garbage collection should run. In steady state, at the right pace,
+/// one block less is free; preconditioned devices start in this state.
 pub const FREE_BLOCKS: u32 = 4;
-/// Blocks that are not sealed in steady state: the free ones and the open one of each stream.
+/// Number of unsealed blocks in steady state: the free blocks, and one open block per stream.
 pub(super) const UNSEALED_BLOCKS: u32 = FREE_BLOCKS - 1 + 2;
-/// Number of blocks that the slots without data in steady state would fill: the free blocks and
-/// half of each open one. Garbage collection can't use them as spare.
+/// Number of blocks' worth of empty space in steady state: the free blocks, and half of each open block.
+/// Garbage collection can't use this space as spare.
 pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
-/// Free blocks reserved for copies, without which a garbage collection could not end.
+/// Number of free blocks reserved for copies, without which garbage collection could not finish.
 const FREE_FOR_COPIES: usize = 1;
 
-/// A block may be collected for its low wear if it was erased this many times fewer than the most
-/// worn block.
+/// Difference in erases to the most worn block from which a block may be collected for its low wear.
 const WEAR_SPREAD: u32 = 64;
-/// One in this many collections chooses a block for its low wear, if there is one.
+/// Period, in collections, at which a block is chosen for its low wear, if there is such a block.
 const WEAR_EVERY: u32 = 8;
-/// Number of blocks that the search for a block of low wear examines.
+/// Maximum number of blocks examined in a search for a block of low wear.
 const WEAR_LOOKS: u32 = 64;
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -55,20 +54,20 @@ pub(super) enum State {
 
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// Number of slots that hold current data.
+    /// Number of physical slots that contain current data.
     pub(super) valid: u32,
-    /// Number of slots that are reserved and not yet programmed.
+    /// Number of physical slots that are reserved but not yet programmed.
     pub(super) in_flight: u32,
     pub(super) erases: u32,
     next: u32,
     previous: u32,
     pub(super) state: State,
     pub(super) stream: Stream,
-    /// Number of blocks opened before this one.
+    /// Number of blocks opened before this one, which orders blocks by age.
     pub(super) opened: u64,
 }
 
-/// The unreserved slots of a stream's open block.
+/// The free physical slots of a stream's open block, from `next` to `end`.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     block: u32,
@@ -76,7 +75,7 @@ struct Cursor {
     end: u32,
 }
 
-/// A block to collect, and whether low wear was the reason.
+/// A block chosen for garbage collection, and whether low wear was the reason.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pick {
     pub(super) block: u32,
@@ -86,30 +85,30 @@ pub(super) struct Pick {
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     pages_per_block: u32,
-    /// ⌈2⁶⁴ / pages_per_block⌉: the upper half of its product with a slot is the slot's block.
+    /// ⌈2⁶⁴ / pages_per_block⌉. The upper 64 bits of its product with a slot number are the block number.
     reciprocal: u64,
     list: Vec<Block>,
     free: VecDeque<u32>,
     cursors: [Cursor; 2],
-    /// Slots of copies that a power cut left empty. They still count as in flight, and are reserved
-    /// next.
+    /// Slots reserved for copies that a power cut left empty. They still count as in flight, and are the first
+    /// to be reserved again.
     returned: VecDeque<u32>,
-    /// Full but unsealed blocks of the host's stream, oldest first.
+    /// Blocks of the host's stream that are full but not sealed yet, oldest first.
     closing: VecDeque<u32>,
     opened: u64,
-    /// First sealed block for each number of valid pages.
+    /// For each number of valid pages, the first sealed block with this number.
     heads: Vec<u32>,
-    /// Lower bound of the valid pages of any sealed block.
+    /// Lower bound of the number of valid pages of any sealed block.
     fewest: u32,
     picks: u32,
     hand: u32,
     most_erases: u32,
-    /// `WEAR_SPREAD`, except in tests that turn off wear levelling.
+    /// [`WEAR_SPREAD`], except in tests that turn off wear levelling.
     pub(super) wear_spread: u32,
 }
 
 impl Blocks {
-    /// Creates blocks that are all free.
+    /// Creates `count` blocks, all free.
     pub(super) fn new(count: u32, pages_per_block: u32) -> Self {
         let block = Block {
             valid: 0,
@@ -156,12 +155,13 @@ impl Blocks {
         ((u128::from(slot) * u128::from(self.reciprocal)) >> 64) as u32
     }
 
-    /// The slots of a block.
+    /// Returns the numbers of a block's physical slots.
     pub(super) fn slots(&self, block: u32) -> std::ops::Range<u32> {
         block * self.pages_per_block..(block + 1) * self.pages_per_block
     }
 
-    /// Reserves the next slot of the stream, for a program that is in flight from now on.
+    /// Reserves the stream's next physical slot for a program, which then counts as in flight. `None` if no
+    /// block is free.
     #[inline]
     pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
         let which = stream as usize;
@@ -187,7 +187,7 @@ impl Blocks {
         Some(slot)
     }
 
-    /// Whether `count` slots (at most a block) can be reserved.
+    /// Returns whether `count` slots (at most one block) can be reserved for a stream.
     pub(super) fn has_space(&self, stream: Stream, count: u32) -> bool {
         let cursor = &self.cursors[stream as usize];
         let kept = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
@@ -195,9 +195,9 @@ impl Blocks {
         cursor.end - cursor.next + returned >= count || self.free.len() > kept
     }
 
-    /// Abandons a reserved slot that a power failure left empty. Slots of copies are reused; otherwise repeated
-    /// cuts could use up the space that a collection needs. Slots of hosts are not, since their
-    /// order is the order of the writes; and hosts leave the last free block to copies.
+    /// Abandons a reserved slot that a power failure left empty. Slots for copies are reused, because repeated
+    /// power cuts could otherwise use up the space for garbage collection. Slots for host data are not reused,
+    /// to preserve the order of writes.
     pub(super) fn abandon(&mut self, slot: u32) {
         let block = self.of(slot);
         match self.list[block as usize].stream {
@@ -206,7 +206,7 @@ impl Blocks {
         }
     }
 
-    /// Returns a victim to the sealed blocks, without collecting it.
+    /// Returns a victim to the sealed blocks without collecting it.
     pub(super) fn reseal(&mut self, index: u32) {
         debug_assert_eq!(self.list[index as usize].state, State::Victim);
         self.seal(index);
@@ -229,8 +229,8 @@ impl Blocks {
         Some(())
     }
 
-    /// Whether the host wrote the data in `slot` after the data in `other`, both of the same page. False
-    /// if `slot` was written by a copy, since the host's program, still in flight, is newer.
+    /// Returns whether the host wrote the data in `slot` after the data in `other`, two versions of the same
+    /// page. False if `slot` was written by a copy, because the host's program in flight is newer.
     #[inline]
     pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
         let (block, beside) =
@@ -238,7 +238,8 @@ impl Blocks {
         block.stream == Stream::Host && (block.opened, slot) > (beside.opened, other)
     }
 
-    /// Records the end of a program in the block; `current` says whether its slot now holds current data.
+    /// Records the end of a slot's program in block `index`. `current`: whether the slot now contains current
+    /// data.
     #[inline]
     pub(super) fn programmed(&mut self, index: u32, current: bool) {
         let block = &mut self.list[index as usize];
@@ -269,7 +270,7 @@ impl Blocks {
         self.link(index);
     }
 
-    /// Records that a page of the block is no longer current.
+    /// Records that a page of block `index` is no longer current.
     #[inline]
     pub(super) fn lose(&mut self, index: u32) {
         if self.list[index as usize].state == State::Sealed {
@@ -281,7 +282,7 @@ impl Blocks {
         }
     }
 
-    /// Makes a page of a victim current again. Only for an injected bug.
+    /// Makes a page of a victim current again, as an injected bug.
     pub(super) fn gain(&mut self, index: u32) {
         self.list[index as usize].valid += 1;
     }
@@ -311,9 +312,8 @@ impl Blocks {
         }
     }
 
-    /// Takes the best block to collect: the sealed one with the fewest valid pages,
-    /// or occasionally one that is worn far less than others. `None` if no sealed block has an invalid
-    /// page.
+    /// Chooses the block to collect: the sealed one with the fewest valid pages, or occasionally one that is
+    /// worn far less than others. `None` if no sealed block has an invalid page.
     pub(super) fn pick(&mut self) -> Option<Pick> {
         while self.fewest < self.pages_per_block && self.heads[self.fewest as usize] == NONE {
             self.fewest += 1;
@@ -329,7 +329,8 @@ impl Blocks {
         Some(Pick { block, for_wear: unworn.is_some() })
     }
 
-    /// The next sealed block, among those examined in turn, that is worn far less than others.
+    /// Returns the next sealed block that is worn far less than others; `None` if the limited search finds
+    /// none.
     fn unworn(&mut self) -> Option<u32> {
         // A block whose pages are all valid uses up a free block and frees only itself.
         if self.free.len() <= FREE_FOR_COPIES {
@@ -357,8 +358,8 @@ impl Blocks {
         self.free.push_back(index);
     }
 
-    /// Seals a block with `valid` valid slots, whichever they are, as if written by copies. For the
-    /// construction of a state, beginning with the oldest block.
+    /// Creates a sealed block with `valid` valid slots at unspecified positions, as if written by copies. Used
+    /// to construct a preconditioned state, oldest block first.
     pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
         let index = self.preset_open(Stream::Copy, self.pages_per_block);
         self.list[index as usize].valid = valid;
@@ -366,7 +367,8 @@ impl Blocks {
         index
     }
 
-    /// Opens a block with `valid` slots programmed and valid.
+    /// Opens a block in which `valid` slots already contain valid data. Used to construct a preconditioned
+    /// state.
     pub(super) fn preset_open(&mut self, stream: Stream, valid: u32) -> u32 {
         self.open(stream).expect("a constructed state must leave blocks free");
         let cursor = &mut self.cursors[stream as usize];

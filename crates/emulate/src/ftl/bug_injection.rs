@@ -3,7 +3,7 @@
 use super::{Ftl, Page, PageCopy};
 
 impl Ftl {
-    /// Same as [`Ftl::commit`], but takes effect even if a newer program was committed before.
+    /// Same as [`Ftl::commit`], but takes effect even if a newer program of the page was committed before.
     pub(crate) fn commit_last(&mut self, page: Page, slot: u32) {
         self.unmap(page.0);
         self.commit(page, slot);
@@ -23,7 +23,7 @@ impl Ftl {
         self.commit_copy(copy, slot);
     }
 
-    /// The slots of the block being collected, if copies of it are in flight.
+    /// Returns the physical slots of the block being collected, if copies of its pages are in flight.
     pub(crate) fn collected(&self) -> Option<std::ops::Range<u32>> {
         self.collection.as_ref().filter(|c| c.in_flight > 0).map(|c| self.blocks.slots(c.block))
     }

@@ -11,20 +11,21 @@ use super::{Ftl, Page};
 /// The block being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Number of valid pages when the block was chosen: the maximum number of copies.
+    /// Number of valid pages when the block was chosen. This is the maximum number of copies.
     pub valid: u32,
-    /// Number of pages of the block, valid or not.
+    /// Number of pages of the block, both valid and invalid.
     pub pages_per_block: u32,
-    /// Whether the block was chosen for low wear rather than the space to gain, which may be none; if so, collect it slowly.
+    /// Whether the block was chosen for its low wear. Collecting it may free little space, so it should be
+    /// collected slowly.
     pub for_wear: bool,
 }
 
 /// A valid page of the victim, to be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCopy {
-    /// The page of the map to copy.
+    /// The map's page that is copied.
     pub page: Page,
-    /// The slot from which to read the page.
+    /// Physical slot from which the page is read.
     pub source: u32,
 }
 
@@ -32,20 +33,21 @@ pub struct PageCopy {
 pub(super) struct Collection {
     pub(super) block: u32,
     victim: Victim,
-    /// First slot of the block that was not checked yet.
+    /// First slot of the block that has not been checked for valid data.
     next: u32,
     /// One past the last slot of the block.
     end: u32,
-    /// First slot of the window that was checked last.
+    /// First slot of the window of 64 slots that was checked last.
     window: u32,
-    /// Slots of the window found valid and not yet handed out: bit i is slot `window` + i.
+    /// Valid slots of the window whose copies have not begun: bit i is slot `window` + i.
     found: u64,
-    /// Number of copies handed out and not yet committed.
+    /// Number of copies that have begun and are not yet committed.
     pub(super) in_flight: u32,
 }
 
 impl Ftl {
-    /// The block being collected; chooses one if there is none. `None` if no block is worth collecting.
+    /// Returns the block being collected, and chooses one if there is none. `None` if no block is worth
+    /// collecting.
     pub fn victim(&mut self) -> Option<Victim> {
         if self.collection.is_none() {
             let Pick { block, for_wear } = self.blocks.pick()?;
@@ -74,8 +76,8 @@ impl Ftl {
         page != NONE && self.map[page as usize] == slot
     }
 
-    /// Hands out the next page of the victim that is still valid. `None` if there is
-    /// none, or no victim.
+    /// Returns the next page of the victim that is still valid, to be copied. `None` if no page is left, or
+    /// there is no victim.
     pub fn next_copy(&mut self) -> Option<PageCopy> {
         let mut collection = self.collection.take()?;
         let copy = self.next_of(&mut collection);
@@ -107,8 +109,8 @@ impl Ftl {
         }
     }
 
-    /// Commits a copy that was programmed into `slot`, of the copies' stream. Returns whether the
-    /// map changed; it does not if the page was overwritten or trimmed during the copy.
+    /// Commits a copy that was programmed into `slot`, a slot reserved for copies. Returns whether the map
+    /// changed. It does not if the page was overwritten or trimmed during the copy.
     pub fn commit_copy(&mut self, copy: PageCopy, slot: u32) -> bool {
         self.counters.copied_pages += 1;
         let Page(page) = copy.page;
@@ -144,8 +146,8 @@ impl Ftl {
         }
     }
 
-    /// Retires an exhausted victim (`next_copy` returned `None`). It is erased as soon as the
-    /// copies in flight are committed; the next victim may be chosen before that.
+    /// Retires a victim of which [`Self::next_copy`] has returned all pages. It is erased when its last copy is
+    /// committed; the next victim may be chosen before.
     pub fn retire_victim(&mut self) {
         let Some(collection) = self.collection.take() else { return };
         if collection.in_flight == 0 {
@@ -155,7 +157,8 @@ impl Ftl {
         }
     }
 
-    /// Retires the victim, unless it has valid pages or copies in flight, so that it is erased at once.
+    /// Retires and erases the victim if it has neither valid pages nor copies in flight. Returns whether it
+    /// was erased.
     #[cfg(test)]
     pub(super) fn erase_victim(&mut self) -> bool {
         let Some(collection) = &self.collection else { return false };

@@ -16,7 +16,7 @@ use super::sequentiality::{SCATTERED_PAGES_MAX, Sequentiality};
 use super::table::Table;
 use super::{Counters, Ftl, Shape};
 
-/// Preconditioned state of a device.
+/// State of a flash translation layer after preconditioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing was written: all blocks are erased.
@@ -29,21 +29,22 @@ pub enum State {
         /// Pages per write, at least 1. The state is less exact if a block holds only a few writes.
         pages_per_write: u32,
     },
-    /// Writes as in [`Self::Random`], to the pages from `first_lpn` up to but not including
-    /// `end_lpn`. All others were written once before, in address order; their blocks have no
-    /// invalid page and are never collected.
+    /// Random writes as in [`Self::Random`], but only to pages from `first_lpn` to `end_lpn` (exclusive). All
+    /// other pages were written once, in address order; their blocks have no invalid page and are never
+    /// collected.
     RandomWithin {
         /// Pages per write, at least 1.
         pages_per_write: u32,
         /// The first page that was written at random.
         first_lpn: u64,
-        /// The first page after those that were written at random.
+        /// End of the pages that were written at random (exclusive).
         end_lpn: u64,
     },
 }
 
 impl State {
-    /// The pages of `written` that were written at random, and the number of pages per write.
+    /// Returns the pages of `written` that were written at random, and the number of pages per write; `None`
+    /// without random writes.
     fn rewritten(self, written: &Range<u64>) -> Option<(Range<u64>, u32)> {
         match self {
             Self::Fresh | Self::Sequential => None,
@@ -57,11 +58,11 @@ impl State {
 }
 
 impl Ftl {
-    /// Creates a device in `state`, of which only the pages of `written_lpns` were ever written.
-    /// `seed` and the device's `number` determine all random choices.
+    /// Creates a translation layer in `state`. Only the pages of `written_lpns` were ever written. `seed` and
+    /// the device's `number` determine all random choices.
     ///
     /// # Panics
-    /// If `shape.check()` refuses.
+    /// If `shape.check()` returns an error.
     pub fn new(
         shape: Shape,
         state: State,
@@ -105,14 +106,14 @@ impl Ftl {
         ftl
     }
 
-    /// Shares the tables with later twins, copy-on-write.
+    /// Makes the tables copy-on-write, so that later twins share them.
     pub fn share(&mut self) {
         self.map.share();
         self.owner.share();
     }
 
-    /// Creates a device in the same state, which makes its random choices by its own `number` from
-    /// now on. Costs a copy of the parts that [`Self::share`] does not share.
+    /// Creates a copy for device `number`, in the same state but with its own random choices from now on.
+    /// Copies only what [`Self::share`] does not share.
     #[must_use]
     pub fn twin(&self, seed: u64, number: u64) -> Self {
         let mut twin = self.clone();
@@ -122,7 +123,7 @@ impl Ftl {
         twin
     }
 
-    /// Puts the next pages into the slots from `first` on. `map_owners` updates the map.
+    /// Assigns the next pages to the slots from `first` on. [`Self::map_owners`] later updates the map.
     #[inline]
     fn program(&mut self, first: u32, count: u32, pages: &mut impl Iterator<Item = u32>) {
         for owner in &mut self.owner.whole_mut()[first as usize..(first + count) as usize] {
@@ -130,11 +131,11 @@ impl Ftl {
         }
     }
 
-    /// Builds the map from the slots' owners.
+    /// Builds the map from the table of slot owners.
     ///
-    /// Neighbouring slots belong far apart in the map, which is larger than any cache if every page
-    /// of a large device is in it. So slots are taken in batches, and the slots of a batch that
-    /// belong into one part of the map are written together.
+    /// Neighbouring slots have entries far apart in the map, which exceeds any CPU cache if every page of a
+    /// large device is in it. To be cache-friendly, slots are processed in batches, and the entries of a batch
+    /// are written region by region.
     fn map_owners(&mut self) {
         const BATCH: usize = 1 << 20;
         const PART_LOG2: u32 = 20;
@@ -160,8 +161,8 @@ impl Ftl {
         }
     }
 
-    /// Writes the pages of `written` once, then those of `rewritten`, a part of it, at random until write
-    /// amplification is constant.
+    /// Creates the state after the pages of `written` were written once, and those of `rewritten`, a subrange,
+    /// at random until write amplification was constant.
     fn write_at_random(
         &mut self,
         written: &Range<u64>,
@@ -203,7 +204,7 @@ impl Ftl {
         }
     }
 
-    /// Writes the pages one after the other, each once.
+    /// Writes each page once, in the given order.
     fn fill(&mut self, mut pages: impl ExactSizeIterator<Item = u32>) {
         let per_block = self.blocks.pages_per_block();
         while pages.len() > 0 {
@@ -218,8 +219,8 @@ impl Ftl {
         }
     }
 
-    /// Assigns `count` pages to blocks of all ages, except the `taken` blocks in use. Pages that were written
-    /// together, in runs, stay together.
+    /// Distributes `count` pages over blocks of all ages, except the `taken` blocks in use. Runs of pages that
+    /// were written together stay together.
     fn age(
         &mut self,
         taken: u32,
@@ -267,8 +268,8 @@ impl Ftl {
     }
 }
 
-/// Puts all pages, in their order, into randomly drawn slots: selection sampling for runs of one page. It avoids a
-/// branch on the drawn number, which a processor can't predict.
+/// Assigns all pages, in their order, to randomly drawn slots (selection sampling). Avoids a branch on the
+/// random number, which a processor can't predict.
 fn sample(rng: &mut Generator, slots: &mut [u32], pages: &[u32]) {
     let (space, mut taken) = (slots.len(), 0);
     for (before, slot) in slots.iter_mut().enumerate() {
@@ -279,7 +280,7 @@ fn sample(rng: &mut Generator, slots: &mut [u32], pages: &[u32]) {
     }
 }
 
-/// The represented logical pages of a range with their pages of the map, in map order.
+/// Returns the sampled logical pages of a range, each with its page of the map, in map order.
 fn of_range<'a>(
     sample: &'a Sample,
     written: &'a Range<u64>,
@@ -287,7 +288,7 @@ fn of_range<'a>(
     sample.all().filter(|(lpn, _)| written.contains(lpn))
 }
 
-/// The map's pages that represent a range of logical pages, in the order of `rank`.
+/// Returns the map's pages that represent a range of logical pages, sorted by `rank`.
 fn in_order(sample: &Sample, written: &Range<u64>, rank: impl Fn(u64) -> u64) -> Vec<u32> {
     let pages = of_range(sample, written);
     let mut ranked: Vec<(u64, u32)> = pages.map(|(lpn, page)| (rank(lpn), page)).collect();
@@ -295,7 +296,7 @@ fn in_order(sample: &Sample, written: &Range<u64>, rank: impl Fn(u64) -> u64) ->
     ranked.into_iter().map(|(_, page)| page).collect()
 }
 
-/// The order in which aligned writes of `length` pages were made, each address once.
+/// A random order of aligned writes of `length` pages that covers each address once.
 #[derive(Clone, Debug)]
 struct WriteOrder {
     length: u64,
@@ -314,7 +315,7 @@ impl WriteOrder {
         self.places.apply(lpn / self.length) * self.length + lpn % self.length
     }
 
-    /// The pages of a range, in the order in which they were written.
+    /// Returns the pages of a range in the order in which they were written.
     fn pages<'a>(&'a self, written: &'a Range<u64>) -> impl Iterator<Item = u32> + 'a {
         (0..self.count).flat_map(move |rank| {
             let first = self.places.inverse(rank) * self.length;

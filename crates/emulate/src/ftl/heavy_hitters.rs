@@ -21,39 +21,40 @@
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};
 
-/// One in this many writes of pages without an entry, on average, lowers a counter.
+/// Mean number of writes of pages without an entry per decrement of a counter.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
-/// Count at which a page becomes a heavy hitter, which it remains until the count is 0.
+/// Count at which a page becomes a heavy hitter. It remains one until its count is 0.
 const PROMOTED_AT: u8 = 32;
-/// Upper bound of a counter, so that a page that has cooled down is detected soon.
+/// Upper bound of a counter, so that a page that is no longer hot is detected soon.
 const COUNT_MAX: u8 = 64;
 /// Maximum number of heavy hitters.
 const HITTERS_MAX: u64 = 2048;
-/// Minimum number of logical pages per heavy hitter, so that uniform load does not count as heavy.
+/// Minimum number of logical pages per heavy hitter, so that pages of a uniform load are not mistaken for
+/// heavy hitters.
 const PAGES_PER_HITTER: u64 = 512;
 
 const EMPTY: u32 = u32::MAX;
 const NOT_HEAVY: u16 = u16::MAX;
 
-/// Eight entries in one cache line.
+/// A set of the cache of hot pages: eight entries in one CPU cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Set {
     tags: [u32; WAYS],
-    /// The group of each heavy hitter.
+    /// For each entry that is a heavy hitter, the number of its group.
     groups: [u16; WAYS],
     counts: [u8; WAYS],
 }
 
-/// How a write of a page is applied to the map.
+/// Effect of a page write on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Write {
-    /// A page that is not a heavy hitter: the sample of pages decides.
+    /// The page is not a heavy hitter: the write applies if the page is in the sample.
     Cold,
-    /// A heavy hitter: apply the write to the page of this group.
+    /// The page is a heavy hitter: the write applies to the page that represents its group.
     Apply(u16),
-    /// A heavy hitter, but the write is not one of the sample that is applied to the map.
+    /// The page is a heavy hitter, but this write is not among the one in k that apply to the map.
     Skip,
 }
 
@@ -63,20 +64,19 @@ pub(super) struct HeavyHitters {
     set_bits: u32,
     represent: u32,
     rng: Generator,
-    /// Writes of pages without an entry until the next one that lowers a counter. Drawn at random
-    /// each time, so that no periodic workload aligns with it.
+    /// Number of writes of pages without an entry until one lowers a counter. Redrawn at random each time, so
+    /// that no periodic workload aligns with it.
     misses_left: u32,
-    /// Writes of heavy hitters until the next one that is applied to the map. Drawn like
-    /// `misses_left`.
+    /// Number of writes of heavy hitters until one is applied to the map. Redrawn at random each time.
     writes_left: u32,
     groups: u32,
-    /// Groups that can take more heavy hitters, listed once for each. The hottest pages are found
-    /// first and groups are filled one after the other, so pages of similar heat share a group.
+    /// Numbers of the groups with room for more heavy hitters, one entry per free place. Hotter pages are found
+    /// earlier and fill groups in order, so that pages of similar heat share a group.
     free_places: Vec<u16>,
 }
 
 impl HeavyHitters {
-    /// Replaces the random stream.
+    /// Replaces the generator of random numbers.
     pub(super) fn redraw(&mut self, rng: Generator) {
         self.rng = rng;
     }
@@ -98,13 +98,13 @@ impl HeavyHitters {
         }
     }
 
-    /// Number of map pages that represent heavy hitters.
+    /// Returns the number of map pages that represent heavy hitters.
     pub(super) fn groups(&self) -> u32 {
         self.groups
     }
 
-    /// The set and tag of a page, which together identify it. 32 bits suffice for the tag:
-    /// 2⁴⁰ pages have 2⁹ sets, and smaller devices have fewer sets.
+    /// Returns the set and tag of a page, which together identify it. 32 bits suffice for the tag: 2⁴⁰ pages
+    /// have 2⁹ sets, and smaller devices have fewer sets.
     #[inline]
     fn place(&self, lpn: u64) -> (usize, u32) {
         let tag = lpn >> self.set_bits;
@@ -112,13 +112,13 @@ impl HeavyHitters {
         (((lpn ^ spread) & ((1 << self.set_bits) - 1)) as usize, tag as u32)
     }
 
-    /// Prefetches the state for an imminent host write of `lpn`.
+    /// Prefetches the entries that a host write of `lpn` will soon need into the CPU cache.
     #[inline]
     pub(super) fn prefetch(&self, lpn: u64) {
         Address::of(&self.sets[self.place(lpn).0]).prefetch();
     }
 
-    /// Counts a host write of `lpn`. Returns how it is applied.
+    /// Counts a host write of `lpn`. Returns its effect on the map.
     #[inline]
     pub(super) fn write(&mut self, lpn: u64) -> Write {
         let (index, tag) = self.place(lpn);
@@ -172,7 +172,7 @@ impl HeavyHitters {
         size_of_val(&*self.sets) + 2 * self.free_places.capacity()
     }
 
-    /// Checks the number of hitters and free places of every group.
+    /// Checks the number of heavy hitters and free places in every group.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut sizes = vec![0_u32; self.groups as usize];
         let heavy =
@@ -192,7 +192,7 @@ impl HeavyHitters {
     }
 }
 
-/// A uniformly random number from 1 to 2 × `mean` - 1.
+/// Returns a uniformly random number from 1 to 2 × `mean` - 1.
 fn gap(rng: &mut Generator, mean: u32) -> u32 {
     1 + below(rng, 2 * u64::from(mean) - 1) as u32
 }
@@ -216,7 +216,8 @@ mod tests {
         hot.sets.iter().flat_map(|set| &set.groups).filter(|&&group| group != NOT_HEAVY).count()
     }
 
-    /// The smallest device is the critical case, because its pages are written most often.
+    /// Checks that uniform and sequential loads produce no heavy hitters. Uses the smallest device, whose pages
+    /// are written most often.
     #[test]
     fn uniform_and_sequential_load_have_no_heavy_hitters() {
         for (logical, represent) in [(8192, 2), (1 << 17, 32), (1 << 20, 2), (1 << 25, 32)] {
@@ -230,8 +231,8 @@ mod tests {
         }
     }
 
-    /// Heavy hitters are found, one in k of their writes is applied, and they are dropped when others take
-    /// their place.
+    /// Checks that heavy hitters are found, that one in k of their writes is applied, and that they are dropped
+    /// when other pages become hot.
     #[test]
     fn heavy_hitters_come_and_go() {
         let logical = 1_u64 << 17;

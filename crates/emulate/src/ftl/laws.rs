@@ -8,8 +8,8 @@ use super::Ftl;
 use super::blocks::NONE;
 
 impl Ftl {
-    /// Checks the invariants: each mapped page has a separate slot, each block has as many
-    /// valid pages as the map assigns to it, and every slot is valid, in flight, free or dead.
+    /// Checks the invariants: each mapped page has its own slot; each block has as many valid pages as the map
+    /// assigns to it; every slot is valid, in flight, free or invalid.
     ///
     /// # Errors
     /// The first violated invariant, and where it is violated.
@@ -42,7 +42,7 @@ impl Ftl {
         self.sample.as_ref().map_or(Ok(()), |sample| sample.check())
     }
 
-    /// A hash of the slot of every page and the state of every block.
+    /// Returns a hash of the map and of every block's state.
     pub fn digest(&self) -> u64 {
         let blocks = self.blocks.list().iter().flat_map(|block| {
             let tags = u64::from(block.stream as u8) << 8 | u64::from(block.state as u8);

@@ -65,7 +65,7 @@ pub use collect::{PageCopy, Victim};
 pub use construct::State;
 pub use shape::Shape;
 
-/// A page of the map. If every page is in the map (k = 1), it is the logical page's number.
+/// Number of a page of the map. If every page is in the map (k = 1), it is the logical page's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page(u32);
 
@@ -76,30 +76,31 @@ impl Page {
     }
 }
 
-/// The location of a logical page.
+/// The physical location of a logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
-    /// Without data in flash: never written, trimmed, or with its first program still in flight.
+    /// The page has no data in flash: it was never written, was trimmed, or its first program is in flight.
     Unwritten,
-    /// In this slot.
+    /// The page's data is in this physical slot.
     Slot(u32),
-    /// Holds data, but no page of the map represents it.
+    /// The page has data, but it is not in the sample of pages in the map.
     NotRepresented,
 }
 
-/// Counters since the creation of the device, in pages and blocks of the map.
+/// Counters since the creation of the device, in pages and blocks of the map (a sample of the device's if k
+/// is above 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Slots programmed for the host, including overtaken and abandoned ones.
+    /// Number of slots programmed for the host, including those whose data was superseded or abandoned.
     pub host_pages: u64,
-    /// Slots programmed for garbage collection, including those whose source had changed.
+    /// Number of slots programmed by garbage collection, including copies whose source had changed.
     pub copied_pages: u64,
-    /// Blocks erased.
+    /// Number of block erases.
     pub erases: u64,
 }
 
 impl Counters {
-    /// Difference from an earlier state of the counters.
+    /// Returns the increase of each counter since an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -109,7 +110,7 @@ impl Counters {
         }
     }
 
-    /// Programs per page that the host wrote; 1 before the first write.
+    /// Returns the number of programs per page that the host wrote; 1 before the first write.
     pub fn write_amplification(&self) -> f64 {
         1.0 + self.copied_pages as f64 / self.host_pages.max(1) as f64
     }
@@ -118,40 +119,40 @@ impl Counters {
 /// Wear of the blocks since the creation of the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wear {
-    /// Erases of the least worn block.
+    /// Number of erases of the least worn block.
     pub min: u32,
-    /// Erases of the most worn block.
+    /// Number of erases of the most worn block.
     pub max: u32,
-    /// Mean erases of all blocks.
+    /// Mean number of erases per block.
     pub mean: f64,
 }
 
-/// A flash translation layer.
+/// A flash translation layer, which maps logical pages to physical slots.
 ///
-/// Logical pages must be below the shape's `logical_pages`; slots and pages must be those that it handed
-/// out. Anything else panics or corrupts the state.
+/// Logical pages must be below the shape's `logical_pages`; slots and pages must be values that its methods
+/// have returned. Anything else panics or corrupts the state.
 #[derive(Clone, Debug)]
 pub struct Ftl {
     shape: Shape,
-    /// The slot of each page, or `NONE`.
+    /// The physical slot of each page of the map; `NONE` for pages without data.
     map: Table,
-    /// The page last programmed into each slot. It is still current if the map says so:
-    /// validity is stored only in the map, and an overwrite touches no second table.
+    /// The page last programmed into each slot. Only the map says whether it is still current, so that an
+    /// overwrite does not touch this table.
     owner: Table,
     blocks: Blocks,
-    /// The sample of represented pages; `None` if every page is in the map.
+    /// The sample of logical pages in the map; `None` if every page is in the map.
     sample: Option<Box<Sample>>,
     sequentiality: Sequentiality,
     collection: Option<Collection>,
-    /// Exhausted victims, with the number of their copies in flight.
+    /// Retired victims that wait to be erased, each with the number of its copies in flight.
     retired: Vec<(u32, u32)>,
     counters: Counters,
-    /// Erased blocks not yet taken, if recording is on.
+    /// Erased blocks that [`Self::take_erased`] has not returned yet; `None` if they are not recorded.
     erased: Option<Vec<u32>>,
 }
 
 impl Ftl {
-    /// The location of `lpn`.
+    /// Returns the physical location of the logical page `lpn`.
     #[inline]
     pub fn find(&self, lpn: u64) -> Residence {
         let Some(sample) = &self.sample else {
@@ -169,7 +170,7 @@ impl Ftl {
         }
     }
 
-    /// Whether `lpn` holds data on the flash.
+    /// Returns whether the logical page `lpn` has data in flash.
     #[inline]
     pub fn holds(&self, lpn: u64) -> bool {
         match &self.sample {
@@ -178,19 +179,20 @@ impl Ftl {
         }
     }
 
-    /// Whether every page is known to hold data.
+    /// Returns whether every logical page is known to have data.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.sample.as_ref().is_some_and(|sample| sample.written.is_full())
     }
 
-    /// The first page after `lpn` for which [`Self::sequential`] may return another result.
+    /// Returns the end (exclusive) of the chunk of pages around `lpn` for which [`Self::sequential`] returns
+    /// the same result.
     #[inline]
     pub fn chunk_end(lpn: u64) -> u64 {
         sequentiality::end_of(lpn)
     }
 
-    /// Prefetches the state for an imminent host write of `lpn`.
+    /// Prefetches the tables that a host write of `lpn` will soon need into the CPU cache.
     #[inline]
     pub(crate) fn prefetch(&self, lpn: u64) {
         if let Some(sample) = &self.sample {
@@ -198,8 +200,8 @@ impl Ftl {
         }
     }
 
-    /// Begins a host write of `lpn`. Returns the page to commit when it is programmed, if the write
-    /// goes through the map.
+    /// Begins a host write of `lpn`. Returns the page to commit when it is programmed; `None` if the write does
+    /// not go through the map.
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
         self.sequentiality.write(lpn);
@@ -209,8 +211,8 @@ impl Ftl {
         }
     }
 
-    /// Reserves the next slot of the stream's open block, for a program. `None` if no block is free for
-    /// it: the host's stream leaves the last free block to copies.
+    /// Reserves the next physical slot of the stream's open block, for a program. `None` if no block is free.
+    /// The last free block is reserved for copies.
     #[inline]
     pub fn reserve(&mut self, stream: Stream) -> Option<u32> {
         self.blocks.reserve(stream)
@@ -222,8 +224,8 @@ impl Ftl {
         self.blocks.has_space(stream, count)
     }
 
-    /// Commits a host write: `slot`, of the host's stream, holds `page` from now on, unless
-    /// a newer write of the page was committed before.
+    /// Commits a host write of `page`, programmed into `slot`: the map points to the slot from now on, unless a
+    /// newer write of the page was committed before.
     #[inline]
     pub fn commit(&mut self, page: Page, slot: u32) {
         self.counters.host_pages += 1;
@@ -241,15 +243,15 @@ impl Ftl {
         self.blocks.programmed(block, true);
     }
 
-    /// Ends a program of `slot`, of the host's stream, without data to keep: it was filler, its
-    /// page was trimmed during the program, or power was cut.
+    /// Ends a host's program of `slot` whose data is not kept: it was padding, its page was trimmed during the
+    /// program, or the power was cut.
     pub fn discard(&mut self, slot: u32) {
         self.counters.host_pages += 1;
         self.blocks.programmed(self.blocks.of(slot), false);
     }
 
-    /// Trims a range. Writes of its pages in flight must be
-    /// discarded; if committed, they would bring the pages back.
+    /// Trims a range of pages. Writes of these pages that are in flight must be discarded, because committing
+    /// them would restore the pages.
     pub fn trim(&mut self, lpns: Range<u64>) {
         if lpns.is_empty() {
             return;
@@ -267,13 +269,13 @@ impl Ftl {
         }
     }
 
-    /// Whether most of the 1 MiB around `lpn` was last written sequentially.
+    /// Returns whether most of the aligned 1 MiB chunk around `lpn` was last written sequentially.
     #[inline]
     pub fn sequential(&self, lpn: u64) -> bool {
         self.sequentiality.sequential(lpn)
     }
 
-    /// The page whose current data is in `slot`.
+    /// Returns the page whose current data is in `slot`; `None` if the slot contains no current data.
     pub fn page_in(&self, slot: u32) -> Option<Page> {
         let page = self.owner[slot as usize];
         (page != NONE && self.map[page as usize] == slot).then_some(Page(page))
@@ -284,7 +286,8 @@ impl Ftl {
         self.erased.get_or_insert_default();
     }
 
-    /// Takes the slots of the blocks erased since the last call; empty unless recording is on.
+    /// Returns the slots of the blocks erased since the last call. Empty unless [`Self::record_erased`] was
+    /// called.
     pub fn take_erased(&mut self) -> Vec<Range<u32>> {
         let erased = self.erased.as_mut().map(std::mem::take).unwrap_or_default();
         erased.into_iter().map(|block| self.blocks.slots(block)).collect()
@@ -301,23 +304,23 @@ impl Ftl {
         &self.shape
     }
 
-    /// Pages per block of the map: slot s has index s mod this number in its block.
+    /// Returns the number of pages per block of the map. Slot s has index s mod this number in its block.
     pub fn pages_per_block(&self) -> u32 {
         self.blocks.pages_per_block()
     }
 
-    /// Number of pages of the map; if every page is in the map, of logical pages.
+    /// Returns the number of pages of the map. If every page is in the map, it is the number of logical pages.
     pub fn pages(&self) -> u32 {
         self.map.len() as u32
     }
 
-    /// Number of slots of the map, in all blocks.
+    /// Returns the number of physical slots in all blocks of the map.
     pub fn slots(&self) -> u32 {
         self.owner.len() as u32
     }
 
-    /// Number of erases of the whole device that one erase of the map represents: the ratio of
-    /// their numbers of blocks.
+    /// Returns the number of erases on the device that one erase in the map represents: the ratio of their
+    /// numbers of blocks.
     pub fn erase_weight(&self) -> f64 {
         let blocks = self.shape.raw_pages / u64::from(self.shape.pages_per_block);
         blocks as f64 / self.blocks.list().len() as f64
@@ -338,7 +341,7 @@ impl Ftl {
         }
     }
 
-    /// Allocated memory in bytes.
+    /// Returns the allocated memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.map.memory_bytes()
             + self.owner.memory_bytes()

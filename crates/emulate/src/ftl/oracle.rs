@@ -26,10 +26,9 @@ pub fn lambert_w0_negative(x: f64) -> f64 {
     -b
 }
 
-/// Programs per page that the host writes, for greedy (or first in, first out) collection of
-/// large blocks under uniform random writes, in steady state: a / (a + W₀(-a e^-a)) with
-/// a = 1 / (1 - spare). Desnoyers, "Analytic modeling of SSD write performance" (2012); Xiang and
-/// Kurkoski, arXiv 1110.4245.
+/// Returns the number of programs per page that the host writes, in steady state, for greedy or FIFO
+/// collection of large blocks under uniform random writes: a / (a + W₀(-a e^-a)) with a = 1 / (1 - spare).
+/// Desnoyers, "Analytic modeling of SSD write performance" (2012); Xiang and Kurkoski, arXiv 1110.4245.
 ///
 /// `spare_factor` must be above 0 and at most 1. At 0 the result would be infinite.
 pub fn write_amplification_uniform(spare_factor: f64) -> f64 {
@@ -40,8 +39,8 @@ pub fn write_amplification_uniform(spare_factor: f64) -> f64 {
     a / (a + lambert_w0_negative(-a * libm::exp(-a)))
 }
 
-/// The spare factor if only a fraction `fill` of the addressable pages holds data, and the rest is trimmed or
-/// was never written (Frankie and Kreutz-Delgado, arXiv 1210.5975).
+/// Returns the effective spare factor if only a fraction `fill` of the addressable pages has data, and the
+/// others are trimmed or unwritten (Frankie and Kreutz-Delgado, arXiv 1210.5975).
 pub fn spare_factor_with_fill(spare_factor: f64, fill: f64) -> f64 {
     1.0 - fill * (1.0 - spare_factor)
 }
@@ -60,7 +59,7 @@ mod tests {
         }
     }
 
-    /// Values from the literature and from an independent evaluation.
+    /// Checks the write amplification against values from the literature and from an independent evaluation.
     #[test]
     fn write_amplification_has_its_known_values() {
         for (spare, amplification) in [

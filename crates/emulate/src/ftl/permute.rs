@@ -7,7 +7,7 @@
 
 use iodyno_units::rng::splitmix64;
 
-/// A bijection of 0 .. n, chosen by a key.
+/// A pseudorandom permutation of the numbers below n, selected by a key.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     count: u64,
@@ -17,7 +17,7 @@ pub struct Permutation {
     hash: u64,
 }
 
-/// A bijection of the lower bits of a number that depends on its upper bits, `high`.
+/// One round of a permutation: permutes the lower bits of a number depending on its upper bits, `high`.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     before: u64,
@@ -47,8 +47,8 @@ impl Round {
     }
 }
 
-/// The inverse of an odd number modulo 2⁶⁴, by Newton's iteration: each step doubles the number of
-/// correct bits; the number itself has three.
+/// Returns the inverse of an odd number modulo 2⁶⁴, by Newton's iteration. The initial value, the number
+/// itself, has three correct bits; each step doubles their number.
 fn inverse(odd: u64) -> u64 {
     let mut x = odd;
     for _ in 0..5 {
@@ -58,7 +58,7 @@ fn inverse(odd: u64) -> u64 {
 }
 
 impl Permutation {
-    /// The bijection of 0 .. `count` for `key`; `count` is 1 to 2⁴⁰.
+    /// Creates the permutation of the numbers below `count` (1 to 2⁴⁰) for `key`.
     pub fn new(count: u64, key: u64) -> Self {
         debug_assert!((1..=1 << 40).contains(&count));
         let low_bits = count.ilog2().saturating_sub(6).max(1);
@@ -91,7 +91,7 @@ impl Permutation {
         (high << bits) | self.rounds[1].apply(high, low, bits)
     }
 
-    /// The image of `value`, which must be below the count.
+    /// Returns the number to which `value` is mapped. `value` must be below the count.
     #[inline]
     pub fn apply(&self, value: u64) -> u64 {
         let mut image = self.network(value);
@@ -101,7 +101,7 @@ impl Permutation {
         image
     }
 
-    /// The value whose image is `image`.
+    /// Returns the number that is mapped to `image`.
     pub fn inverse(&self, image: u64) -> u64 {
         let bits = self.low_bits;
         let mut value = image;
@@ -149,8 +149,8 @@ mod tests {
         }
     }
 
-    /// Of any run or stride of addresses, as many have images below the limit as of a random
-    /// choice: the sum of squared deviations over many such sets is chi squared.
+    /// Checks that a run or stride of addresses is sampled (image below a limit) as evenly as by random choice,
+    /// with a chi-squared test over many runs and strides.
     #[test]
     fn runs_and_strides_are_sampled_like_at_random() {
         let count = 1_000_003_u64;

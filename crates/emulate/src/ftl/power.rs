@@ -3,8 +3,8 @@
 use super::Ftl;
 
 impl Ftl {
-    /// Processes a power failure. `abandoned` are the reserved slots whose programs had not
-    /// ended; they hold no data. Victims still hold the pages that had not been moved.
+    /// Processes a power failure. `abandoned`: reserved slots whose programs had not ended, and which contain
+    /// no data. Victims keep the pages that had not been moved.
     pub fn power_cut(&mut self, abandoned: impl IntoIterator<Item = u32>) {
         for slot in abandoned {
             self.blocks.abandon(slot);

@@ -16,14 +16,15 @@ use super::written::Written;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     permutation: Permutation,
-    /// Number of map pages that represent logical pages; the pages after them represent heavy hitters.
+    /// Number of map pages that each represent one logical page. The map pages after them represent heavy
+    /// hitters.
     pages: u32,
     hot: HeavyHitters,
     pub(super) written: Written,
 }
 
 impl Sample {
-    /// Creates a sample of `pages` of `logical_pages`; those in `written` hold data.
+    /// Samples `pages` of `logical_pages` pages. Logical pages in `written` have data.
     pub(super) fn new(
         logical_pages: u64,
         pages: u32,
@@ -42,25 +43,25 @@ impl Sample {
         }
     }
 
-    /// Replaces the random stream with that of device `number`.
+    /// Replaces the generator of random numbers by that of device `number`.
     pub(super) fn redraw(&mut self, seed: u64, number: u64) {
         self.hot.redraw(stream(seed, "ftl heavy hitters", number));
     }
 
-    /// The page that represents `lpn` in the sample of pages. A heavy hitter may have such a page
-    /// too, but it no longer changes.
+    /// Returns the map's page for `lpn`; `None` if `lpn` is not in the sample. A heavy hitter may have such a
+    /// page too, but writes no longer change it.
     #[inline]
     pub(super) fn page(&self, lpn: u64) -> Option<u32> {
         let image = self.permutation.apply(lpn);
         (image < u64::from(self.pages)).then_some(image as u32)
     }
 
-    /// All represented logical pages, with their pages of the map.
+    /// Returns all sampled logical pages, each with its page of the map.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, u32)> {
         (0..self.pages).map(|page| (self.permutation.inverse(u64::from(page)), page))
     }
 
-    /// The pages of the map that represent pages of the range, in the map's order.
+    /// Returns the map's pages for the sampled logical pages of a range, in the map's order.
     pub(super) fn pages_of(&self, lpns: &Range<u64>) -> Vec<u32> {
         if *lpns == (0..self.written.pages()) {
             // The range covers all pages, so there is no need to test each one.
@@ -69,18 +70,18 @@ impl Sample {
         self.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page).collect()
     }
 
-    /// Number of pages of the map, those of heavy hitters included.
+    /// Returns the number of pages of the map, including those for heavy hitters.
     pub(super) fn mapped(&self) -> u32 {
         self.pages + self.hot.groups()
     }
 
-    /// Prefetches the state for an imminent host write.
+    /// Prefetches the tables that a host write of `lpn` will soon need into the CPU cache.
     #[inline]
     pub(super) fn prefetch(&self, lpn: u64) {
         self.hot.prefetch(lpn);
     }
 
-    /// Begins a host write. Returns the page of the map to which it applies, if any.
+    /// Begins a host write. Returns the page of the map to which it applies; `None` if it does not.
     #[inline]
     pub(super) fn write(&mut self, lpn: u64) -> Option<u32> {
         self.written.set(lpn);
@@ -91,8 +92,8 @@ impl Sample {
         }
     }
 
-    /// The pages of the map whose data is discarded by a trim of the range. A page that represents heavy
-    /// hitters keeps its data unless the whole device is trimmed.
+    /// Returns the map's pages whose data a trim of the range discards. Pages for heavy hitters keep their data
+    /// unless the whole device is trimmed.
     pub(super) fn trim(&mut self, lpns: &Range<u64>) -> Vec<u32> {
         self.written.clear(lpns);
         let length = lpns.end - lpns.start;

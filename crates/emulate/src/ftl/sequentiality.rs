@@ -9,16 +9,16 @@
 
 use std::sync::Arc;
 
-/// Pages per chunk, log2: 1 MiB.
+/// Log2 of the number of 4 KiB pages per chunk: a chunk is 1 MiB.
 const PAGES_LOG2: u32 = 8;
 const OUT_OF_ORDER: u8 = 4;
 const SCATTERED_FROM: u8 = 128;
-/// Random writes of more pages than this leave a chunk sequential.
+/// Number of pages above which a random write still leaves its chunk marked as sequential.
 pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
-/// Number of concurrent sequential writers that are recognised, each in a different chunk; log2.
+/// Log2 of the number of concurrent sequential streams that can be detected, each in its own chunk.
 const STREAMS_LOG2: u32 = 6;
 
-/// The first page after the chunk of `lpn`.
+/// Returns the end (exclusive) of the chunk that contains `lpn`.
 #[inline]
 pub(super) fn end_of(lpn: u64) -> u64 {
     ((lpn >> PAGES_LOG2) + 1) << PAGES_LOG2
@@ -26,15 +26,15 @@ pub(super) fn end_of(lpn: u64) -> u64 {
 
 #[derive(Clone, Debug)]
 pub(super) struct Sequentiality {
-    /// Score of each chunk; shared with twins until written.
+    /// Sequentiality score of each chunk. Shared with twins until one of them changes it (copy-on-write).
     scores: Arc<Vec<u8>>,
-    /// Number of sequential chunks. If zero, no look-up is needed.
+    /// Number of chunks that count as sequential. If 0, no look-up is needed.
     in_order: usize,
     /// Number of chunks below the highest score. If zero, a non-sequential write changes nothing,
     /// as with every write to a device that was written at random. The look-up, which would miss
     /// the cache, is then skipped.
     mendable: usize,
-    /// The page after the latest write of each stream, by a hash of its chunk.
+    /// End of the latest write of each sequential stream, by a hash of its chunk.
     ends: [u64; 1 << STREAMS_LOG2],
 }
 
@@ -49,7 +49,7 @@ impl Sequentiality {
         }
     }
 
-    /// Marks all chunks that overlap the range as scattered.
+    /// Marks all chunks that overlap a range as not sequential.
     pub(super) fn scatter(&mut self, lpns: &std::ops::Range<u64>) {
         if !lpns.is_empty() {
             let first = (lpns.start >> PAGES_LOG2) as usize;
@@ -125,7 +125,7 @@ mod tests {
         assert!(chunks.sequential(512));
     }
 
-    /// Several sequential writers don't disturb each other, at any distance.
+    /// Checks that several concurrent sequential streams are detected, at any distance from each other.
     #[test]
     fn interleaved_streams_are_in_order() {
         let mut chunks = Sequentiality::new(PAGES);

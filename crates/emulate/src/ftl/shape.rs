@@ -10,21 +10,21 @@
 
 use super::blocks::{EMPTY_BLOCKS, UNSEALED_BLOCKS};
 
-/// The size of a flash translation layer, before any scaling. A page is always a logical page of 4 KiB; a block is a
+/// Size of a flash translation layer before scaling. A page is a logical page of 4 KiB. A block is a
 /// superblock over all dies, the unit of erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Pages that the host can address, 1 to 2⁴⁰.
+    /// Number of pages that the host can address, 1 to 2⁴⁰.
     pub logical_pages: u64,
-    /// Pages that the flash can hold, spare included. A remainder smaller than a block is unused.
+    /// Number of pages that fit into the flash, including spare. A remainder smaller than a block is unused.
     pub raw_pages: u64,
     /// Pages per block, at least 2.
     pub pages_per_block: u32,
-    /// k: one page in k is in the map, 1 to 2²⁰. With 1 the model is exact: the reference.
+    /// k, where one in k pages is in the map, 1 to 2²⁰. 1 is the exact model, used as a reference.
     pub represent: u32,
 }
 
-/// Size of the map after scaling.
+/// Size of the map after scaling to a sample of the device's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scaled {
     pub(super) pages: u32,
@@ -32,21 +32,21 @@ pub(super) struct Scaled {
     pub(super) blocks: u32,
 }
 
-/// Minimum number of pages per block to which blocks are scaled down. With fewer, greedy collection
-/// deviates measurably from the closed form for large blocks.
+/// Minimum number of pages per block after scaling. With fewer, greedy collection deviates measurably from
+/// the closed form for large blocks.
 const PAGES_PER_BLOCK_MIN: u32 = 256;
 
-/// Maximum number of logical pages (4 PiB), for which the tags in the table of heavy hitters are
-/// still long enough.
+/// Maximum number of logical pages (4 PiB). Limited by the length of the tags in the table of heavy
+/// hitters.
 const LOGICAL_PAGES_MAX: u64 = 1 << 40;
-/// Maximum of k, where one page in k is in the map.
+/// Maximum of k, where one in k pages is in the map.
 const REPRESENT_MAX: u32 = 1 << 20;
 
-/// Minimum number of pages in the map. With fewer, results are only noise.
+/// Minimum number of pages in the map. With fewer, results are dominated by noise.
 const REPRESENTED_MIN: u64 = 4096;
 
 impl Shape {
-    /// Checks that a device of this shape is possible.
+    /// Checks that a flash translation layer of this shape is possible.
     ///
     /// # Errors
     /// The invalid field, the reason, and the remedy.
@@ -54,15 +54,15 @@ impl Shape {
         self.scaled().map(|_| ())
     }
 
-    /// The smallest power of two for `represent` with which at most `represented_max` pages are
-    /// represented. A `represented_max` of 4 × 10⁶ takes about 36 MiB.
+    /// Returns the smallest power of two for `represent` with which the map has at most `represented_max`
+    /// pages. 4 × 10⁶ mapped pages take about 36 MiB of memory.
     pub fn auto_represent(logical_pages: u64, represented_max: u64) -> u32 {
         let ratio = logical_pages.div_ceil(represented_max.max(1)).max(1);
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// The fraction of the slots that holds no data, without the slots that are not programmed in
-    /// steady state: the spare factor for `oracle::write_amplification_uniform`.
+    /// Returns the fraction of the physical pages that has no data, excluding the pages that are unprogrammed
+    /// in steady state. This is the spare factor for `oracle::write_amplification_uniform`.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
             .saturating_sub(u64::from(EMPTY_BLOCKS));
@@ -145,7 +145,8 @@ mod tests {
         represent: 1,
     };
 
-    /// A represented device has the same usable spare as the large one, to one part in three thousand.
+    /// Checks that a scaled-down map has the same usable spare as the whole device, to one part in three
+    /// thousand.
     #[test]
     fn the_usable_spare_survives_scaling() {
         for pages_per_block in [256, 1000, 4096, 1 << 17] {

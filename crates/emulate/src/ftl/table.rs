@@ -4,7 +4,7 @@
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-/// Entries per part, log2: 4 KiB.
+/// Log2 of the number of entries per copy-on-write part (4 KiB).
 const PART_LOG2: u32 = 10;
 const PART: usize = 1 << PART_LOG2;
 
@@ -12,9 +12,10 @@ type Part = [u32; PART];
 
 #[derive(Clone, Debug)]
 pub(super) enum Table {
-    /// Owned by one device.
+    /// All entries, owned by one device.
     Whole(Vec<u32>),
-    /// Copy-on-write parts, and the total number of entries. The last part may have unused entries.
+    /// Copy-on-write parts, shared by several devices, and the number of entries. The last part may have unused
+    /// entries.
     Parts(Vec<Arc<Part>>, usize),
 }
 
@@ -23,7 +24,7 @@ impl Table {
         Self::Whole(vec![value; len])
     }
 
-    /// Lets clones share parts from now on.
+    /// Makes the table copy-on-write, so that clones share its parts.
     pub(super) fn share(&mut self) {
         let Self::Whole(all) = self else { return };
         let part = |entries: &[u32]| {
@@ -60,7 +61,7 @@ impl Table {
         }
     }
 
-    /// Allocated memory in bytes; shared parts count in full.
+    /// Returns the allocated memory in bytes. Shared parts count in full.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::Whole(all) => size_of::<u32>() * all.capacity(),

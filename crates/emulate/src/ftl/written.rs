@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pages: u64,
-    /// `None` if all pages are written.
+    /// One bit per page; `None` if all pages are written.
     bits: Option<Bits>,
 }
 
@@ -19,7 +19,7 @@ struct Bits {
 }
 
 impl Written {
-    /// Creates a bitmap in which only the pages of the range are written.
+    /// Creates a bitmap of `pages` pages, of which only those in `written` are written.
     pub(super) fn new(pages: u64, written: &Range<u64>) -> Self {
         let mut this = Self { pages, bits: None };
         this.clear(&(0..written.start));
@@ -34,7 +34,7 @@ impl Written {
             .is_none_or(|bits| bits.words[(lpn >> 6) as usize] & (1 << (lpn & 63)) != 0)
     }
 
-    /// Whether all pages are written.
+    /// Returns whether all pages are written.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.bits.is_none()
@@ -55,7 +55,7 @@ impl Written {
         }
     }
 
-    /// Marks the pages of the range as unwritten.
+    /// Marks a range of pages as unwritten.
     pub(super) fn clear(&mut self, lpns: &Range<u64>) {
         if lpns.is_empty() {
             return;
@@ -82,7 +82,7 @@ impl Written {
         }
     }
 
-    /// Number of pages, written or not.
+    /// Returns the total number of pages, both written and unwritten.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }

@@ -8,22 +8,22 @@ use crate::disk::WriteRange;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The values of a disk's units: in the buffer, in transfer to the medium (`moving`), or on it.
+/// Values of a disk's units: in the buffer, in transfer to the medium (`moving`), or on the medium.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    /// For each unit in the buffer: its value, and the sequence number of its acknowledgement.
+    /// For each unit in the buffer: its value, and the sequence number of its write.
     buffer: BTreeMap<u64, (u64, u64)>,
     moving: BTreeMap<u64, u64>,
     medium: BTreeMap<u64, u64>,
 }
 
-/// The units that a range of bytes touches.
+/// Returns the units that a range of bytes touches.
 pub(super) fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
-/// The units that a write or zeroing changes. Zeroes over a part of a unit keep the rest, and the unit keeps the value
-/// of its last write.
+/// Returns the units whose value a write or zeroing changes. Zeroing a part of a unit does not change its
+/// value, which remains that of the last write.
 pub(super) fn written_units(offset_bytes: u64, len_bytes: u64, is_write: bool) -> Range<u64> {
     if is_write {
         return units(offset_bytes, len_bytes);
@@ -32,12 +32,12 @@ pub(super) fn written_units(offset_bytes: u64, len_bytes: u64, is_write: bool) -
 }
 
 impl Content {
-    /// Records a unit of a write acknowledged from the buffer as number `seq`.
+    /// Records a unit of a write that was acknowledged from the buffer. `seq`: the write's sequence number.
     pub(super) fn accepted(&mut self, unit: u64, value: u64, seq: u64) {
         self.buffer.insert(unit, (value, seq));
     }
 
-    /// Records that the heads begin to write a range of the buffer.
+    /// Records that the heads begin to write a range from the buffer to the medium.
     pub(super) fn taken(&mut self, range: WriteRange) {
         for unit in units(range.offset_bytes, range.len_bytes) {
             if let Some((value, _)) = self.buffer.remove(&unit) {
@@ -46,7 +46,8 @@ impl Content {
         }
     }
 
-    /// Records that the range taken by the heads has reached the medium.
+    /// Records that the range being destaged has reached the medium. Calls `tell` with the number and value of
+    /// each unit.
     pub(super) fn landed(&mut self, mut tell: impl FnMut(u64, u64)) {
         for (&unit, &value) in &self.moving {
             tell(unit, value);
@@ -54,9 +55,8 @@ impl Content {
         self.medium.append(&mut self.moving);
     }
 
-    /// Records that a unit of a write that bypassed the buffer has reached the medium, and
-    /// supersedes what was acknowledged before number `seq`. `None` stands for zeroes. Returns
-    /// whether the buffer holds a newer version.
+    /// Records that a write past the buffer has put a unit (`None`: zeroes) on the medium. It supersedes writes
+    /// acknowledged with sequence numbers below `seq`. Returns whether the buffer contains a newer version.
     pub(super) fn written(&mut self, unit: u64, value: Option<u64>, seq: u64) -> bool {
         if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
             self.buffer.remove(&unit);
@@ -68,13 +68,13 @@ impl Content {
         self.buffer.contains_key(&unit)
     }
 
-    /// The value that a read of the unit would return.
+    /// Returns the value that a read of the unit would return; `None`: never written.
     pub(super) fn get(&self, unit: u64) -> Option<u64> {
         let buffered = self.buffer.get(&unit).map(|b| b.0);
         buffered.or_else(|| self.moving.get(&unit).or(self.medium.get(&unit)).copied())
     }
 
-    /// Drops the volatile content.
+    /// Drops the values in the volatile buffer.
     pub(super) fn power_cut(&mut self) {
         self.buffer.clear();
         self.moving.clear();

@@ -12,7 +12,7 @@ use crate::request::{Request, State};
 use crate::spec::{Preconditioned, Written};
 
 impl Machine {
-    /// Schedules a fault at `at_ns` (now, if that is in the past), after the other events at that instant.
+    /// Schedules a fault at `at_ns` (now, if that is in the past), after all other events at the same time.
     ///
     /// # Panics
     /// If the device or adapter does not exist.
@@ -42,7 +42,7 @@ impl Machine {
         self.apply_fault(&fault);
     }
 
-    /// Applies a fault now, before the other events at this instant.
+    /// Applies a fault now, before all other events at the same time.
     ///
     /// # Panics
     /// If the device or adapter does not exist.
@@ -110,7 +110,7 @@ impl Machine {
         self.end_children();
     }
 
-    /// Applies the present faults to the event of `slot`. Returns true if the event must not proceed.
+    /// Applies the present faults to the due event of the request `slot`. Returns whether they prevent it.
     #[inline(never)]
     pub(super) fn meets_faults(&mut self, slot: u32) -> bool {
         let Some(fault_states) = &mut self.fault_states else { return false };

@@ -10,8 +10,8 @@ use iodyno_units::IoError;
 use std::collections::BTreeSet;
 
 impl Machine {
-    /// Notifies arrays of a lost device: those that it belongs to, and those above a branch that can't serve without
-    /// it.
+    /// Notifies arrays of a lost device: those of which it is a member, and arrays of arrays with a member that
+    /// is no longer accessible without it.
     pub(super) fn notify_of_loss(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_lost(&mut self.core, device);
@@ -23,7 +23,8 @@ impl Machine {
         }
     }
 
-    /// Notifies arrays of a replaced device: they rebuild it, or the branch that it completes.
+    /// Notifies arrays of a replaced device. Its array rebuilds it. If it completes a lost member of an array
+    /// of arrays, that member is re-created and rebuilt.
     pub(super) fn notify_of_replacement(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_replaced(&mut self.core, device);
@@ -37,8 +38,8 @@ impl Machine {
         }
     }
 
-    /// The arrays above a device, lowest first, each with its member towards the device. Excludes the array of which
-    /// the device is a direct member.
+    /// Returns the arrays above a device, lowest first, each with its member that contains the device. Excludes
+    /// the array of which the device itself is a member.
     fn branches_of(&self, device: PartId) -> Vec<(PartId, PartId)> {
         let mut found = Vec::new();
         let mut below = BTreeSet::from([device]);
@@ -54,7 +55,8 @@ impl Machine {
         found
     }
 
-    /// The parts that a part uses now: the current members of an array, or the children of any other part.
+    /// Returns the components below a component now: the current members of an array, or the children of any
+    /// other component.
     fn children_now(&self, part: PartId) -> Vec<PartId> {
         match self.parts[part.index()].as_array() {
             Some(array) => array.members().to_vec(),
@@ -62,7 +64,7 @@ impl Machine {
         }
     }
 
-    /// Whether all data of a part is accessible despite lost members.
+    /// Returns whether all data of a device, array or other component is accessible despite lost devices.
     pub fn serves(&self, part: PartId) -> bool {
         match self.parts[part.index()].as_array() {
             Some(array) => array.serves(|member| self.serves(member)),
@@ -71,13 +73,13 @@ impl Machine {
         }
     }
 
-    /// Whether all devices of a branch are present.
+    /// Returns whether all devices at or below a component are present.
     fn is_whole(&self, part: PartId) -> bool {
         let children = self.children_now(part);
         !self.fault_state_of(part).lost && children.into_iter().all(|child| self.is_whole(child))
     }
 
-    /// Re-creates all arrays of a branch, empty. Their open requests fail.
+    /// Re-creates all arrays at or below a component, without data. Their requests in progress fail.
     fn make_again(&mut self, branch: PartId) {
         self.end_requests(branch);
         self.parts[branch.index()].make_array_again(&mut self.core);
@@ -86,8 +88,8 @@ impl Machine {
         }
     }
 
-    /// Ends all requests of an array: those of hosts and of other parts fail, its own are dropped.
-    /// Their requests to members continue, but nothing waits for them.
+    /// Ends all requests of an array: those from hosts and other components fail, and internal ones are
+    /// dropped. Operations that they have sent to members continue, but their results are ignored.
     fn end_requests(&mut self, part: PartId) {
         if !matches!(self.parts[part.index()], Part::Array(_)) {
             return;

@@ -6,15 +6,15 @@ use crate::part::Part;
 use crate::values::FIRST_NAME;
 
 impl Machine {
-    /// Stores the content of writes from now on: for each 4 KiB unit, the token of its last write. Costs
-    /// time and memory, and changes no event.
+    /// Stores the content of writes from now on: for each 4 KiB unit, the token of its last write. Costs time
+    /// and memory, but changes no event.
     pub fn keep_content(&mut self) {
         self.core.values.get_or_insert_default();
         self.parts.iter_mut().for_each(|part| part.keep_content(&mut self.core));
     }
 
-    /// Stores content as [`Self::keep_content`] does, and reports content events from now on. (Arrays then have no
-    /// journal and scrubs compare nothing, because the owner has the bytes.)
+    /// Stores content like [`Self::keep_content`], and reports content events from now on, so that the caller
+    /// can store the bytes. Arrays then have no journal, and scrubs compare nothing.
     pub fn follow_content(&mut self) {
         self.keep_content();
         self.core.changes.get_or_insert_default();
@@ -24,8 +24,8 @@ impl Machine {
         self.parts.iter_mut().for_each(Part::follow_content);
     }
 
-    /// Appends the content events since the last call to `into`, in the order of events. No-op unless
-    /// content is followed.
+    /// Appends the content events since the last call to `into`, in order. No-op unless
+    /// [`Self::follow_content`] was called.
     #[inline]
     pub fn changes(&mut self, into: &mut Vec<ContentEvent>) {
         if let Some(changes) = &mut self.core.changes {
@@ -33,15 +33,16 @@ impl Machine {
         }
     }
 
-    /// The token that a read of the 4 KiB unit at `offset_bytes` would return now. `None` if the unit has not been
-    /// written since content storage was turned on, or is lost.
+    /// Returns the token that a read of the 4 KiB unit at `offset_bytes` would return now. `None` if the unit
+    /// is lost, or has not been written since content storage was turned on.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts, &self.core)
     }
 
-    /// The units' tokens returned by the last collected completion, if it was a read of an array and content is kept;
-    /// 0 means never written. `None` for other completions: a device's read returns its content at completion.
+    /// Returns the units' tokens (0: never written) that the last collected completion returned, if it was a
+    /// read of an array and content is stored. `None` for other completions: a device's read returns its
+    /// content at completion.
     pub fn values_read(&self) -> Option<&[u64]> {
         self.core.values.as_ref()?.last.as_deref()
     }

@@ -5,10 +5,9 @@ use crate::store::Store;
 use iodyno_units::rng;
 
 impl Machine {
-    /// Fills the write caches of disks up to a share of their size, with writes of the same lengths
-    /// as those in the cache, at uniformly random addresses of the same range. Constructs the state
-    /// that minutes of uniformly random writes would lead to. No effect if content is kept, or on a
-    /// cache with few writes.
+    /// Fills the write caches of disks up to a fraction of their size, as minutes of uniformly random writes
+    /// would do. The writes' lengths and address range are those of the writes already in the cache. No-op if
+    /// content is stored, or on a cache with few writes.
     pub fn fill_write_caches(&mut self, share: f64) {
         let seed = rng::key(self.seed, "fill", self.events);
         for (number, part) in (0..).zip(&mut self.parts) {
@@ -16,8 +15,8 @@ impl Machine {
         }
     }
 
-    /// The fill of every kind of buffer and cache, summed over the machine. Omits kinds without
-    /// capacity.
+    /// Returns the fill level of every kind of buffer and cache, summed over the machine. Kinds without
+    /// capacity are omitted.
     pub fn stores(&self) -> Vec<Store> {
         let mut all: Vec<Store> = Vec::new();
         let mut take = |store: Store| match all.iter_mut().find(|known| known.name == store.name) {

@@ -4,9 +4,9 @@ use super::Machine;
 use crate::part::Part;
 
 impl Machine {
-    /// Checks the invariants: each submitted operation is completed, failed or in flight; no resource
-    /// was busy for longer than the elapsed time; buffers hold the bytes that they report. (Debug
-    /// builds check one part every 2^18 events.)
+    /// Checks the invariants: each submitted operation is completed, failed or in flight; no resource was busy
+    /// for longer than the elapsed time; buffers contain the bytes that they report. Debug builds check one
+    /// component every 2^18 events.
     ///
     /// # Errors
     /// The violated invariant, and by how much.
@@ -20,7 +20,7 @@ impl Machine {
         self.core.adapters.as_ref().map_or(Ok(()), |adapters| adapters.check())
     }
 
-    /// Checks the invariants of the state that parts share.
+    /// Checks the invariants of the state that all components share.
     pub(super) fn check_core(&self) -> Result<(), String> {
         let core = &self.core;
         let in_flight = core.slab.hosts();

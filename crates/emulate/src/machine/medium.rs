@@ -5,12 +5,12 @@ use crate::content_event::UNIT_BYTES;
 use crate::medium::{Held, Medium};
 use crate::part_id::PartId;
 
-/// Maximum number of units of a range that are examined, so that the query delays no operation.
+/// Maximum number of units that a query examines, so that it delays no operation.
 const UNITS_MAX: u64 = 1 << 16;
 
 impl Machine {
-    /// The data that a fault of the medium would hit in a range of a device. If the range is too
-    /// long to examine, it is assumed to hold data on the medium.
+    /// Returns where the data in a range of a device is, so that the effect of a medium fault can be predicted.
+    /// A range too long to examine is assumed to have data on the medium.
     pub fn medium(&self, device: PartId, offset_bytes: u64, len_bytes: u64) -> Medium {
         let units =
             offset_bytes / UNIT_BYTES..offset_bytes.saturating_add(len_bytes).div_ceil(UNIT_BYTES);

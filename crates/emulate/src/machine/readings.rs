@@ -12,7 +12,7 @@ use crate::read_cache_counts::ReadCacheCounts;
 use crate::usage::{self, Phase, Resource, Snapshot, VolumeUsage};
 
 impl Machine {
-    /// The array of a volume, if it has one.
+    /// Returns the array of a volume; `None` without an array.
     fn array_of(&self, volume: u32) -> Option<&Part> {
         self.system.array_of(volume).map(|(part, _)| &self.parts[part.index()])
     }
@@ -24,7 +24,7 @@ impl Machine {
         Some(state)
     }
 
-    /// Same as [`Self::array_state`], for an array anywhere in a tree.
+    /// Same as [`Self::array_state`], for any array in a volume's tree, such as a member of another array.
     pub fn array_state_of(&self, part: PartId) -> Option<ArrayState> {
         self.parts[part.index()].array_state()
     }
@@ -34,13 +34,13 @@ impl Machine {
         self.parts[self.system.volumes[volume as usize].root.index()].read_cache_counts()
     }
 
-    /// The health of the members of a volume's array; `None` without an array.
+    /// Returns the missing members and lost data of a volume's array; `None` without an array.
     pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
         let (part, _) = self.system.array_of(volume)?;
         self.array_health_of(part)
     }
 
-    /// Same as [`Self::array_health`], for an array anywhere in a tree.
+    /// Same as [`Self::array_health`], for any array in a volume's tree, such as a member of another array.
     #[inline]
     pub fn array_health_of(&self, part: PartId) -> Option<ArrayHealth> {
         let array = self.parts[part.index()].as_array()?;
@@ -51,14 +51,14 @@ impl Machine {
         Some(health)
     }
 
-    /// Whether the loss of an adapter's cache lost some dirty data of a volume.
+    /// Returns whether dirty data of a volume was lost with an adapter's cache.
     fn has_lost(&self, volume: u32) -> bool {
         let Some(adapters) = &self.core.adapters else { return false };
         self.system.paths_of(volume).any(|path| !adapters.lost(path).is_empty())
     }
 
-    /// Whether a power cut could leave rows of a volume's array inconsistent, because they were written and not
-    /// flushed since. Tracked only while content is kept.
+    /// Returns whether a power cut could leave rows of a volume's array inconsistent, because they have been
+    /// written since the last flush. Tracked only while content is stored.
     pub fn has_unflushed_rows(&self, volume: u32) -> bool {
         let mut arrays = self.system.parts_of(volume);
         arrays
@@ -85,7 +85,7 @@ impl Machine {
         self.fault_state_of(device)
     }
 
-    /// The parts of a volume's tree.
+    /// Returns all components of a volume's tree.
     fn parts_of(&self, volume: u32) -> impl Iterator<Item = &Part> {
         self.system.parts_of(volume).map(|part| &self.parts[part.index()])
     }
@@ -95,25 +95,25 @@ impl Machine {
         self.parts_of(volume).filter_map(Part::flash_counts).reduce(|a, b| a.plus(&b))
     }
 
-    /// The present faults of a volume's root part.
+    /// Returns the present faults of a volume's root component, which receives the host's requests.
     pub fn fault_state(&self, volume: u32) -> FaultState {
         self.fault_state_of(self.system.volumes[volume as usize].root)
     }
 
-    /// Dirty bytes in a volume's write buffers, and the size of the buffers; `None` if the model has no
-    /// separate buffer.
+    /// Returns two sizes in bytes: dirty data in the write buffers of a volume's flash devices, and the
+    /// buffers' capacity. `None` without flash.
     pub fn buffered_bytes(&self, volume: u32) -> Option<(u64, u64)> {
         let buffers = self.parts_of(volume).filter_map(Part::buffered_bytes);
         buffers.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// Erase cycles used since the start, as a fraction of the rated cycles of the most worn device;
-    /// `None` for devices without wear.
+    /// Returns the erase cycles used since the start, as a fraction of the rated cycles, on the most worn
+    /// device of a volume. `None` without flash.
     pub fn worn(&self, volume: u32) -> Option<f64> {
         self.parts_of(volume).filter_map(Part::worn).reduce(f64::max)
     }
 
-    /// The distinct cores of all workers, and their busy time since the start.
+    /// Returns the cores on which workers run as one resource, with their busy time since the start.
     pub(super) fn generator_cores(&self) -> Resource {
         let mut on: Vec<usize> = self.core.worker_cores.clone();
         on.sort_unstable();
@@ -123,19 +123,22 @@ impl Machine {
         Resource { name: "generator cores", part: None, count, held: false, busy_ns }
     }
 
-    /// All resources with their busy time since the start: the host's, then those of a volume's parts.
+    /// Returns all resources with their busy time since the start: the host's, then those of a volume's
+    /// components.
     pub fn resources(&self, volume: u32) -> Vec<Resource> {
         let of_parts = self.parts_of(volume).flat_map(|part| part.resources(&self.core));
         [self.generator_cores()].into_iter().chain(of_parts).collect()
     }
 
-    /// Phase times of a volume's I/Os since the start, in its root part.
+    /// Returns the time that a volume's operations have spent in each phase of its root component since the
+    /// start.
     pub fn phases(&self, volume: u32) -> Vec<Phase> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].phases()
     }
 
-    /// Phase times in the parts below the root: one entry for each kind of part, uppermost first.
+    /// Returns the time spent in each phase below a volume's root component, summed per kind of component,
+    /// uppermost first.
     fn phases_below(&self, volume: u32) -> Vec<(&'static str, Vec<Phase>)> {
         let root = self.system.volumes[volume as usize].root;
         let mut below: Vec<(&'static str, Vec<Phase>)> = Vec::new();
@@ -153,7 +156,7 @@ impl Machine {
         below
     }
 
-    /// Usage of all volumes since the start.
+    /// Returns the resource usage of all volumes since the start.
     pub fn snapshot(&self) -> Snapshot {
         let usage = |volume| VolumeUsage {
             resources: self.resources(volume),

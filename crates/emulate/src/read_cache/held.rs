@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Position of a unit on the fast device, in units.
+/// Location of a cached unit on the fast device, counted in units.
 pub(super) type Slot = u64;
 
 #[derive(Clone, Copy, Debug)]
@@ -18,19 +18,19 @@ struct Unit {
     at: u64,
 }
 
-/// Units held since before the machine started.
+/// The units that were cached when the machine started, except those dropped since.
 #[derive(Clone, Debug, Default)]
 struct Warm {
     within: Range<u64>,
-    /// Hash limit: only units with a smaller hash belong to the sample; `None`: all.
+    /// Upper bound (exclusive) of the hashes of the sampled units; `None`: all units are in the sample.
     below: Option<u64>,
-    /// Units of the sample that are no longer held.
+    /// Units of the sample that have been dropped from the cache.
     gone: BTreeSet<u64>,
     count: u64,
 }
 
 impl Warm {
-    /// Whether a unit was held at the start, and was not evicted since.
+    /// Returns whether a unit was cached at the start and has not been dropped since.
     fn has(&self, unit: u64) -> bool {
         let is_in =
             self.within.contains(&unit) && self.below.is_none_or(|below| hash(unit) < below);
@@ -38,21 +38,22 @@ impl Warm {
     }
 }
 
-/// The content of a read cache.
+/// The units in a read cache, with their locations on the fast device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     slots: u64,
     units: BTreeMap<u64, Unit>,
-    /// Units by age; an entry is void if its number differs from the unit's.
+    /// Units by last use, oldest first: unit and sequence number. An entry is void if the unit has been used
+    /// again since.
     order: VecDeque<(u64, u64)>,
     sequence: u64,
-    /// Slots from this one on were never used.
+    /// First of the slots on the fast device that were never used.
     next: Slot,
-    /// Slots that were used and are free now.
+    /// Slots on the fast device that were used before and are free now.
     free: Vec<Slot>,
-    /// Number of reads in progress of each slot that has any.
+    /// Number of reads in progress, for each slot on the fast device that is being read.
     read: BTreeMap<Slot, u32>,
-    /// Slots to free when the reads in progress end.
+    /// Slots on the fast device that are freed when the reads in progress end.
     condemned: BTreeSet<Slot>,
     warm: Warm,
 }
@@ -70,7 +71,7 @@ impl Held {
         Self { slots, ..Self::default() }
     }
 
-    /// Starts with a uniform sample of the units below `units`, as many as fit.
+    /// Fills the cache with a uniform sample of the units below `units`, or with all of them if they fit.
     pub(super) fn begin_with_sample(&mut self, units: u64) {
         let below = (self.slots < units)
             .then(|| (self.slots as f64 / units as f64 * u64::MAX as f64) as u64);
@@ -78,18 +79,18 @@ impl Held {
         self.warm = Warm { within: 0..units, below, count, ..Warm::default() };
     }
 
-    /// Starts with the last units below `units`, as many as fit.
+    /// Fills the cache with the last units below `units`, or with all of them if they fit.
     pub(super) fn begin_with_last(&mut self, units: u64) {
         let count = self.slots.min(units);
         self.warm = Warm { within: units - count..units, count, ..Warm::default() };
     }
 
-    /// Drops all units and all reads in progress.
+    /// Empties the cache and forgets all reads in progress.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.slots);
     }
 
-    /// Drops all units; reads in progress continue.
+    /// Empties the cache. Reads in progress continue.
     pub(super) fn remove_all(&mut self) {
         self.warm = Warm::default();
         for Unit { slot, .. } in std::mem::take(&mut self.units).into_values() {
@@ -97,17 +98,17 @@ impl Held {
         }
     }
 
-    /// Number of held units that were used since the start, and number of slots.
+    /// Returns the number of cached units that were used since the start, and the cache's capacity in units.
     pub(super) fn used_since_start(&self) -> (u64, u64) {
         (self.units.len() as u64, self.slots)
     }
 
-    /// Whether a unit is held.
+    /// Returns whether a unit is cached.
     pub(super) fn holds(&self, unit: u64) -> bool {
         self.units.contains_key(&unit) || self.warm.has(unit)
     }
 
-    /// Marks a held unit as just used. Returns its slot.
+    /// Marks a cached unit as just used. Returns its location on the fast device.
     pub(super) fn touch(&mut self, unit: u64) -> Slot {
         self.sequence += 1;
         let at = self.sequence;
@@ -134,8 +135,8 @@ impl Held {
         })
     }
 
-    /// Reserves a slot for a new unit, and evicts the least recently used unit if necessary. `None` if all slots are in
-    /// use by operations in progress.
+    /// Reserves a slot on the fast device for a new unit. Evicts the least recently used unit if necessary.
+    /// `None` if operations in progress use all slots.
     pub(super) fn reserve(&mut self) -> Option<Slot> {
         loop {
             if let Some(slot) = self.take_slot() {
@@ -164,14 +165,14 @@ impl Held {
         }
     }
 
-    /// Adds a unit that is not yet held, in a reserved slot.
+    /// Adds an uncached unit at a reserved slot on the fast device.
     pub(super) fn insert(&mut self, unit: u64, slot: Slot) {
         debug_assert!(!self.holds(unit));
         self.units.insert(unit, Unit { slot, at: 0 });
         self.touch(unit);
     }
 
-    /// Drops a unit.
+    /// Drops a unit from the cache.
     pub(super) fn remove(&mut self, unit: u64) {
         let known = self.units.remove(&unit);
         if self.warm.has(unit) {
@@ -183,7 +184,7 @@ impl Held {
         }
     }
 
-    /// Frees a slot, once its reads have ended.
+    /// Frees a slot on the fast device, after its reads in progress have ended.
     pub(super) fn release(&mut self, slot: Slot) {
         if self.read.contains_key(&slot) {
             self.condemned.insert(slot);
@@ -192,7 +193,7 @@ impl Held {
         }
     }
 
-    /// Records the start of a read of a slot, which is not reused until the read has ended.
+    /// Records the start of a read from the fast device. Its slot is not reused until the read has ended.
     pub(super) fn read_begins(&mut self, slot: Slot) {
         *self.read.entry(slot).or_default() += 1;
     }
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// Compares with a plain model: a list of units by last use.
+    /// Compares the cache with a plain model: a list of units in order of last use.
     #[test]
     fn it_holds_what_was_used_last() {
         for seed in 0..100 {
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Slots with reads in progress are not reused.
+    /// Checks that a slot on the fast device is not reused during a read.
     #[test]
     fn a_slot_is_kept_until_its_reads_have_ended() {
         let mut held = Held::new(1);
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(held.reserve(), Some(slot));
     }
 
-    /// A sample fills all slots, and its units are evicted one by one.
+    /// Checks that a sample fills the whole cache, and that its units are evicted one by one.
     #[test]
     fn it_begins_full() {
         let (slots, units) = (1000, 4000);

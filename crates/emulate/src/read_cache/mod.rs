@@ -31,61 +31,61 @@ use iodyno_units::{IoError, Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Maximum number of units being admitted at once. Further misses are not admitted, as bcache
-/// bypasses a congested device.
+/// Maximum number of units that are being written to the fast device after misses. Further misses are not
+/// cached, as bcache bypasses a congested device.
 const ADMISSIONS_MAX: u64 = 256;
 
-/// The operation that a request performs.
+/// Kind of operation that a request performs on the fast device or the cached one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// A read from the fast part.
+    /// A read from the fast device.
     Hit,
-    /// A read from the backing.
+    /// A read from the backing, the device or array that is cached.
     Miss,
-    /// A write to both parts.
+    /// A write to both the fast device and the backing.
     Write,
-    /// A trim, zeroing or flush of the backing.
+    /// A trim, zeroing or flush, which is sent to the backing only.
     Pass,
-    /// A write of missed units to the fast part: the cache's own request.
+    /// An internal write of missed units to the fast device.
     Admit,
 }
 
-/// A request in progress.
+/// A request of the read cache in progress.
 #[derive(Clone, Debug)]
 struct Open {
     step: Step,
     units: Range<u64>,
-    /// Units read or written on the fast part, with their slots.
+    /// Units read or written on the fast device, each with its location there.
     slots: Vec<(u64, Slot)>,
-    /// Units that were written while the request was in progress.
+    /// Units that were written while the request was in progress, so that its data of them must not be cached.
     stale: BTreeSet<u64>,
-    /// Whether the fast part has failed the request, and whether the backing has.
+    /// Whether an operation of the request has failed on the fast device, and on the backing.
     failed: (bool, bool),
 }
 
-/// A read cache, as a part of a volume's tree.
+/// A read cache as a component of the machine: a fast device in front of a backing device or array.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadCache {
     part: PartId,
     fast: PartId,
     backing: PartId,
     capacity_bytes: u64,
-    /// Whether the fast part is lost.
+    /// Whether the fast device is lost.
     is_lost: bool,
     held: Held,
     open: BTreeMap<u32, Open>,
-    /// Number of units being written to the fast part after a miss.
+    /// Number of units that are being written to the fast device after misses.
     admissions: u64,
-    /// Number of writes in progress, by unit.
+    /// Number of writes in progress, for each unit that is being written.
     writing: BTreeMap<u64, u32>,
     counts: ReadCacheCounts,
     /// Total time of hits, of misses and of writes, ns.
     times_ns: [u64; 3],
-    /// Number of writes that have ended.
+    /// Number of completed writes.
     writes: u64,
 }
 
-/// The units that a request touches, and those that it covers completely.
+/// Returns two ranges of 4 KiB units: those that a request touches, and those that it covers completely.
 fn units(request: &Request) -> (Range<u64>, Range<u64>) {
     let (from, to) = (request.at, request.at + u64::from(request.len));
     (from / UNIT_BYTES..to.div_ceil(UNIT_BYTES), from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES)
@@ -116,7 +116,7 @@ impl ReadCache {
         }
     }
 
-    /// Processes the event of a request of this cache.
+    /// Processes a request's next event, according to the request's state.
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         match (request.state, request.internal) {
@@ -129,7 +129,7 @@ impl ReadCache {
         }
     }
 
-    /// Accepts a request of a host or of another part.
+    /// Accepts a request from a host or another component.
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let now_ns = core.now;
         let request = &mut core.slab[slot];
@@ -178,7 +178,7 @@ impl ReadCache {
         }
     }
 
-    /// Serves a read whose units are all held.
+    /// Serves a read whose units are all cached.
     fn hit(&mut self, core: &mut Core, slot: u32, units: Range<u64>) {
         let slots: Vec<(u64, Slot)> =
             units.clone().map(|unit| (unit, self.held.touch(unit))).collect();
@@ -206,7 +206,7 @@ impl ReadCache {
         }
     }
 
-    /// Reads or writes slots of the fast part, with one operation for each run of adjoining slots.
+    /// Reads or writes units on the fast device, with one operation for each run of adjoining locations.
     fn ask_fast(&self, core: &mut Core, slot: u32, kind: OpKind, slots: &[(u64, Slot)]) {
         let request = &core.slab[slot];
         let (from, to) = (request.at, request.at + u64::from(request.len));
@@ -228,7 +228,7 @@ impl ReadCache {
         }
     }
 
-    /// Processes the end of an operation on a part.
+    /// Processes the completion of an operation on the fast device or the backing.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -269,7 +269,7 @@ impl ReadCache {
         }
     }
 
-    /// Processes the end of a hit. If the fast part failed, reads the backing, which has the same data.
+    /// Processes the end of a hit. If the fast device failed, reads the same data from the backing.
     fn hit_ended(&mut self, core: &mut Core, slot: u32, open: &Open) {
         for &(_, place) in &open.slots {
             self.held.read_ended(place);
@@ -283,7 +283,7 @@ impl ReadCache {
         self.ask_backing(core, slot, Step::Miss, open.units.clone());
     }
 
-    /// Processes the end of a write: admits its units, unless it failed or overlapped with another write.
+    /// Processes the end of a write. Caches its units, unless the write failed or overlapped another write.
     fn written(&mut self, core: &Core, slot: u32, open: &Open) {
         for unit in open.units.clone() {
             let count = self.writing.get_mut(&unit).expect("it is written");
@@ -296,7 +296,7 @@ impl ReadCache {
         self.keep(open, open.failed == (false, false));
     }
 
-    /// Writes missed units to the fast part.
+    /// Writes the units of a missed read to the fast device.
     fn admit(&mut self, core: &mut Core, read: u32, open: &Open) {
         let whole = units(&core.slab[read]).1;
         if self.admissions + (whole.end.saturating_sub(whole.start)) > ADMISSIONS_MAX {
@@ -332,8 +332,8 @@ impl ReadCache {
         self.open.insert(own, Open { step: Step::Admit, units, slots, stale, failed });
     }
 
-    /// Admits units after their write to the fast part, unless it failed or they were written again
-    /// during it.
+    /// Adds units to the cache after they were written to the fast device, unless that failed or the host has
+    /// written them again in the meantime.
     fn keep(&mut self, open: &Open, is_written: bool) {
         for &(unit, slot) in &open.slots {
             let is_current = !open.stale.contains(&unit) && !self.writing.contains_key(&unit);
@@ -346,7 +346,7 @@ impl ReadCache {
         }
     }
 
-    /// Ends a request of a host or of another part.
+    /// Completes a request from a host or another component.
     fn end(&mut self, core: &mut Core, slot: u32, time: usize, failed: bool) {
         let request = &mut core.slab[slot];
         request.failed = failed;
@@ -357,7 +357,7 @@ impl ReadCache {
         core.at(end_ns, slot, State::Done);
     }
 
-    /// Processes the loss of a part. Without the fast part all reads go to the backing until it is replaced.
+    /// Processes the loss of a device or array. While the fast device is lost, all reads go to the backing.
     pub(crate) fn part_lost(&mut self, part: PartId) {
         if part == self.fast {
             self.is_lost = true;
@@ -365,7 +365,7 @@ impl ReadCache {
         }
     }
 
-    /// Processes the replacement of a part by a new device.
+    /// Processes the replacement of a device or array by a new one.
     pub(crate) fn part_replaced(&mut self, part: PartId) {
         if part == self.fast || part == self.backing {
             self.is_lost &= part != self.fast;
@@ -373,8 +373,7 @@ impl ReadCache {
         }
     }
 
-    /// Drops all cached units, and makes sure that units being written to the fast part are not
-    /// admitted.
+    /// Drops all cached units, including those that are being written to the fast device.
     fn forget(&mut self) {
         self.held.remove_all();
         for open in self.open.values_mut() {
@@ -390,17 +389,17 @@ impl ReadCache {
         self.held.clear();
     }
 
-    /// Stores content from now on. Empties the cache, since its initial units have no content.
+    /// Stores content from now on. Empties the cache, because the content of its initial units is unknown.
     pub(crate) fn keep_content(&mut self) {
         self.held.clear();
     }
 
-    /// The part that holds all data.
+    /// Returns the backing: the device or array that stores all data.
     pub(crate) fn backing(&self) -> PartId {
         self.backing
     }
 
-    /// Fill of the cache with units used since the start.
+    /// Returns the fill level of the cache, counting only units used since the start.
     pub(crate) fn store(&self) -> Store {
         let (held_units, slots) = self.held.used_since_start();
         Store {
@@ -422,7 +421,7 @@ impl ReadCache {
         Vec::new()
     }
 
-    /// Phase times of the cache's operations since the start.
+    /// Returns the time that the cache's operations have spent in each phase since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let reads = self.counts.hits + self.counts.misses;
         let phase = |name, of, total_ns, count| Phase { name, of, total_ns, count };
@@ -434,12 +433,12 @@ impl ReadCache {
     }
 }
 
-/// The units that an operation touches.
+/// Returns the 4 KiB units that an operation touches.
 fn units_of(op: &Op) -> Range<u64> {
     op.offset_bytes / UNIT_BYTES..(op.offset_bytes + u64::from(op.len_bytes)).div_ceil(UNIT_BYTES)
 }
 
-/// Gives a child write the values of its units, if its parent has separate values for them.
+/// Passes the values of units from a request to its child write, if the request has a value for each.
 fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
     let Some(values) = &mut core.values else { return };
     let first = core.slab[parent].at / UNIT_BYTES;
@@ -453,9 +452,8 @@ fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
     }
 }
 
-/// Gives a child write the bytes of its units: those that the parent has names for, or those of the
-/// host's write. A device receives them as separate writes, whose tokens are returned. (An array
-/// finds the host's bytes itself.)
+/// Passes the content of units to a child write: the parent's names, or a host's data. For a device it
+/// reports a separate write per unit and returns their tokens; for an array it returns the names unchanged.
 fn give_names(
     core: &mut Core,
     parent: u32,
@@ -479,7 +477,7 @@ fn give_names(
     Some(tokens.collect())
 }
 
-/// Reports a trim or zeroes to a device as a separate write.
+/// Reports a trim or write of zeroes to a device as a separate operation with a new token.
 fn clear(core: &mut Core, child: u32) {
     let Request { part, at: offset_bytes, len: len_bytes, kind, .. } = core.slab[child];
     if !core.names_values() || part.index() >= core.devices {
@@ -490,7 +488,7 @@ fn clear(core: &mut Core, child: u32) {
     core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token });
 }
 
-/// Returns the bytes of the units of a host's read, and frees their names.
+/// Reports the content that a host's read returns, and frees its names.
 fn return_names(core: &mut Core, slot: u32, failed: bool) {
     if !core.names_values() {
         return;
@@ -505,7 +503,7 @@ fn return_names(core: &mut Core, slot: u32, failed: bool) {
     }
 }
 
-/// Stores the values that a child has read.
+/// Copies the values that a child read has returned to its parent request.
 fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
     let request = &core.slab[child];
     let first = if is_fast { request.token } else { request.at / UNIT_BYTES };

@@ -2,16 +2,17 @@
 
 use crate::part_id::PartId;
 
-/// One adapter, or a pair of equal adapters that serve the same arrays.
+/// A RAID adapter, or a pair of equal ones that serve the same arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapters {
-    /// 1 or 2 (a pair). In a pair each volume is optimized on one adapter, which serves it.
+    /// Number of adapters: 1, or 2 (a pair). In a pair each volume is optimized on one adapter, which serves
+    /// it.
     pub count: u32,
-    /// On which adapter of a pair each volume is optimized.
+    /// Assignment of volumes to the adapter of a pair on which they are optimized.
     pub access: Access,
-    /// The adapters to which hosts send operations on a volume.
+    /// The adapters to which hosts send a volume's operations.
     pub host_paths: HostPaths,
-    /// Maximum number of outstanding commands of one adapter; further ones wait in the host.
+    /// Maximum number of outstanding commands per adapter. Further ones wait in the host.
     pub commands_max: u32,
     /// The PCIe slot of each adapter.
     pub slot: Slot,
@@ -19,67 +20,68 @@ pub struct Adapters {
     pub processor: Processor,
     /// The parity engine of each adapter.
     pub parity: ParityEngine,
-    /// Latency from the end of the adapter's work to the host's driver; occupies nothing.
+    /// Latency from the end of the adapter's work to the host's driver, ns. Occupies no resource.
     pub latency_ns: u64,
     /// Default strip size of arrays.
     pub strip_bytes: u64,
     /// The write cache of each adapter; `None` if it is absent or off.
     pub cache: Option<Cache>,
-    /// Maximum number of devices in all drawers together.
+    /// Maximum number of devices in all drawers combined.
     pub devices_max: u32,
-    /// Maximum number of SSDs in all drawers together.
+    /// Maximum number of SSDs in all drawers combined.
     pub ssds_max: u32,
-    /// Links between the adapters of a pair, over which they mirror writes.
+    /// Number of links between the adapters of a pair, over which they mirror writes.
     pub aa_links: u32,
-    /// Pause of the volumes that change adapters, during which they answer nothing: when an adapter is lost, when it is
-    /// back, and when an access state is changed.
+    /// Time for which a volume is not served while it moves to another adapter, ns: when an adapter is lost or
+    /// returns, and when an access state changes.
     pub failover_ns: u64,
     /// The drawers, over which devices are distributed round-robin.
     pub drawers: Drawers,
 }
 
-/// The adapter of a pair on which each volume is optimized.
+/// Assignment of volumes to the adapter of a pair on which they are optimized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Alternating, beginning with the first volume on the first adapter.
+    /// Alternating between the adapters, beginning with the first volume on the first adapter.
     Balanced,
-    /// Not set: all volumes are on the primary, which is the first adapter.
+    /// No assignment: all volumes are on the primary, the first adapter.
     Cleared,
 }
 
-/// The adapters to which hosts send operations on a volume.
+/// The adapters to which hosts send a volume's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPaths {
     /// Only the adapter on which the volume is optimized.
     Optimized,
-    /// Both adapters, alternating. The other adapter forwards its operations over the links between
-    /// the adapters.
+    /// Both adapters in turn. The non-optimized adapter forwards its operations over the links between the
+    /// adapters.
     Both,
 }
 
-/// A PCIe slot, as its adapter uses it.
+/// Performance of an adapter in its PCIe slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slot {
     /// Bandwidth from the adapter to the host.
     pub read_bytes_per_s: f64,
     /// Bandwidth from the host to the adapter.
     pub write_bytes_per_s: f64,
-    /// Time that the adapter's processor waits for each fetch of a command or of write data from the host's memory.
+    /// Time that the adapter's processor waits each time it fetches a command or write data from the host's
+    /// memory, ns.
     pub fetch_ns: u64,
 }
 
-/// Time that operations occupy an adapter's processor, which serves them one at a time.
+/// Time for which each kind of operation occupies an adapter's processor. It serves them one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// A host's read.
+    /// Processor time of a host's read, ns.
     pub read_ns: u64,
-    /// A host's write, flush or trim.
+    /// Processor time of a host's write, flush or trim, ns.
     pub write_ns: u64,
-    /// An operation on a device.
+    /// Processor time of an operation on a device, ns.
     pub device_ns: u64,
-    /// Extra time of a host's operation on a RAID 6 array.
+    /// Additional processor time of a host's operation on a RAID 6 array, ns.
     pub raid6_ns: u64,
-    /// A host's operation on a volume that is optimized on the partner, which it forwards.
+    /// Processor time to forward a host's operation to the partner, for a volume that is optimized there, ns.
     pub forward_ns: u64,
 }
 
@@ -92,32 +94,33 @@ pub struct ParityEngine {
     pub gf_bytes_per_s: f64,
 }
 
-/// A non-volatile write cache. A write is acknowledged once it is in the cache, in a pair in both caches.
+/// A non-volatile write cache. A write is acknowledged once it is in the cache; in a pair, once it is in
+/// both caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cache {
-    /// Capacity for data. In a pair, half is for the adapter's own data and half for its partner's.
+    /// Capacity for data in bytes. In a pair, half is for the adapter's own data and half for its partner's.
     pub bytes: u64,
-    /// Extra time that a write occupies the processor.
+    /// Additional processor time of a write that is cached, ns.
     pub write_ns: u64,
-    /// Time that a mirrored write of the partner occupies the processor, ahead of waiting commands.
+    /// Processor time to store a write that the partner mirrors, ns. Has priority over waiting commands.
     pub mirror_ns: u64,
     /// Bandwidth of each link between the adapters of a pair, in each direction.
     pub mirror_bytes_per_s: f64,
-    /// Latency from the end of a mirror transfer to the partner's answer.
+    /// Latency from the end of a mirror transfer to the partner's acknowledgement.
     pub mirror_latency_ns: u64,
-    /// Fraction of an adapter's part of the cache that is dirty when the adapter begins to destage.
+    /// Dirty fraction of an adapter's part of the cache above which it destages, 0 to 1.
     pub destage_share: f64,
-    /// Dirty bytes beyond the destage threshold over which the destage rate rises to its maximum.
-    /// Beyond these, hosts wait.
+    /// Dirty bytes above the destage threshold at which the destage rate reaches its maximum. With more, hosts
+    /// wait.
     pub destage_ramp_bytes: u64,
     /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,
-    /// Whether the cache also holds recent reads.
+    /// Whether the cache also keeps recently read data.
     pub keeps_reads: bool,
 }
 
 impl Cache {
-    /// Parameters with which a cache costs and does nothing, for adapters without one.
+    /// Parameters for adapters without a cache: no size, no effect and no cost.
     pub(crate) const NONE: Self = Self {
         bytes: 0,
         write_ns: 0,
@@ -131,7 +134,7 @@ impl Cache {
     };
 }
 
-/// Drawers of devices.
+/// The drawers that contain the adapters' devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawers {
     /// Number of drawers.
@@ -142,19 +145,19 @@ pub struct Drawers {
     pub bytes_per_s: f64,
 }
 
-/// The path of a volume through the adapters.
+/// A volume's path through the adapters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterPath {
-    /// The array or device of the volume.
+    /// The array or device behind the path.
     pub child: PartId,
-    /// Whether `child` is a device.
+    /// Whether `child` is a device rather than an array.
     pub is_device: bool,
     /// Number of the path among all paths through the adapters.
     pub number: u32,
-    /// Whether host operations cost an extra [`Processor::raid6_ns`].
+    /// Whether each host operation costs the additional [`Processor::raid6_ns`].
     pub is_raid6: bool,
     /// Capacity of the volume in bytes.
     pub capacity_bytes: u64,
-    /// Data bytes of a stripe, within which neighbouring units are destaged together.
+    /// Bytes of data per stripe. Neighbouring dirty units within a stripe are destaged together.
     pub stripe_bytes: u64,
 }

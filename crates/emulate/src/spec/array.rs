@@ -4,66 +4,68 @@ use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
 use iodyno_raid::{Layout, LayoutError, Level, Rotation};
 
-/// Bytes of a sector in array layouts.
+/// Size in bytes of a sector in array layouts.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// An array: several parts as one address space.
+/// A RAID array: several devices, arrays or paths combined into one address space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// The members by their position in the layout: devices, arrays, or volumes behind adapters.
+    /// Members by position in the layout: devices, arrays, or volumes behind adapters.
     pub members: Vec<PartId>,
-    /// Whether the members consist of several devices each.
+    /// Whether each member consists of several devices.
     pub is_of_arrays: bool,
-    /// Whether the array ignores trims, because an array with parity below its members ignores parts of some.
+    /// Whether the array ignores trims, because its members include arrays with parity, which ignore parts of
+    /// some trims.
     pub ignores_trims: bool,
-    /// Whether the array is a branch of an array above, which stores its data redundantly. If a branch lacks too many
-    /// members, it is not rebuilt: once all its devices are present it is re-created, and the array above rebuilds
-    /// it.
+    /// Whether the array is below another array that stores its data redundantly. If it has lost too many
+    /// members to rebuild itself, it is re-created once all its devices are present, and the array above
+    /// rebuilds it.
     pub is_branch: bool,
-    /// Location of each sector, in sectors of [`SECTOR_BYTES`].
+    /// Layout of the array, in sectors of [`SECTOR_BYTES`].
     pub layout: Layout,
-    /// Time that a stripe occupies the array's processor: for a write to a stripe with parity, and for a read or
-    /// write that recovers data of a missing member. One stripe is served at a time.
+    /// Time for which a stripe occupies the array's processor, ns, which serves one stripe at a time: for each
+    /// write with parity, and for reads and writes that recover data of a missing member.
     pub stripe_ns: u64,
-    /// Number of the array's path, if it is behind adapters. Their processors, parity engines and
-    /// drawers then serve it, and `stripe_ns` and `parity_bytes_per_s` have no effect.
+    /// Number of the array's path through adapters; `None`: not behind adapters. With a path, the adapters
+    /// serve the array, and `stripe_ns` and `parity_bytes_per_s` have no effect.
     pub path: Option<u32>,
-    /// Rate at which the processor computes parity, counting bytes read and bytes written.
+    /// Rate at which the array's processor computes parity. Counts both bytes read and bytes written.
     pub parity_bytes_per_s: f64,
-    /// Hot spares that replace lost members, in this order. Each is at least as large as a member.
+    /// Hot spares, in the order in which they replace lost members. Each is at least as large as a member.
     pub spares: Vec<PartId>,
-    /// Upper bounds of the rate at which a rebuild writes to its member, and at which a scrub reads each member.
+    /// Upper bound of the rate at which a rebuild writes to the member, and of the rate at which a scrub reads
+    /// each member.
     pub rebuild_bytes_per_s: f64,
-    /// Whether non-volatile memory keeps writes to stripes with parity until the members have them durably. If so, a
-    /// power cut with missing members loses nothing (no write hole).
+    /// Whether non-volatile memory keeps writes to stripes with parity until they are durable on the members. A
+    /// power cut with missing members then loses nothing (no write hole).
     pub journal: bool,
 }
 
-/// Level and geometry of an array, without its members.
+/// Level and geometry of an array, without the list of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayShape {
     /// RAID level of the array.
     pub level: Level,
     /// Number of members.
     pub members: u32,
-    /// Strip size in bytes (md's chunk); ignored on levels without strips.
+    /// Strip size in bytes (md's chunk size). Ignored on levels without strips.
     pub strip_bytes: u64,
-    /// Rotation of parity.
+    /// Placement of parity in successive stripes.
     pub rotation: Rotation,
 }
 
-/// Default strip size in bytes: md's default chunk.
+/// Default strip size in bytes: md's default chunk size.
 pub const STRIP_BYTES: u64 = 512 << 10;
 
-/// Time per stripe in Linux md, ns, which serves the stripes of RAID 5 and 6 with one thread by
-/// default (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: about 170 000 stripes a second.
+/// Time per stripe in Linux md, ns. An assumption: about 170 000 stripes/s, since md serves RAID 5 and 6
+/// with one thread by default (`/sys/block/mdX/md/group_thread_cnt` is 0).
 const MD_STRIPE_NS: u64 = 6_000;
 
-/// Assumed rate at which one core xors data in memory. `bench/runs/2026-11-23-parity` has measured
-/// rates.
+/// Assumed rate at which one core xors data in memory, bytes/s. For measured rates see
+/// `bench/runs/2026-11-23-parity`.
 const MD_PARITY_BYTES_PER_S: f64 = 8e9;
 
-/// Linux md's default upper bound for a resync or rebuild (`speed_limit_max`).
+/// Linux md's default upper bound for the rate of a resync or rebuild (`speed_limit_max`), bytes/s.
 const MD_REBUILD_BYTES_PER_S: f64 = 200e6;
 
 impl ArrayShape {

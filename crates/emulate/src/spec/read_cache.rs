@@ -2,15 +2,15 @@
 
 use crate::part_id::PartId;
 
-/// A read cache: a fast part holds units of a larger one. Implemented by `read_cache`.
+/// A read cache: a fast device with cached units of a larger device or array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCache {
-    /// The part that holds the cached units.
+    /// The device that stores the cached units.
     pub fast: PartId,
-    /// The part that holds all data.
+    /// The device or array that stores all data.
     pub backing: PartId,
-    /// Size of the cache on the fast part, in bytes.
+    /// Size of the cache on the fast device, in bytes.
     pub bytes: u64,
-    /// Capacity of the backing, in bytes.
+    /// Capacity of the backing device or array, in bytes.
     pub capacity_bytes: u64,
 }

@@ -10,64 +10,65 @@ use iodyno_raid::{LayoutError, Level};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A server with its parts: the specification from which a machine is built.
+/// A server with its devices, arrays and volumes: the specification from which a machine is built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
     /// Name in the catalog.
     pub name: String,
-    /// The server, without its parts.
+    /// The server without its devices.
     pub host: Host,
-    /// The RAID adapters through which all volumes are reached; `None` if devices are attached directly to the host.
+    /// The RAID adapters through which hosts access all volumes; `None`: devices are attached directly to the
+    /// host.
     pub adapters: Option<Adapters>,
-    /// The parts, indexed by [`PartId`]. Devices come first, so that a device's number is its part
-    /// number; every other part comes after its children.
+    /// The components, indexed by [`PartId`]. Devices come first, so that device numbers are component numbers.
+    /// Every other component comes after its children.
     pub parts: Vec<Part>,
     /// The volumes, in the order of their numbers.
     pub volumes: Vec<Volume>,
 }
 
-/// An address space that a host can use. It may share parts with other volumes.
+/// An address space that a host can use. Its devices and arrays may be shared with other volumes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
     /// Name of the volume, such as that of its device.
     pub name: String,
-    /// The part that receives the host's requests.
+    /// The component that receives the host's requests.
     pub root: PartId,
     /// Preconditioning of all devices below the volume, before the machine starts.
     pub state: Preconditioned,
 }
 
-/// A receiver of requests from a host or from another part.
+/// A component that receives requests from a host or from another component.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// A device.
+    /// A storage device.
     Device(PlacedDevice),
-    /// Several parts as one address space.
+    /// A RAID array of several components.
     Array(Array),
-    /// A path through adapters to another part.
+    /// A path through RAID adapters to an array or device.
     AdapterPath(AdapterPath),
-    /// A fast part that caches another part.
+    /// A fast device that caches reads of another component.
     ReadCache(ReadCache),
-    /// Sends reads to its children in turn, and everything else to all of them.
+    /// A mirror, which sends reads to its children in turn, and everything else to all of them.
     #[cfg(test)]
     Mirror(Vec<PartId>),
 }
 
-/// A range of volumes, with the shape and name of the array that they become; `None` for a range of
-/// one volume that stays as it is.
+/// A range of volumes, and the shape and name of the array into which they are combined. `None` for a
+/// single volume that remains unchanged.
 pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 
 /// A device attached to a socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedDevice {
-    /// Parameters of the device, as the machine needs them.
+    /// Parameters of the device for the emulator.
     pub device: Device,
-    /// The socket to which it is attached.
+    /// The socket to which the device is attached.
     pub socket: u32,
 }
 
 impl Part {
-    /// The parts to which the part sends requests.
+    /// Returns the components to which this one sends requests.
     pub fn children(&self) -> impl Iterator<Item = PartId> {
         let (children, more): (&[PartId], &[PartId]) = match self {
             Self::Device(_) => (&[], &[]),
@@ -93,7 +94,7 @@ impl Part {
 }
 
 impl System {
-    /// A server without parts.
+    /// Creates a server without devices.
     pub fn new(name: impl Into<String>, host: Host) -> Self {
         Self { name: name.into(), host, adapters: None, parts: Vec::new(), volumes: Vec::new() }
     }
@@ -105,10 +106,10 @@ impl System {
         self.parts.push(Part::Device(PlacedDevice { device, socket }));
     }
 
-    /// Groups volumes into arrays: each range becomes one volume with the given name and the state of the range's
-    /// first volume. The ranges must be in order and cover all volumes; a range without a shape is one volume that
-    /// stays as it is. If the system has adapters, the first grouping puts all volumes behind them; later groupings
-    /// make arrays of the host.
+    /// Combines volumes into arrays: each range becomes one volume with the given name and the preconditioning
+    /// of its first volume. The ranges must be in order and cover all volumes. A range without a shape must be
+    /// one volume, which remains unchanged. In a system with adapters, the first grouping puts all volumes
+    /// behind them; later ones create arrays in the host.
     ///
     /// # Errors
     /// The violated rule, and the index of the range.
@@ -140,14 +141,14 @@ impl System {
         Ok(())
     }
 
-    /// Whether a part is an array with parity, or has one below it.
+    /// Returns whether a component is, or contains, an array with parity.
     fn has_parity(&self, part: PartId) -> bool {
         let part = &self.parts[part.index()];
         let has = matches!(part, Part::Array(array) if array.layout.level().parities() > 0);
         has || part.children().any(|child| self.has_parity(child))
     }
 
-    /// Marks all arrays at and below a part as branches of an array above.
+    /// Marks all arrays at or below a component as branches: arrays below another array that is redundant.
     fn become_branch(&mut self, part: PartId) {
         if let Part::Array(array) = &mut self.parts[part.index()] {
             array.is_branch = true;
@@ -158,8 +159,8 @@ impl System {
         }
     }
 
-    /// Turns the last volumes into read caches in the host. Entry i of `of` names the volume that the i-th of them
-    /// caches, and the size of the cache in bytes; 0 means all of it.
+    /// Turns the last N volumes into read caches in the host, where N is the length of `of`. The i-th of them
+    /// caches the volume `of[i].0` and has a size of `of[i].1` bytes (0: the whole volume).
     ///
     /// # Panics
     /// If the system has fewer volumes.
@@ -178,7 +179,7 @@ impl System {
         }
     }
 
-    /// Puts an adapter path in front of a volume.
+    /// Inserts an adapter path between the host and a volume.
     fn lead_through_adapters(&mut self, volume: usize) {
         let child = self.volumes[volume].root;
         let capacity_bytes = self.part_capacity_bytes(child);
@@ -207,7 +208,7 @@ impl System {
         }));
     }
 
-    /// Number of flash DIMMs per driver thread, if threads are shared; `None` otherwise.
+    /// Returns the number of flash DIMMs per driver thread; `None` unless DIMMs share threads.
     pub fn dimms_per_driver_thread(&self) -> Option<u32> {
         let shared = self.devices().filter_map(|placed| match &placed.device.kind {
             Kind::Flash(flash) => match flash.attach {
@@ -225,7 +226,7 @@ impl System {
         self.parts.iter().filter_map(Part::device)
     }
 
-    /// All devices, mutable.
+    /// Returns all devices as mutable references, in the order of their numbers.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
         self.parts.iter_mut().filter_map(|part| match part {
             Part::Device(placed) => Some(placed),
@@ -235,12 +236,12 @@ impl System {
         })
     }
 
-    /// Whether a volume is a single device, not behind adapters.
+    /// Returns whether a volume is a single device that is not behind adapters.
     pub fn is_device(&self, volume: u32) -> bool {
         self.parts[self.volumes[volume as usize].root.index()].device().is_some()
     }
 
-    /// The array of a volume, possibly behind adapters or a read cache.
+    /// Returns the array of a volume, which may be behind adapters or a read cache; `None` without an array.
     pub fn array_of(&self, volume: u32) -> Option<(PartId, &Array)> {
         let root = self.volumes[volume as usize].root;
         let part = match &self.parts[root.index()] {
@@ -254,7 +255,7 @@ impl System {
         }
     }
 
-    /// The volumes that adapters present, in the order of their numbers.
+    /// Returns all paths through adapters, in the order of their numbers.
     pub fn paths(&self) -> impl Iterator<Item = (PartId, &AdapterPath)> {
         (0..).map(PartId).zip(&self.parts).filter_map(|(id, part)| match part {
             Part::AdapterPath(path) => Some((id, path)),
@@ -262,7 +263,7 @@ impl System {
         })
     }
 
-    /// The numbers of a volume's paths through adapters.
+    /// Returns the numbers of a volume's paths through adapters.
     pub(crate) fn paths_of(&self, volume: u32) -> impl Iterator<Item = u32> {
         self.parts_of(volume).filter_map(|part| match &self.parts[part.index()] {
             Part::AdapterPath(path) => Some(path.number),
@@ -275,22 +276,22 @@ impl System {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Whether device numbers differ from volume numbers, because some volume has several devices.
+    /// Returns whether device numbers may differ from volume numbers, because a volume has several devices.
     pub fn numbers_devices(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Array(_) | Part::ReadCache(_)))
     }
 
-    /// A volume's tree: each part once, children before their parents.
+    /// Returns all components of a volume, each once, children before their parents.
     pub fn parts_of(&self, volume: u32) -> impl Iterator<Item = PartId> {
         self.parts_below(self.volumes[volume as usize].root)
     }
 
-    /// The devices at or below a part.
+    /// Returns the devices at or below a component.
     pub fn devices_below(&self, part: PartId) -> impl Iterator<Item = PartId> {
         self.parts_below(part).filter(|part| self.parts[part.index()].device().is_some())
     }
 
-    /// The arrays above a part, lowest first.
+    /// Returns the arrays above a component, lowest first.
     pub fn arrays_above(&self, part: PartId) -> Vec<PartId> {
         let (mut below, mut arrays) = (BTreeSet::from([part]), Vec::new());
         // Parts follow their children.
@@ -316,7 +317,7 @@ impl System {
         found.into_iter()
     }
 
-    /// The devices of a volume's tree.
+    /// Returns all devices of a volume.
     pub fn devices_of(&self, volume: u32) -> impl Iterator<Item = &PlacedDevice> {
         self.parts_of(volume).filter_map(|part| self.parts[part.index()].device())
     }
@@ -326,7 +327,7 @@ impl System {
         self.part_capacity_bytes(self.volumes[volume as usize].root)
     }
 
-    /// Capacity that a part offers to its parents, in bytes.
+    /// Returns the capacity in bytes that a component offers to its parents.
     pub fn part_capacity_bytes(&self, part: PartId) -> u64 {
         match &self.parts[part.index()] {
             Part::Device(placed) => placed.device.capacity_bytes(),
@@ -345,7 +346,8 @@ impl System {
         self.devices_of(volume).next().map_or(0, |placed| placed.socket)
     }
 
-    /// Extra CPU cost of an I/O to a volume, beyond the load generator's: ns per I/O, and ns per byte.
+    /// Returns the CPU cost of an I/O to a volume in addition to the load generator's: ns per I/O, and ns per
+    /// byte.
     pub(crate) fn host_cost(&self, volume: u32) -> (u64, f64) {
         let root = &self.parts[self.volumes[volume as usize].root.index()];
         if let Some(Kind::Flash(flash)) = root.device().map(|placed| &placed.device.kind)
@@ -356,25 +358,26 @@ impl System {
         (0, 0.0)
     }
 
-    /// Whether a volume includes a rotating disk.
+    /// Returns whether a volume includes a rotating disk.
     pub fn is_rotational(&self, volume: u32) -> bool {
         let is_disk = |kind: &Kind| matches!(kind, Kind::Disk(_));
         self.devices_of(volume).any(|placed| is_disk(&placed.device.kind))
     }
 
-    /// Whether a power failure empties a volume: all its devices are memory without backup power.
+    /// Returns whether a power failure erases a volume, because all its devices are memory without backup
+    /// power.
     pub fn is_emptied_by_power_failure(&self, volume: u32) -> bool {
         let is_emptied = |kind: &Kind| matches!(kind, Kind::Memory(m) if !m.protected);
         self.devices_of(volume).all(|placed| is_emptied(&placed.device.kind))
     }
 
-    /// Whether all devices of a volume rebuild unreadable data from parity.
+    /// Returns whether all devices of a volume rebuild unreadable data from parity of their own.
     pub fn rebuilds(&self, volume: u32) -> bool {
         let has_parity = |kind: &Kind| matches!(kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         self.devices_of(volume).all(|placed| has_parity(&placed.device.kind))
     }
 
-    /// The preconditioning of each part: that of the volume whose tree contains it.
+    /// Returns the preconditioning of each component, which is that of its volume.
     pub(crate) fn states(&self) -> Vec<Preconditioned> {
         let mut states = vec![Preconditioned { how: Written::Fresh, fill: 0.0 }; self.parts.len()];
         for (number, volume) in (0..).zip(&self.volumes) {
@@ -385,10 +388,10 @@ impl System {
         states
     }
 
-    /// Checks that the volumes' roots exist and that all parts follow their children.
+    /// Checks that the volumes' roots exist, and that each component comes after its children.
     ///
     /// # Errors
-    /// The first part or volume that violates this.
+    /// The first component or volume that violates this.
     pub(crate) fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
             if let Some(child) = part.children().find(|child| child.index() >= number) {

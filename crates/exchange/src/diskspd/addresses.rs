@@ -4,7 +4,7 @@ use super::Reading;
 use iodyno_workload::{Pattern, Percent, Spot};
 
 impl Reading<'_, '_> {
-    /// Pattern of the addresses, and their alignment; None: that of the block.
+    /// Address pattern, and alignment of addresses in bytes; None: the block size.
     pub(super) fn addresses(
         &mut self,
         threads: u64,
@@ -97,8 +97,8 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Converts shares of the I/O and of the target, such as `90/10:0/10:5/20`, to hot spots. The rest of the I/O goes to
-/// the rest of the target.
+/// Parses hot spots from pairs of percentages, of the I/O and of the target, such as `90/10:0/10:5/20`. The
+/// remaining I/O goes to the remaining part of the target.
 fn hot_spots(text: &str) -> Result<Pattern, String> {
     let spot = |io: u32, range: u32| Spot { share: io.into(), range: percent_of(range) };
     let mut spots = Vec::new();

@@ -7,13 +7,14 @@ use super::number::count;
 use super::reading::Reading;
 use iodyno_workload::{Pattern, Percent, Spot};
 
-/// Maximum number of block sizes to which a range expands.
+/// Maximum number of block sizes that a `bsrange` may contain.
 const MAX_SIZES: u64 = 2048;
 
-/// Maximum number of zones of a distribution. The unused rest of the range may need one more hot spot.
+/// Maximum number of zones of a distribution: one less than the maximum number of hot spots, because the
+/// unused rest of the range may need another one.
 const MAX_ZONES: usize = 63;
 
-/// Each clone's sequence of adjacent blocks.
+/// Sequential addresses, with one cursor per clone.
 const SEQUENTIAL: Pattern = Pattern::Sequential { shared: false, run: None };
 
 impl Reading<'_> {
@@ -42,7 +43,8 @@ impl Reading<'_> {
         all
     }
 
-    /// Address pattern of each issued kind, and whether they require a separate range for each clone.
+    /// Address patterns of the issued kinds of operations, and whether each clone needs a range of its own for
+    /// them.
     pub(super) fn addresses(&mut self, plan: &Plan) -> (Vec<Pattern>, bool) {
         let kinds = plan.mix.0.len();
         let Some(percents) = self.jumps(plan) else {
@@ -64,8 +66,8 @@ impl Reading<'_> {
         (by_kind, is_any_alone)
     }
 
-    /// Address pattern of one kind, and whether it requires a separate range for each clone. `percent`: percentage of
-    /// random operations that jump. A pattern that is refused is replaced by another.
+    /// Address pattern of one kind of operation, and whether each clone needs a range of its own for it.
+    /// `percent` is `percentage_random` of that kind. If the pattern is refused, returns an arbitrary one.
     fn addresses_of(&mut self, plan: &Plan, percent: u64) -> (Pattern, bool) {
         let Plan { mix, walk, region } = plan;
         let distribution = match self.text("random_distribution") {
@@ -127,8 +129,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Notes or refuses the order of several files. Returns the pattern of sequential blocks of each file in turn; None
-    /// if the files are used as one range.
+    /// Notes or refuses the order in which fio uses several files. Returns the pattern if fio takes sequential
+    /// blocks from the files in turn; None if the files are used as one range.
     fn files_in_turn(&mut self, plan: &Plan) -> Option<Pattern> {
         let Plan { mix, walk, region } = plan;
         let opt = self.opt("filename").or(self.opt("nrfiles")).filter(|_| region.files > 1)?;
@@ -167,7 +169,8 @@ impl Reading<'_> {
         None
     }
 
-    /// `percentage_random` of each issued kind. None for sequential I/O, or if all issued operations jump.
+    /// `percentage_random` of each issued kind. None if I/O is sequential, or if all operations have random
+    /// addresses.
     fn jumps(&mut self, plan: &Plan) -> Option<Vec<u64>> {
         let opt = self.opt("percentage_random")?;
         let mut all = [100; 3];
@@ -214,7 +217,7 @@ impl Reading<'_> {
         Pattern::Uniform { once_per_pass: false }
     }
 
-    /// Addresses of `random_distribution`; None if it is refused.
+    /// Converts `random_distribution` to an address pattern; None if it is refused.
     fn distributed(&mut self, value: &str, opt: &Opt, region: &Region) -> Option<Pattern> {
         let (name, rest) = value.split_once(':').unwrap_or((value, ""));
         if rest.contains(',') {
@@ -273,8 +276,8 @@ fn share_of(percent: f64) -> Percent {
     Percent::from_fraction(percent / 100.0)
 }
 
-/// Sizes of a `bsrange` with their shares, in steps of the smallest. fio rounds draws between both ends down to a
-/// multiple of the smallest size; draws above the last multiple become the largest size.
+/// Expands a `bsrange` to block sizes with their shares. fio draws sizes uniformly from the range and rounds
+/// them down to a multiple of the smallest; values above the last multiple become the largest size.
 fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     let wrong = || format!("`{text}` is not a range of sizes: write 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
@@ -301,8 +304,9 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     Ok(sizes)
 }
 
-/// Sizes of `bssplit` for one kind. Sizes without a share divide the rest of 100 % equally. As in fio, shares count in
-/// ascending order: the last one takes what is missing, and shares beyond 100 % are cut.
+/// Parses the `bssplit` of one kind of operation. Sizes without a percentage divide the remainder equally. As
+/// in fio, sizes are processed in ascending order: the last one gets what is missing, and anything above 100
+/// % is cut.
 fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     let mut sizes: Vec<(u64, Option<f64>)> = Vec::new();
     for part in text.split(':') {
@@ -356,7 +360,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     Ok(merged)
 }
 
-/// Removes elements from index `from` on that occur earlier in the list.
+/// Removes elements from index `from` on that are equal to an earlier element.
 fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
     let new = all.split_off(from.min(all.len()));
     for one in new {
@@ -366,8 +370,9 @@ fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
     }
 }
 
-/// Converts fio's zones `OPERATIONS/RANGE:…` to hot spots. Both are percentages; if `whole_bytes` gives the size of the
-/// whole, ranges are in bytes. Zones without a number divide the rest equally; space outside all ranges is never used.
+/// Converts fio's zones `OPERATIONS/RANGE:…`, in percent, to hot spots. If `whole_bytes` is given, ranges are
+/// in bytes of this total. Zones without a number divide the rest equally. Space outside all zones is never
+/// used.
 fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<Pattern, String> {
     let wrong = |part: &str| {
         format!(

@@ -10,22 +10,23 @@ use crate::command_line::Word;
 /// Name of the command line in error messages, in place of a file name.
 pub(super) const ORIGIN: &str = "command line of fio";
 
-/// The jobs of a command line.
+/// The source of jobs on a command line: a job file, or options.
 pub(super) enum Jobs {
-    /// Path of a job file, and the sections to read; all if none is named. `lines` has the options for all jobs.
+    /// Path of a job file, and names of the sections to read; all if empty. Options on the command line apply to
+    /// all jobs.
     File(String, Vec<String>),
-    /// Jobs that begin at `--name`.
+    /// Jobs defined on the command line, each from `--name` on.
     Named(Vec<Section>),
 }
 
 /// A parsed command line.
 pub(super) struct Line {
     pub(super) jobs: Jobs,
-    /// Place of `--readonly`: no job may write. None if it is not given.
+    /// Position of `--readonly`, which forbids writes; None without it.
     pub(super) reads_only: Option<Place>,
 }
 
-/// Options of the program that concern its output, with or without a value.
+/// Options of the program fio that concern only its output.
 const OF_OUTPUT: &[&str] = &[
     "output",
     "output-format",
@@ -48,7 +49,7 @@ const OF_OUTPUT: &[&str] = &[
     "inflate-log",
 ];
 
-/// Options of the program that take no value.
+/// Options of the program fio that take no value.
 const WITHOUT_VALUE: &[&str] = &[
     "minimal",
     "append-terse",
@@ -59,12 +60,12 @@ const WITHOUT_VALUE: &[&str] = &[
     "readonly",
 ];
 
-/// Other options of the program.
+/// Options of the program fio that do not concern its output.
 const OF_PROGRAM: &[&str] =
     &["section", "readonly", "client", "server", "remote-config", "daemonize", "name"];
 
-/// Full name of an abbreviated option. Known names, and prefixes that are ambiguous or unknown, are returned as they
-/// are.
+/// Expands an abbreviated option to its full name. Known names and ambiguous or unknown abbreviations are
+/// returned unchanged.
 fn whole(name: &str) -> &str {
     let is_known = |name: &str| {
         OF_OUTPUT.contains(&name)
@@ -82,7 +83,7 @@ fn whole(name: &str) -> &str {
     }
 }
 
-/// Reads the words of a command line into `lines`. Options without effect on results are added to `notes`.
+/// Reads the words of a command line into `lines`. Adds a note for each option that has no effect on results.
 pub(super) fn read(
     lines: &mut Lines<'_>,
     text: &str,

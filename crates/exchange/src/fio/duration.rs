@@ -8,30 +8,30 @@ use super::reading::Reading;
 use crate::shared::SECOND_NS;
 use iodyno_workload::{ArrivalKind, Draft, Limits, Percent, Process, Steady, SteadyFigure};
 
-/// Depth of a clone's queue, and when the queue is refilled.
+/// Queue depth of a clone, and threshold at which the queue is refilled.
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     pub(super) depth: u64,
-    /// Number of operations in flight at which a full queue is refilled; None: after each completion.
+    /// Number of operations in flight at which a full queue is refilled; None: refilled after each completion.
     pub(super) refill_at: Option<u64>,
 }
 
-/// Limit that `number_ios` sets.
+/// Limit of a job by `number_ios`, of all clones and passes together.
 enum Counted {
     Ops(u64),
     Bytes(u64),
 }
 
-/// `rate` or `rate_iops` of each clone.
+/// Rates of each clone, from the option `rate` or `rate_iops`.
 struct Rates<'a> {
     opt: &'a Opt,
-    /// Operations or bytes per second of reads, writes and trims; None: not given.
+    /// Operations or bytes per second of reads, writes and trims; None: no rate for this kind.
     by_kind: [Option<u64>; 3],
     is_in_bytes: bool,
 }
 
 impl Rates<'_> {
-    /// Thousandths of an operation per second of a kind, as fio rounds them.
+    /// Rate of one kind in thousandths of an operation per second, rounded as in fio; None: no rate.
     fn milli_ops(&self, issued: &Issued) -> Option<u64> {
         let rate = self.by_kind[issued.at()]?;
         if !self.is_in_bytes {
@@ -45,7 +45,7 @@ impl Rates<'_> {
 }
 
 impl<'a> Reading<'a> {
-    /// Sets `[arrivals]`; rates by kind replace the shares of the mix.
+    /// Sets `[arrivals]` of the workload. Rates by kind of operation replace the shares of the mix.
     pub(super) fn arrivals(
         &mut self,
         mix: &mut Mix,
@@ -81,7 +81,8 @@ impl<'a> Reading<'a> {
         workload.arrivals(ArrivalKind::Open { rate_iops, process });
     }
 
-    /// Operations per second of all clones. Rates of several kinds become the shares of the mix. None if it is refused.
+    /// Total operations per second of all clones; None if the rate is refused. If kinds have their own rates,
+    /// sets the mix in proportion to them.
     fn rate_of_all(
         &mut self,
         rates: &Rates<'_>,
@@ -127,7 +128,7 @@ impl<'a> Reading<'a> {
         Some(all)
     }
 
-    /// `rate` or `rate_iops`; None without a rate.
+    /// Reads the option `rate` or `rate_iops`; None without either.
     fn rates(&mut self) -> Option<Rates<'a>> {
         let mut found: Option<Rates<'a>> = None;
         for name in ["rate", "rate_iops"] {
@@ -150,7 +151,7 @@ impl<'a> Reading<'a> {
         found
     }
 
-    /// Sets the pauses of workers. Returns whether they think.
+    /// Sets the pauses from `thinktime` and related options. Returns whether there is a think time.
     fn pauses(&mut self, depth: u64, has_flow: bool, has_rate: bool, workload: &mut Draft) -> bool {
         let think_time_ns = self.time("thinktime", 1000).unwrap_or(0);
         let after = self.count("thinktime_blocks").unwrap_or(1);
@@ -192,7 +193,7 @@ impl<'a> Reading<'a> {
         true
     }
 
-    /// Warns where fio treats a rate of several block sizes as one of the smallest block size.
+    /// Warns if block sizes differ, because fio then paces the rate as if all blocks had the smallest size.
     fn trap_of_mean_rate(&mut self, rates: &Rates<'_>, process: Process, mix: &Mix) {
         let words = match (rates.is_in_bytes, process) {
             (false, Process::Constant) => {
@@ -208,7 +209,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The limits of the job.
+    /// Determines the limits of the job: time, operations, bytes or passes.
     pub(super) fn limits(&mut self, plan: &Plan, place: &Surround<'_>) -> Limits {
         let mut limits = Limits::UNLIMITED;
         limits.ramp_ns = self.time("ramp_time", SECOND_NS).unwrap_or(0);
@@ -238,7 +239,7 @@ impl<'a> Reading<'a> {
         limits
     }
 
-    /// Refuses values of `exit_what` that can't be honoured.
+    /// Refuses values of `exit_what` that are not supported.
     fn check_exit(&mut self, is_last: bool) {
         match self.text("exit_what") {
             Some(("all", opt)) if !is_last => {
@@ -257,7 +258,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// `number_ios` of all clones and passes.
+    /// Reads `number_ios`, and multiplies it by the number of clones and passes; None without it.
     fn counted(&mut self, has_runtime: bool, plan: &Plan) -> Option<Counted> {
         let times = self.loops().saturating_mul(plan.region.threads);
         let (ops, opt) = (self.count("number_ios")?, self.opt("number_ios")?);
@@ -280,7 +281,7 @@ impl<'a> Reading<'a> {
         self.count("loops").unwrap_or(1).max(1)
     }
 
-    /// Text of the limits that follow from `size`, `io_size` and `loops`.
+    /// Sets the limits that follow from `size`, `io_size` and `loops`.
     fn limits_of_size(&mut self, plan: &Plan, counted_bytes: u64, limits: &mut Limits) {
         let Plan { mix, walk, region } = plan;
         let threads = region.threads;
@@ -333,7 +334,8 @@ impl<'a> Reading<'a> {
         limits.bytes = Some(counted_bytes).filter(|bytes| *bytes < u64::MAX);
     }
 
-    /// Adjusts `io_size` and the bytes of a pass for a walk with holes, which ends with its file.
+    /// Adjusts `io_size` and the bytes of a pass if each block is followed by a hole. Such a job ends at the end
+    /// of its file.
     fn ends_with_holes(
         &mut self,
         moved: Option<Extent>,
@@ -365,7 +367,7 @@ impl<'a> Reading<'a> {
         (moved, Some(pass))
     }
 
-    /// The steady state that ends the job.
+    /// Converts the option `ss` to a steady state that ends the job; None without it, or if it is refused.
     fn steady(&mut self) -> Option<Steady> {
         let (value, opt) = self.text("ss")?;
         let window_ns = self.time("ss_dur", SECOND_NS).unwrap_or(0);
@@ -402,7 +404,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Bytes of one pass over `bytes` bytes: fio ends with the last block that fits into each file.
+/// Bytes that one pass over `bytes` bytes transfers. fio ends with the last block that fits into each file.
 fn whole_blocks(bytes: u64, plan: &Plan) -> u64 {
     let Plan { mix, walk, region } = plan;
     let least = mix.sizes().min().unwrap_or(0);

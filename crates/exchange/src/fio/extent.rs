@@ -18,16 +18,16 @@ impl Extent {
     }
 }
 
-/// A share of the target, at most all of it.
+/// Converts a fraction of the target to an edge of the active range, at most 100 %.
 fn share(fraction: f64) -> Edge {
     Edge::Share(Percent::from_fraction(fraction))
 }
 
-/// The parts of a job's clones.
+/// How the clones of a job divide the target.
 struct Clones {
-    /// Number of adjacent parts, which the clones use together.
+    /// Number of adjacent parts that the clones use together as one range.
     parts: u64,
-    /// Distance between the workers' parts, bytes, if each has one of its own.
+    /// Distance between the parts of consecutive clones, bytes; None if the clones use one range together.
     worker_step: Option<u64>,
 }
 
@@ -46,7 +46,8 @@ impl<'a> Reading<'a> {
         self.count(name).map(Extent::Bytes)
     }
 
-    /// `offset`. A percentage is converted to bytes if an earlier job defines the size of the file.
+    /// Reads the option `offset`. A percentage is converted to bytes if an earlier job defines the size of the
+    /// file.
     pub(super) fn offset(&mut self) -> Extent {
         let offset = self.extent_of("offset").unwrap_or(Extent::Bytes(0));
         let (Extent::Percent(percent @ 1..), Some(file)) = (offset, self.file_bytes) else {
@@ -58,7 +59,8 @@ impl<'a> Reading<'a> {
         Extent::Bytes(bytes.checked_next_multiple_of(align.max(1)).unwrap_or(bytes))
     }
 
-    /// `size`, limited to the end of the files. Their total size is `filesize` or, if None, defined by an earlier job.
+    /// Limits `size` to the end of the job's files. Their total size is `filesize`, or, if None, defined by an
+    /// earlier job.
     fn within_file(&mut self, size: Option<Extent>, filesize: Option<u64>) -> Option<Extent> {
         if matches!((size, filesize), (Some(Extent::Bytes(_)), None)) {
             // fio extends the file if necessary.
@@ -87,8 +89,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Total size of the files according to `filesize`, bytes; None if missing, 0 or refused. Sizes that fio draws from
-    /// a range are stored in `drawn`.
+    /// Total size of the job's files according to `filesize`, bytes; None if it is missing, 0 or refused. If
+    /// `filesize` is a range, stores the sizes that fio would draw in `drawn`.
     fn file_size(&mut self, files: u64, blocks: &Blocks, drawn: &mut Vec<u64>) -> Option<u64> {
         let ([least, most], opt) = self.file_size_range()?;
         let bytes = if least == most {
@@ -100,7 +102,7 @@ impl<'a> Reading<'a> {
         Some(bytes).filter(|bytes| *bytes > 0)
     }
 
-    /// Files of the job and the ranges of its clones, from its options.
+    /// Determines the job's files and the ranges of its clones from its options.
     pub(super) fn region(&mut self, threads: u64, blocks: &Blocks) -> Region {
         let names = self.section.value("filename").map(layout::file_names);
         let listed = names.as_ref().map_or(1, Vec::len) as u64;
@@ -157,8 +159,9 @@ impl<'a> Reading<'a> {
         Region { size, each_bytes, is_shared, threads, files: nrfiles, drawn, step }
     }
 
-    /// Whether the last block of a walk may extend beyond `size`. fio issues each block that begins before `size`, if
-    /// the device or file continues there. A file of exactly `size` ends with its last whole block.
+    /// Whether the last block of a sequential pass may extend beyond `size`. fio issues each block that begins
+    /// before `size`, if the device or file continues after it. If the file ends at `size`, the last whole block
+    /// is the last one.
     pub(super) fn begins_another_block(&self) -> bool {
         self.is_longer_than_size()
             && self.section.value("filename").is_none_or(|name| !name.contains(':'))
@@ -176,7 +179,7 @@ impl<'a> Reading<'a> {
             || end.is_some_and(|end| self.file_bytes.is_some_and(|file| file > end))
     }
 
-    /// Bytes of the target, from its start, that the job needs; None if unknown.
+    /// Number of bytes that the job needs, from the start of its file; None if unknown.
     pub(super) fn space(&mut self) -> Option<u64> {
         let threads = self.clones();
         let blocks = self.blocks();
@@ -187,7 +190,7 @@ impl<'a> Reading<'a> {
         Some(each.saturating_add(offset).saturating_add(more.saturating_mul(threads - 1)))
     }
 
-    /// Sets the active range, the step between workers and the alignments.
+    /// Sets the active range, the distance between workers' ranges, and the alignments.
     pub(super) fn extent(
         &mut self,
         plan: &Plan,
@@ -261,7 +264,7 @@ impl<'a> Reading<'a> {
         Clones { parts, worker_step }
     }
 
-    /// Adds a trap for a size that is that of each clone.
+    /// Warns that `size` applies to each clone, so that the job uses a multiple of it.
     fn trap_of_size(&mut self, region: &Region, clones: &Clones) {
         let opt = self.opt("size").or(self.opt("filesize"));
         let (Some(each), Some(opt)) = (region.each_bytes, opt) else { return };
@@ -275,7 +278,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Range of a job whose file is one of `count` equal parts of the target. None if it is refused.
+    /// Active range of a job whose file is one of `count` equal parts of the target; None if it is refused.
     fn share_of_target(
         &mut self,
         number: u64,
@@ -303,7 +306,8 @@ impl<'a> Reading<'a> {
         Some(ActiveRange::between(at(start), at((start + size).min(100))))
     }
 
-    /// Range of a job whose file begins at a byte of the target, and has a number of adjacent parts.
+    /// Active range of a job whose file begins at byte `from` of the target and consists of `parts` adjacent
+    /// parts.
     fn active(&mut self, from: u64, parts: u64, size: Option<Extent>) -> ActiveRange {
         match (self.offset(), size) {
             (Extent::Bytes(offset), Some(Extent::Bytes(size))) => {
@@ -336,7 +340,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Extends the range of a walk with holes whose last block begins before `size` and ends after it.
+    /// Extends the range if each block is followed by a hole and the last block begins before `size` but ends
+    /// after it.
     fn with_last_hole(&self, size: Option<Extent>, walk: &Walk) -> Option<Extent> {
         let (Some(Extent::Bytes(bytes)), Walk::Holes(block, hole)) = (size, walk) else {
             return size;
@@ -349,8 +354,8 @@ impl<'a> Reading<'a> {
         Some(Extent::Bytes(bytes.max(last.saturating_add(*block))))
     }
 
-    /// Bytes that a walk with holes moves in one pass over `size` bytes. As in fio, the walk ends at the end of the
-    /// file, or begins again if only a hole reaches beyond it.
+    /// Bytes that one pass over `size` bytes transfers if each block is followed by a hole. As in fio, the pass
+    /// ends at the end of the file, or starts again if only a hole extends beyond it.
     pub(super) fn pass_of_holes(&mut self, size: u64, block: u64, hole: u64) -> u64 {
         let Extent::Bytes(offset) = self.offset() else { return size };
         let real = if self.is_longer_than_size() {
@@ -371,7 +376,7 @@ impl<'a> Reading<'a> {
         if begins_again { whole } else { blocks.saturating_mul(block) }
     }
 
-    /// Sets the alignments if that of the block sizes does not suffice.
+    /// Sets explicit alignments if the default, the alignment of the block sizes, is too coarse or too fine.
     fn aligns(&mut self, plan: &Plan, steps: &[u64], workload: &mut Draft) {
         let natural = plan.mix.natural_align();
         let mut align = steps.iter().fold(natural, |align, step| match step {
@@ -408,7 +413,8 @@ impl<'a> Reading<'a> {
         workload.align(Some(align).filter(|align| *align < natural.max(512)));
     }
 
-    /// `blockalign` of the issued kinds, with its option. None if it is missing, 0, or refused because kinds differ.
+    /// Reads `blockalign` of the issued kinds, and returns it with its option. None if it is missing or 0, or
+    /// refused because kinds have different values.
     fn own_align(&mut self, plan: &Plan) -> Option<(u64, &'a Opt)> {
         let opt = self.opt("ba")?;
         let (mut all, kb_base) = ([0; 3], self.kb_base);
@@ -426,8 +432,8 @@ impl<'a> Reading<'a> {
         (first > 0).then_some((first, opt))
     }
 
-    /// Number of clones that issue I/O. In fio, only the first of the clones that share a file by `filename_format`
-    /// does.
+    /// Number of clones that issue I/O. If clones share a file through `filename_format`, only the first one
+    /// does, as in fio.
     pub(super) fn clones(&mut self) -> u64 {
         let clones = self.count("numjobs").unwrap_or(1).max(1);
         let is_by_format = self.opt("filename").or(self.opt("uri")).is_none();

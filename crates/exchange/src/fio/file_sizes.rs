@@ -7,18 +7,19 @@ use super::number::count;
 use super::reading::Reading;
 use iodyno_workload::{Pattern, Percent, Spot};
 
-/// Maximum number of files with sizes of their own.
+/// Maximum number of files whose sizes are drawn individually.
 const MAX_DRAWN: u64 = 1 << 20;
-/// Maximum number of files with equal shares of the operations: each is a spot of the workload.
+/// Maximum number of files that each get the same number of operations. Each such file becomes a hot spot of
+/// the workload.
 const MAX_SPOTS: usize = iodyno_workload::MAX_ITEMS;
 /// Maximum block size for which an aligned block never crosses the end of a file, bytes.
 const MAX_PLACED_BYTES: u64 = 1 << 20;
 /// fio's default of `randseed`.
 const DEFAULT_SEED: u64 = 0x89;
-/// Index of the file sizes among fio's streams of random numbers (`FIO_RAND_FILE_SIZE_OFF`).
+/// Index of the stream for file sizes among fio's streams of random numbers (`FIO_RAND_FILE_SIZE_OFF`).
 const STREAM: u64 = 7;
 
-/// fio's Tausworthe generators: of 32 bits, and of 64 bits (`random_generator=tausworthe64`).
+/// fio's Tausworthe random number generators: 32 bits, and 64 bits (`random_generator=tausworthe64`).
 enum Generator {
     Taus88([u32; 3]),
     Taus258([u64; 5]),
@@ -49,7 +50,7 @@ impl Generator {
         generator
     }
 
-    /// A number from 0 up to, but excluding, 1.
+    /// Draws a number from 0 (inclusive) to 1 (exclusive).
     fn fraction(&mut self) -> f64 {
         match self {
             Self::Taus88(states) => {
@@ -80,14 +81,15 @@ impl Generator {
     }
 }
 
-/// A range with its ends swapped.
+/// Swaps the ends of a range such as `8k-4k`.
 fn ascending(range: &str) -> String {
     let (most, least) = range.split_once(['-', ':', ',']).unwrap_or((range, range));
     format!("{least}-{most}")
 }
 
 impl<'a> Reading<'a> {
-    /// Ends of `filesize`, bytes, with the option; None if it is missing or refused. Equal ends: one size.
+    /// Minimum and maximum of `filesize` in bytes, and the option; None if it is missing or refused. Both are
+    /// equal if it is a single size.
     pub(super) fn file_size_range(&mut self) -> Option<([u64; 2], &'a Opt)> {
         let (value, opt) = self.text("filesize")?;
         let ends = value.split_once(['-', ':', ',']);
@@ -103,7 +105,8 @@ impl<'a> Reading<'a> {
         self.count("filesize").map(|bytes| ([bytes; 2], opt))
     }
 
-    /// Sizes that fio draws for the job's files, bytes. Empty if they can't be honoured, which is refused.
+    /// Computes the sizes that fio would draw for the job's files, bytes. If they can't be honoured, refuses the
+    /// option and returns an empty list.
     pub(super) fn drawn_sizes(
         &mut self,
         [least, most]: [u64; 2],
@@ -161,9 +164,9 @@ impl<'a> Reading<'a> {
         (0..files).map(size).collect()
     }
 
-    /// Refuses a job whose operations on files of different sizes can't be honoured: clones with files of their own,
-    /// which have other sizes, and orders in which a file's end matters. Returns an address pattern that gives each
-    /// file the same number of operations; None if the order of the job suffices.
+    /// Checks a job whose files have different sizes. Refuses clones with their own files, and address orders
+    /// that depend on where each file ends. Returns a pattern if each file must get the same number of
+    /// operations; None if the job's own order is sufficient.
     pub(super) fn addresses_of_drawn(
         &mut self,
         walk: &Walk,
@@ -212,7 +215,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether fio begins a file again before all others are done.
+    /// Whether fio starts a file again before all other files are complete.
     fn repeats_files(&self) -> bool {
         self.flag("norandommap") || self.flag("time_based")
     }

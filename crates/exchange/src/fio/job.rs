@@ -12,7 +12,7 @@ use iodyno_units::OpKind;
 use iodyno_workload::{Content, Draft, DropCache, NewFile, Pattern, Percent, Spec};
 use std::sync::Arc;
 
-/// Converts a section to a job. The error lists the refused options.
+/// Converts a section to a job, or returns all refused options.
 pub(super) fn job(
     section: &Section,
     files: &[File],
@@ -46,7 +46,7 @@ pub(super) fn job(
     }
 }
 
-/// Options that a job shares with the job that reads back its data.
+/// Options that a job passes on to the job that verifies its writes.
 const OF_CHECK: &[&str] = &[
     "ioengine",
     "iodepth",
@@ -72,7 +72,7 @@ const OF_CHECK: &[&str] = &[
     "verify",
 ];
 
-/// Section of the job that reads back the data of `section`.
+/// Creates the section of the job that reads back and verifies the writes of `section`.
 fn reads_of(section: &Section) -> Section {
     let place = section.opt("rw").map_or(&section.place, |opt| &opt.place).clone();
     let (name, value) = ("rw".to_owned(), Some("read".to_owned()));
@@ -87,7 +87,8 @@ fn reads_of(section: &Section) -> Section {
 }
 
 impl Reading<'_> {
-    /// Whether the job writes verifiable content to each block of its files. fio then reads all of it back.
+    /// Whether the job writes verifiable content to every block of its files, so that fio verifies all of it
+    /// afterwards.
     fn writes_all(&self) -> bool {
         const PARTLY: &[&str] = &[
             "number_ios",
@@ -163,7 +164,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Applies the rules of workloads. None if one is broken, or if anything was refused before.
+    /// Checks the workload against the rules. None if a rule is broken, or if an option was refused earlier.
     fn checked(&mut self, name: &str, workload: Draft) -> Option<Spec> {
         if !self.refused.is_empty() {
             return None;
@@ -180,7 +181,8 @@ impl Reading<'_> {
         None
     }
 
-    /// Notes that clean pages leave the page cache, or adds a trap where fio drops them more often.
+    /// Notes that clean pages are dropped from the page cache before the job. Warns if fio would drop them more
+    /// often.
     fn remark_on_dropped_cache(&mut self, mix: &Mix) {
         if !self.invalidates() || !mix.has(OpKind::Read) {
             return;
@@ -195,8 +197,8 @@ impl Reading<'_> {
         }
     }
 
-    /// State of the new file that fio makes for a job that only writes: allocated (space reserved where the file system
-    /// can, unwritten) or empty.
+    /// Initial state of the file that fio creates for a job: allocated but unwritten, or empty, if the job only
+    /// writes; otherwise written.
     fn new_file(&mut self, mix: &Mix) -> NewFile {
         let is_device = is_device(self.section);
         let fallocate = self.text("fallocate").map(|(value, _)| value);
@@ -208,13 +210,13 @@ impl Reading<'_> {
         if is_reserved { NewFile::Allocated } else { NewFile::Empty }
     }
 
-    /// Description of the workload.
+    /// One-line description of the workload: names of the job and of its file.
     fn about(&self) -> String {
         let origin = self.files.get(self.section.place.file).map_or("", |file| &file.origin);
         name(&format!("{} of fio's {origin}", self.section.job_name()))
     }
 
-    /// The engine's name on iodyno's command line, and whether it queues.
+    /// I/O engine, by its name on iodyno's command line, and whether it can have several operations in flight.
     fn engine(&mut self) -> (Option<&'static str>, bool) {
         let Some((value, opt)) = self.text("ioengine") else { return (Some("psync"), false) };
         match value {
@@ -250,7 +252,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Depth of each clone's queue, and when the queue is refilled.
+    /// Queue depth of each clone, and threshold at which the queue is refilled.
     fn depth(&mut self, queues: bool) -> Queue {
         let depth = self.count("iodepth").unwrap_or(1);
         if let (Some(opt), 0) = (self.opt("iodepth"), depth) {
@@ -293,7 +295,7 @@ impl Reading<'_> {
         Queue { depth, refill_at: (refill_at + 1 < depth).then_some(refill_at) }
     }
 
-    /// Whether the page cache is bypassed. The later one of `direct` and `buffered` counts.
+    /// Whether the page cache is bypassed. Of the options `direct` and `buffered`, the later one counts.
     pub(super) fn direct(&self) -> bool {
         match (self.find("direct"), self.find("buffered")) {
             (Some((d, _)), Some((b, _))) if b > d => !self.flag("buffered"),
@@ -303,12 +305,12 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether fio drops the job's files from the page cache when it opens them, which is its default.
+    /// Whether fio drops the job's files from the page cache when it opens them; true by default.
     fn invalidates(&self) -> bool {
         self.opt("invalidate").is_none() || self.flag("invalidate")
     }
 
-    /// Mean flushes per operation of the mix.
+    /// Mean number of flushes per operation of the mix.
     pub(super) fn flushes_per_op(&mut self, mix: &Mix) -> f64 {
         let every = self.count("fsync").max(self.count("fdatasync")).unwrap_or(0);
         let all = mix.whole();
@@ -319,7 +321,7 @@ impl Reading<'_> {
         if every == 0 { 0.0 } else { times / every as f64 }
     }
 
-    /// Sets the keys of `[write]` for durability and for reading back.
+    /// Sets the keys in `[write]` for flushes, FUA and reading back.
     fn durable(&mut self, plan: &Plan, workload: &mut Draft) {
         let writes = plan.mix.has(OpKind::Write);
         let (fsync, fdatasync) = (self.count("fsync"), self.count("fdatasync"));
@@ -366,7 +368,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Sets `[flush]`: fio flushes each file at the end of every pass over it, not only of the last, and twice if it
+    /// Sets `[flush]`. fio flushes each file at the end of every pass, not only of the last one, and twice if it
     /// also closes the file.
     fn flushes_of_passes(&mut self, plan: &Plan, workload: &mut Draft) {
         let Plan { mix, walk, region } = plan;
@@ -403,7 +405,7 @@ impl Reading<'_> {
         workload.flush_bursts(every, burst);
     }
 
-    /// Whether the content is to be verified.
+    /// Whether the job verifies content.
     pub(super) fn verifies(&self) -> bool {
         match self.section.value("verify") {
             Some(verify) => !matches!(verify, "0" | "none" | "null"),
@@ -411,7 +413,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Content of the writes; None: the default.
+    /// Content of writes; None: the default content.
     fn content(&mut self, mix: &Mix) -> Option<Content> {
         if let Some((value, opt)) =
             self.text("verify").or(self.text("verify_pattern")).filter(|_| self.verifies())
@@ -440,7 +442,7 @@ impl Reading<'_> {
         is_any.then_some(Content::Compressible { compressible, dedupable })
     }
 
-    /// An option in percent, of at most 100, as a share; 0 if it is missing.
+    /// Reads an option in percent, 0 to 100; 0 if it is missing.
     fn share(&mut self, name: &str) -> Percent {
         let percent = self.count(name).unwrap_or(0);
         if let (Some(opt), 101..) = (self.opt(name), percent) {
@@ -450,7 +452,8 @@ impl Reading<'_> {
     }
 }
 
-/// Sets the mix, and the blocks and addresses of all kinds together or of each.
+/// Sets the mix, block sizes and addresses of the workload. If all kinds of operations have the same, sets
+/// them once for all.
 fn set_kinds(plan: &Plan, addresses: Vec<Pattern>, workload: &mut Draft) {
     let issued = &plan.mix.0;
     let Some(first) = issued.first() else { return };

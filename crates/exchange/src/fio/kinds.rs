@@ -7,7 +7,7 @@ use super::reading::Reading;
 use iodyno_units::OpKind;
 
 impl Reading<'_> {
-    /// Kinds of operation with their shares, and the order of addresses. None if an option was refused.
+    /// Mix of operations, and order of their addresses; None if an option was refused.
     pub(super) fn kinds(&mut self, blocks: &Blocks) -> Option<(Mix, Walk)> {
         let (value, opt) = match self.opt("rw") {
             None => ("read", None),
@@ -83,8 +83,8 @@ impl Reading<'_> {
         Some((mix, walk))
     }
 
-    /// `zonemode=zbd`: zones that are written from their start, which fio emulates on a device without zones. `is_plain`:
-    /// `rw` has no number after a colon.
+    /// Converts `zonemode=zbd`, in which fio writes zones from their start and emulates them on a device without
+    /// zones. `is_plain`: `rw` has no number after a colon. None if it is refused.
     fn open_zones(
         &mut self,
         mix: &Mix,
@@ -115,7 +115,7 @@ impl Reading<'_> {
         Some(Walk::Zones(zone, open))
     }
 
-    /// The common block size of all issued kinds. Several sizes, and 0, are refused.
+    /// The single block size of all issued kinds. Refuses several sizes, and a size of 0.
     fn one_size(&mut self, mix: &Mix, opt: &Opt) -> Option<u64> {
         if mix.sizes().next() == Some(0) {
             self.refuse(opt, "addresses at a fixed distance need a block size above 0", "");
@@ -129,7 +129,8 @@ impl Reading<'_> {
         one
     }
 
-    /// Walk of `rw=write:8k`: with a hole after each block, or, if negative, backward from the end.
+    /// Order of addresses for a number after the colon of `rw`, as in `rw=write:8k`: a hole of this size follows
+    /// each block; if negative, addresses descend from the end.
     fn holes(&mut self, hole: &str, mix: &Mix, opt: &Opt) -> Option<Walk> {
         let block = self.one_size(mix, opt)?;
         let (is_negative, digits) =
@@ -161,7 +162,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Walk of sequential I/O, with the zones of `zonemode=strided`.
+    /// Order of addresses for sequential I/O, with the zones of `zonemode=strided`.
     fn zones(&mut self, mix: &Mix) -> Option<Walk> {
         let Some(opt) = self.opt("zonesize") else { return Some(Walk::Sequential) };
         let is_strided = matches!(self.section.value("zonemode"), None | Some("strided"));
@@ -179,7 +180,7 @@ impl Reading<'_> {
         Some(if skip == 0 { Walk::Sequential } else { Walk::Skips(size / block, skip) })
     }
 
-    /// Share of reads in percent. The later one of `rwmixread` and `rwmixwrite` counts.
+    /// Percentage of reads. Of the options `rwmixread` and `rwmixwrite`, the later one counts.
     fn read_share(&mut self) -> f64 {
         let (read, write) = (self.find("rwmixread"), self.find("rwmixwrite"));
         let name = match (read, write) {

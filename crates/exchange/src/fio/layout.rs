@@ -7,49 +7,50 @@ use super::{Refusal, Surroundings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Properties of a job that depend on other jobs of the file.
+/// Properties of a job that depend on other jobs in the same file.
 pub(super) struct Surround<'a> {
     pub(super) part: &'a Part,
     pub(super) before: Before,
-    /// Time until the job that this one waits for ends, ns; 0: no wait.
+    /// Start delay until the job for which this job waits has ended, ns; 0: no delay.
     pub(super) delay_ns: u64,
-    /// Whether the job is in the last group.
+    /// Whether the job belongs to the last group of the file.
     pub(super) is_last: bool,
 }
 
-/// Facts about the earlier jobs of the file.
+/// What a job needs to know about earlier jobs in the same job file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
-    /// Size of the job's file, if an earlier job defines it.
+    /// Size of the job's file, bytes; None unless an earlier job defines it.
     pub(super) file_bytes: Option<u64>,
-    /// Number of clones of all earlier jobs.
+    /// Total number of clones of all earlier jobs.
     pub(super) clones: u64,
 }
 
 /// Alignment of the start of each file on the target, bytes.
 const FILE_ALIGN_BYTES: u64 = 1 << 20;
 
-/// The part of the target that a job's files take.
+/// The part of the target in which a job's files are placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The target from its start.
+    /// The whole target, from its start.
     #[default]
     Whole,
-    /// The target from this byte on.
+    /// From this byte of the target on.
     From(u64),
-    /// One of equal parts: its number, from 0, and the number of parts.
+    /// One of several equal parts: its index, from 0, and the number of parts.
     Share(u64, u64),
 }
 
-/// Jobs that run at the same time, by their numbers in the file.
+/// A group of jobs that run at the same time, by their index in the job file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) jobs: Vec<usize>,
-    /// Waiting jobs, each with the job of the group whose end it waits for.
+    /// Job that waits → job in this group for whose end it waits (`wait_for`), by index.
     pub(super) waits: BTreeMap<usize, usize>,
 }
 
-/// Groups of a file. `stonewall` separates them; a simple chain of `wait_for` becomes one group per step.
+/// Divides the jobs of a file into groups. `stonewall` begins a new group. A simple chain of `wait_for`
+/// becomes one group per step.
 pub(super) fn groups(sections: &[Section], refused: &mut Vec<Refusal>) -> Vec<Group> {
     let mut spans: Vec<Vec<usize>> = Vec::new();
     for (number, section) in sections.iter().enumerate() {
@@ -122,7 +123,7 @@ pub(super) fn files_of(section: &Section) -> Option<String> {
     is_of_all.then(|| in_folder(&format.replace("$jobname", section.job_name())))
 }
 
-/// Key by which later jobs find the same files: [`files_of`], or fio's default names.
+/// Key that is equal for jobs with the same files: [`files_of`], or fio's default file names.
 fn identity(section: &Section) -> String {
     let own = || {
         let folder = section.value("directory").map(|folders| file_names(folders).swap_remove(0));
@@ -140,31 +141,32 @@ fn identity(section: &Section) -> String {
     files_of(section).unwrap_or_else(own)
 }
 
-/// Whether a job names only devices. Each device is a separate target, used from its start.
+/// Whether all files named by a job are devices. Each device is a target of its own, used from its start.
 pub(super) fn is_device(section: &Section) -> bool {
     let is_one = |name: &String| name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
     section.value("filename").is_some_and(|names| file_names(names).iter().all(is_one))
 }
 
-/// File or device of a job; None if it names none or several.
+/// The single file or device that a job names; None if it names none or several.
 pub(super) fn file_of(section: &Section) -> Option<PathBuf> {
     section.value("filename")?;
     files_of(section).filter(|names| !names.contains(BETWEEN_FILES)).map(PathBuf::from)
 }
 
-/// Whether a job's file is a separate target, used from its start: a device, or one of several targets of the run.
+/// Whether a job's file is a target of its own, used from its start: a device, or one of several targets of
+/// the run.
 fn is_own_target(section: &Section, around: &dyn Surroundings) -> bool {
     is_device(section) || file_of(section).is_some_and(|file| around.is_target(&file))
 }
 
-/// A file, or the set of files of one job, with all jobs that use it.
+/// A file, or one job's set of files, and all jobs that use it.
 struct Used {
     name: String,
     jobs: Vec<usize>,
-    /// First and last group that use the file. It keeps its content between them.
+    /// First group that uses the file. The file keeps its content until `last_group`.
     first_group: usize,
     last_group: usize,
-    /// Bytes of the file that its jobs need, at most; None if unknown for one of them.
+    /// Maximum number of bytes that a job needs in the file; None if it is unknown for any job.
     bytes: Option<u64>,
 }
 
@@ -174,13 +176,14 @@ impl Used {
     }
 }
 
-/// Group number of each job.
+/// For each job, the index of its group.
 fn groups_by_job(sections: &[Section], groups: &[Group]) -> Vec<usize> {
     let of = |job: usize| groups.iter().position(|group| group.jobs.contains(&job)).unwrap_or(0);
     (0..sections.len()).map(of).collect()
 }
 
-/// For each job, what earlier jobs define (no size for a device), and the bytes that the job needs, from `space`.
+/// For each job, what it needs to know about earlier jobs, and the bytes that it needs according to `space`.
+/// The size of a device is never known.
 pub(super) fn known_before(
     sections: &[Section],
     mut space: impl FnMut(usize, Before) -> Option<u64>,
@@ -204,9 +207,10 @@ pub(super) fn known_before(
     (known, spaces)
 }
 
-/// Part of the target for each job, by its number. `spaces`: bytes that each job needs; None if unknown. Devices and
-/// separate targets begin at the start of the target. So does a file, unless other files are in use between its first
-/// and last job; such files lie side by side. Jobs that name the same file share it, at the same place in all groups.
+/// Determines the part of the target for each job. `spaces`: bytes that each job needs; None if unknown.
+/// Devices and files with a target of their own begin at its start. Other files begin at the start, too,
+/// unless they are in use at the same time; such files are placed side by side. Jobs with the same file share
+/// its place, in all groups.
 pub(super) fn parts(
     sections: &[Section],
     groups: &[Group],
@@ -243,7 +247,7 @@ pub(super) fn parts(
     parts
 }
 
-/// Removes and returns the first file and all files whose use overlaps with it, directly or through others.
+/// Removes and returns the first file and all files in use at the same time, directly or through other files.
 fn split_off_those_that_meet(files: &mut Vec<Used>) -> Vec<Used> {
     let mut together = vec![files.remove(0)];
     let mut at = 0;
@@ -317,7 +321,7 @@ fn place(
     }
 }
 
-/// Refuses different `flow_id`s at the same time.
+/// Refuses jobs that run at the same time and have different values of `flow_id`.
 pub(super) fn one_flow(sections: &[Section], groups: &[Group], refused: &mut Vec<Refusal>) {
     for group in groups {
         let with_flow = group.jobs.iter().map(|job| &sections[*job]).filter(|s| s.flag("flow"));
@@ -335,7 +339,7 @@ pub(super) fn one_flow(sections: &[Section], groups: &[Group], refused: &mut Vec
     }
 }
 
-/// Refuses jobs that share only some of their files.
+/// Refuses jobs that share some, but not all, of their files.
 fn overlapping(sections: &[Section], files: &[Used], refused: &mut Vec<Refusal>) {
     for (number, file) in files.iter().enumerate() {
         let own = || file.name.split(BETWEEN_FILES);

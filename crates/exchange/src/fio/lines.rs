@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Maximum depth of includes, and maximum number of files.
+/// Maximum nesting depth of included files, and maximum number of files.
 const MAX_INCLUDES: usize = 16;
 
 /// Maximum number of options of a section.
@@ -16,7 +16,7 @@ const MAX_OPTIONS: usize = 1000;
 /// Maximum length of an option, bytes.
 const MAX_OPTION_BYTES: usize = 8192;
 
-/// A range of bytes in one of the files.
+/// A byte range in the job file or an included file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) file: usize,
@@ -26,7 +26,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) const START: Self = Self { file: 0, span: 0..0 };
 
-    /// The file and the line, as text.
+    /// Formats the file and the line number, such as `job.fio:3`.
     pub(super) fn at(&self, files: &[File]) -> String {
         let Some(file) = files.get(self.file) else { return String::new() };
         let line = file.text[..self.span.start].matches('\n').count() + 1;
@@ -38,11 +38,11 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     pub(super) name: String,
-    /// Name of the target, in canonical form.
+    /// Canonical name of the option.
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) place: Place,
-    /// Message if a variable in the value can't be replaced; None otherwise.
+    /// Error message if the option's value contains a variable that can't be replaced; otherwise None.
     pub(super) unset: Option<String>,
 }
 
@@ -51,14 +51,14 @@ pub(super) struct Opt {
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) place: Place,
-    /// Options in the order of the file. `Arc`, because jobs share those from `[global]`.
+    /// Options in the order of the file. They are in `Arc`s because jobs share the options of `[global]`.
     pub(super) options: Vec<Arc<Opt>>,
     /// Number of leading options from `[global]`.
     pub(super) from_global: usize,
 }
 
 impl Section {
-    /// Last option of a name, which is the one that counts, with its position.
+    /// Finds the last option with this name, which is the one that counts. Returns it with its index.
     pub(super) fn find(&self, name: &str) -> Option<(usize, &Opt)> {
         let all = self.options.iter().enumerate();
         all.rev().find(|(_, opt)| opt.key == name).map(|(at, opt)| (at, &**opt))
@@ -68,17 +68,17 @@ impl Section {
         self.find(name).map(|(_, opt)| opt)
     }
 
-    /// Value of an option; None if the option or its value is missing.
+    /// Value of the last option with this name; None if the option or its value is missing.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.opt(name)?.value.as_deref().filter(|value| !value.is_empty())
     }
 
-    /// Whether a flag is set: without a value, or with one other than `0` and `false`.
+    /// Whether a flag is set: it occurs without a value, or with a value other than `0` and `false`.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.opt(name).is_some_and(|opt| !matches!(opt.value.as_deref(), Some("0" | "false")))
     }
 
-    /// Name of the job: an option `name` of the section itself, or else the section's name.
+    /// Name of the job: the value of its option `name`, or else the name of its section.
     pub(super) fn job_name(&self) -> &str {
         let own = self.find("name").filter(|(at, _)| *at >= self.from_global);
         let own = own.and_then(|(_, opt)| opt.value.as_deref()).filter(|name| !name.is_empty());
@@ -86,10 +86,10 @@ impl Section {
     }
 }
 
-/// Reader of a job file and its included files.
+/// Reads a job file and the files that it includes.
 pub(super) struct Lines<'a> {
     around: &'a dyn Surroundings,
-    /// Variables that a command line sets, before those of the environment: name and value.
+    /// Variables set on the command line, name and value. They take precedence over environment variables.
     pub(super) variables: Vec<(String, String)>,
     pub(super) files: Vec<File>,
     pub(super) refused: Vec<Refusal>,
@@ -98,7 +98,7 @@ pub(super) struct Lines<'a> {
     within: Within,
 }
 
-/// Section that the next option belongs to.
+/// The section to which the next option belongs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Within {
     Nothing,
@@ -119,7 +119,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Adds a file to which a `Place` can refer, and returns its index.
+    /// Adds a file, and returns the index by which a `Place` refers to it.
     pub(super) fn add_file(&mut self, origin: &str, text: &str) -> usize {
         self.files.push(File {
             origin: origin.to_owned(),
@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Reads the jobs of a text. Global options that were added before apply to them too.
+    /// Parses the jobs in a text. Global options added earlier apply to them, too.
     pub(super) fn read(&mut self, origin: &str, text: &str) -> Vec<Section> {
         self.within = Within::Nothing;
         self.file(origin, text, 0);
@@ -176,7 +176,7 @@ impl<'a> Lines<'a> {
         self.begin(name, place);
     }
 
-    /// Begins the section of this name: following options belong to it.
+    /// Begins a section with this name. Options added later belong to it.
     pub(super) fn begin(&mut self, name: &str, place: Place) {
         if name == "global" {
             self.within = Within::Global;
@@ -254,7 +254,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Replaces the variables of a value: `${NAME}` from the environment, and fio's `$ncpus` and `$pagesize`.
+    /// Replaces variables in an option's value: environment variables `${NAME}`, and fio's `$ncpus` and
+    /// `$pagesize`.
     fn with_variables(&self, value: &str) -> Result<String, String> {
         let mut out = String::new();
         let mut rest = value;

@@ -11,20 +11,20 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::time_text;
 use std::collections::BTreeSet;
 
-/// A rate below this, in bytes per second, probably lacks a suffix.
+/// Rates below this probably lack a suffix such as `k`, bytes per second.
 const SLOW_RATE: u64 = 65_536;
 
-/// Threshold of skew: a distribution is a trap if at most this share of the blocks receives half of the operations.
+/// Threshold of the warning about skew: half of the operations go to at most this fraction of the blocks.
 const FEW: f64 = 0.01;
 
-/// Assumed size of a file of unknown size, bytes.
+/// Size assumed for a file of unknown size, bytes.
 const USUAL_BYTES: u64 = 1 << 40;
 
-/// Number of top ranks of a Zipf distribution whose weights are summed exactly; the other weights are integrated.
+/// Number of top ranks of a Zipf distribution whose weights are summed exactly; the rest is integrated.
 const EXACT_RANKS: u64 = 1000;
 
 impl Reading<'_> {
-    /// Adds warnings about the job's options.
+    /// Adds warnings about options whose effect the job's author may not expect.
     pub(super) fn traps(&mut self, mix: &Mix, direct: bool, threads: u64) {
         let place = self
             .opt("direct")
@@ -87,7 +87,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Warns about file names that look like devices and are not.
+    /// Warns about a file name, such as `sdb`, that looks like a device but is not one.
     fn names_like_devices(&mut self) {
         let Some(opt) = self.opt("filename") else { return };
         for name in file_names(opt.value.as_deref().unwrap_or_default()) {
@@ -110,7 +110,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Warns about a distribution that concentrates on few blocks.
+    /// Warns if the address distribution concentrates most operations on a few blocks.
     pub(super) fn skew(&mut self, plan: &Plan) {
         let (Walk::Random, Some((value, opt))) = (&plan.walk, self.text("random_distribution"))
         else {
@@ -143,7 +143,8 @@ impl Reading<'_> {
     }
 }
 
-/// Smallest number of top ranks, out of `all`, that together get this share of the draws of a Zipf distribution.
+/// Number of top ranks, out of `all`, that together receive the fraction `share` of the draws of a Zipf
+/// distribution.
 fn zipf_ranks(all: u64, theta: f64, share: f64) -> u64 {
     if !theta.is_finite() || theta <= 0.0 {
         return all;
@@ -175,7 +176,7 @@ fn zipf_ranks(all: u64, theta: f64, share: f64) -> u64 {
     high
 }
 
-/// Whether a name without a folder looks like one of a Linux disk, such as `sdb` or `nvme0n1`.
+/// Whether a file name without a folder looks like a Linux disk, such as `sdb` or `nvme0n1`.
 fn is_device_name(name: &str) -> bool {
     let letters = |rest: &str| {
         let rest = rest.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -190,7 +191,7 @@ fn is_device_name(name: &str) -> bool {
         || with_numbers.iter().any(|start| name.strip_prefix(start).is_some_and(numbers))
 }
 
-/// Warnings about jobs that run at the same time, each with the number of the job at which it is shown.
+/// Returns warnings about jobs that run at the same time, each with the index of the job to which it belongs.
 pub(super) fn of_groups(
     sections: &[Section],
     groups: &[Group],
@@ -249,7 +250,7 @@ pub(super) fn of_groups(
 mod tests {
     use super::{is_device_name, zipf_ranks};
 
-    /// Compares with ranks from the exact sum of all weights.
+    /// Compares the computed number of hot ranks with the exact sum of all weights.
     #[test]
     fn the_hottest_ranks_are_counted() {
         for (all, theta, share) in [

@@ -4,25 +4,26 @@
 use iodyno_units::OpKind;
 use iodyno_workload::Block;
 
-/// Kinds of operation that a job can issue, in the order of fio's comma-separated values.
+/// Kinds of operations that a job can issue, in the order of fio's comma-separated values: reads, writes,
+/// trims.
 pub(super) const KINDS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind::Trim];
 
-/// A block size, with its share of the operations.
+/// A block size, and its share of the operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Size {
     pub(super) bytes: u64,
     pub(super) share: f64,
 }
 
-/// Block sizes of each of [`KINDS`].
+/// Block sizes of reads, writes and trims, in the order of [`KINDS`].
 pub(super) type Blocks = [Vec<Size>; 3];
 
-/// Smallest block of all kinds, bytes.
+/// Smallest block size of all kinds of operations, bytes.
 pub(super) fn smallest(blocks: &Blocks) -> u64 {
     blocks.iter().flatten().map(|size| size.bytes).min().unwrap_or(1).max(1)
 }
 
-/// A kind that a job issues.
+/// A kind of operation that a job issues, with its share and block sizes.
 #[derive(Clone, Debug)]
 pub(super) struct Issued {
     pub(super) kind: OpKind,
@@ -31,18 +32,18 @@ pub(super) struct Issued {
 }
 
 impl Issued {
-    /// Position in [`KINDS`].
+    /// Index of this kind in [`KINDS`].
     pub(super) fn at(&self) -> usize {
         KINDS.iter().position(|kind| *kind == self.kind).unwrap_or(0)
     }
 
-    /// Block sizes as a workload has them.
+    /// Block sizes, converted for a workload.
     pub(super) fn blocks(&self) -> Vec<Block> {
         self.sizes.iter().map(|size| Block::new(size.bytes, size.share)).collect()
     }
 }
 
-/// The kinds that a job issues.
+/// Kinds of operations that a job issues, with their shares and block sizes.
 #[derive(Clone, Debug)]
 pub(super) struct Mix(pub(super) Vec<Issued>);
 
@@ -51,12 +52,12 @@ impl Mix {
         self.0.iter().any(|issued| issued.kind == kind)
     }
 
-    /// Whether the job issues this kind alone.
+    /// Whether the job issues this kind of operation and no other.
     pub(super) fn is_only(&self, kind: OpKind) -> bool {
         self.0.iter().all(|issued| issued.kind == kind)
     }
 
-    /// Sum of the shares.
+    /// Sum of the shares of all issued kinds.
     pub(super) fn whole(&self) -> f64 {
         self.0.iter().map(|issued| issued.share).sum()
     }
@@ -66,7 +67,7 @@ impl Mix {
         self.0.iter().flat_map(|issued| &issued.sizes).map(|size| size.bytes)
     }
 
-    /// The block size, if all issued blocks have the same.
+    /// The single block size of all issued kinds, bytes; None if there are several.
     pub(super) fn one_size(&self) -> Option<u64> {
         let first = self.sizes().next();
         first.filter(|first| self.sizes().all(|bytes| bytes == *first))
@@ -78,20 +79,21 @@ impl Mix {
     }
 }
 
-/// Order of the addresses of a job.
+/// Order in which a job visits addresses.
 pub(super) enum Walk {
     Random,
-    /// Runs of this many adjacent blocks, then a jump.
+    /// Runs of this number of adjacent blocks, each run at a random address.
     Runs(u64),
     Sequential,
-    /// Runs of adjacent blocks, then a skip: number of blocks, bytes to skip.
+    /// Runs of adjacent blocks, each followed by a gap: blocks per run, bytes of the gap.
     Skips(u64, u64),
-    /// A block, then a hole: bytes of each. The walk ends with the file.
+    /// Single blocks, each followed by a hole: bytes of the block, bytes of the hole. Ends at the end of the
+    /// file.
     Holes(u64, u64),
-    /// Each operation goes to the next block of one of the open zones: bytes of a zone, number of open zones.
+    /// Each operation writes the next block of a randomly chosen open zone: bytes per zone, number of open zones.
     Zones(u64, u64),
-    /// Backward from the end of the range: the stride, and the distance of the first block before the last block of the
-    /// range, bytes.
+    /// Backward from the end of the range: the stride, and the distance from the range's last block back to the
+    /// first block issued, bytes.
     Backward(u64, u64),
 }
 
@@ -101,31 +103,31 @@ impl Walk {
     }
 }
 
-/// Files of a job, and the ranges of its clones.
+/// Files of a job, and how its clones divide them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Region {
     pub(super) size: Option<Extent>,
-    /// Bytes of each clone; None if unknown.
+    /// Bytes that each clone uses; None if unknown.
     pub(super) each_bytes: Option<u64>,
-    /// Whether the clones share one file or one set of files.
+    /// Whether the clones share one file or set of files.
     pub(super) is_shared: bool,
     pub(super) threads: u64,
     /// Number of files of each clone.
     pub(super) files: u64,
-    /// Size of each file that fio draws from a range, bytes; empty: equal sizes.
+    /// Sizes of the files, which fio draws from a range, bytes; empty: all files have the same size.
     pub(super) drawn: Vec<u64>,
-    /// `offset_increment`, bytes.
+    /// Distance between the offsets of consecutive clones (`offset_increment`), bytes.
     pub(super) step: u64,
 }
 
-/// A size or offset as an option gives it: bytes, or percent of the target.
+/// A size or offset from an option: in bytes, or in percent of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Extent {
     Bytes(u64),
     Percent(u64),
 }
 
-/// What a job issues, and where: addresses, alignment and limits depend on all of it.
+/// The operations of a job and where they go. Address patterns, alignment and limits are derived from it.
 pub(super) struct Plan {
     pub(super) mix: Mix,
     pub(super) walk: Walk,

@@ -1,7 +1,8 @@
 //! fio's numbers: sizes and counts with suffixes by `kb_base`, and times. As fio 3.33 reads them: with the default
 //! base of 1024 `k`, `kb` and `ki` are 1024 and `kib` is 1000; with a base of 1000 it is the other way round.
 
-/// Parses a size or a count: digits with an optional suffix. Counts have the suffixes of sizes: `10k` is 10240.
+/// Parses a size or a count: digits with an optional suffix. A count may have the suffix of a size: `10k` is
+/// 10240.
 ///
 /// # Errors
 /// A message if the text can't be parsed.
@@ -54,7 +55,7 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// Parses a time, in ns. Without a suffix it is in units of `unit_ns`.
+/// Parses a time, and returns ns. A number without a suffix is in units of `unit_ns`.
 ///
 /// # Errors
 /// A message if the text can't be parsed.

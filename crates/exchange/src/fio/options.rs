@@ -1,7 +1,7 @@
 //! Tables of fio's options: aliases, options that change no result (noted), options that can't be honoured (refused),
 //! options that are flags of the run, and options that other modules interpret.
 
-/// Aliases of options, each with the canonical name.
+/// Alternative names of options, each with the canonical name.
 const ALIASES: &[(&str, &str)] = &[
     ("readwrite", "rw"),
     ("blocksize", "bs"),
@@ -30,7 +30,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("steadystate_ramp", "ss_ramp"),
 ];
 
-/// Options that change no result, with the reason.
+/// Options that have no effect on results, with the reason.
 const NOTED: &[(&str, &str)] = &[
     ("group_reporting", "the workers of a job are always reported together"),
     ("thread", "workers are always threads"),
@@ -192,7 +192,7 @@ const NOTED: &[(&str, &str)] = &[
     ("cmd_type", "NVMe commands are the only type that fio has"),
 ];
 
-/// Options that change results and can't be honoured: the reason, and the remedy.
+/// Options that affect results but are not supported, with the reason and the remedy.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("nowait", "operations may block (iodyno does not use RWF_NOWAIT)", "remove the line"),
     ("force_async", "iodyno does not force operations into kernel workers", "remove the line"),
@@ -298,7 +298,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Options of a job that are flags of the run in iodyno: the reason, and the flag.
+/// Job options that correspond to a flag of `iodyno run`: name, reason, and flag.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("hipri", "polling is set for the whole run", "poll"),
     ("hipri_percentage", "polling is set for all operations of the run", "poll"),
@@ -316,7 +316,8 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("verify_only", "it is set for the whole run", "verify-only"),
 ];
 
-/// Options that take no value from the next word of a command line (`--unlink 1` does, so it is missing here).
+/// Options that take no separate value on a command line. Options such as `--unlink 1`, which take one, are
+/// not included.
 const STAND_ALONE: &[&str] = &[
     "time_based",
     "group_reporting",
@@ -337,12 +338,12 @@ const STAND_ALONE: &[&str] = &[
     "userspace_reap",
 ];
 
-/// Whether an option on a command line takes no value from the next word.
+/// Whether an option on a command line takes no separate value.
 pub(super) fn stands_alone(name: &str) -> bool {
     STAND_ALONE.contains(&name)
 }
 
-/// Options that other modules, such as `job.rs`, interpret.
+/// Supported options. Other modules, such as `job.rs`, interpret them.
 const HONOURED: &[&str] = &[
     "rw",
     "rwmixread",
@@ -411,27 +412,27 @@ const HONOURED: &[&str] = &[
     "rw_sequencer",
 ];
 
-/// Treatment of an option.
+/// How an option of a job is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The option is interpreted.
+    /// The option is supported: another module interprets it.
     Honoured,
-    /// The option changes no result: reason.
+    /// The option has no effect on results, for this reason.
     Noted(&'static str),
-    /// The option is a flag of the run in iodyno: reason, flag.
+    /// The option corresponds to a flag of `iodyno run`: reason, and flag.
     Flag(&'static str, &'static str),
-    /// The option can't be honoured: reason, remedy.
+    /// The option can't be honoured: reason, and remedy.
     Refused(&'static str, &'static str),
-    /// Not in the tables: unknown to fio, or rare.
+    /// The option is in none of the tables: fio does not have it, or it is rare.
     Unknown,
 }
 
-/// Canonical name of an option.
+/// Canonical name of an option, which may be given by an alternative name.
 pub(super) fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(other, _)| *other == name).map_or(name, |(_, ours)| ours)
 }
 
-/// Treatment of an option, by its canonical name.
+/// Looks up how an option is treated, by its canonical name.
 pub(super) fn fate(name: &str) -> Fate {
     if HONOURED.contains(&name) {
         return Fate::Honoured;
@@ -448,12 +449,12 @@ pub(super) fn fate(name: &str) -> Fate {
     }
 }
 
-/// Names of all options of the tables, with aliases.
+/// Names of all options in the tables, including alternative names.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     known().chain(ALIASES.iter().map(|(name, _)| *name))
 }
 
-/// Canonical names of all options of the tables.
+/// Canonical names of all options in the tables.
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     let noted = NOTED.iter().map(|(name, _)| *name);
     let refused = REFUSED.iter().map(|(name, _, _)| *name);
@@ -466,7 +467,7 @@ mod tests {
     use super::{Fate, canonical, fate};
     use std::process::Command;
 
-    /// Option names in fio's output for `flag`: one per line, before a colon.
+    /// Runs fio with `flag`, and returns the option names that it prints: one per line, before a colon.
     fn named(flag: &str) -> Vec<String> {
         let printed = Command::new("fio").arg(flag).output().unwrap().stdout;
         let printed = String::from_utf8(printed).unwrap();
@@ -476,8 +477,8 @@ mod tests {
         names.filter(|name| !name.is_empty() && name.chars().all(is_name)).collect()
     }
 
-    /// Every option that fio has, of its own and of the engines that iodyno has, is honoured, noted or refused with a
-    /// reason. Without fio nothing is compared; with `CI` set that fails.
+    /// Every option of the installed fio, and of its engines that iodyno supports, is in one of the tables.
+    /// Without fio, the test checks nothing, or fails if `CI` is set.
     #[test]
     fn every_option_of_fio_has_a_fate() {
         if Command::new("fio").arg("--version").output().is_err() {

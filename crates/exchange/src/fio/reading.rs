@@ -11,12 +11,12 @@ use iodyno_units::nearest;
 use iodyno_workload::time_text;
 use std::path::Path;
 
-/// Maximum length of an unknown option name for which a similar one is suggested, bytes.
+/// Maximum length of an unknown option name for which a similar name is searched, bytes.
 const MAX_NAME: usize = 40;
-/// Maximum number of unknown options of a section for which a similar name is suggested.
+/// Maximum number of unknown options per section for which a similar name is searched.
 const MAX_NEAR: u32 = 3;
 
-/// Options that set a key of a workload, the most specific first.
+/// For each key of a workload file, the fio options that set it, the most specific first.
 const OPTIONS_OF: &[(&str, &[&str])] = &[
     ("block", &["bssplit", "bsrange", "bs"]),
     ("threads", &["numjobs"]),
@@ -48,7 +48,7 @@ const OPTIONS_OF: &[(&str, &[&str])] = &[
     ("limits.steady", &["ss", "ss_dur", "ss_ramp"]),
 ];
 
-/// A section, with the refusals, notes and traps found in it.
+/// State of the conversion of one section: its refusals, notes and warnings so far.
 pub(super) struct Reading<'a> {
     pub(super) section: &'a Section,
     pub(super) files: &'a [File],
@@ -56,9 +56,9 @@ pub(super) struct Reading<'a> {
     pub(super) refused: Vec<Refusal>,
     pub(super) notes: Vec<Note>,
     pub(super) traps: Vec<Note>,
-    /// Size of the job's file, if an earlier job defines it.
+    /// Size of the job's file, bytes; None unless an earlier job defines it.
     pub(super) file_bytes: Option<u64>,
-    /// Number of clones of all earlier jobs.
+    /// Total number of clones of all earlier jobs.
     pub(super) clones_before: u64,
     around: &'a dyn Surroundings,
 }
@@ -90,7 +90,7 @@ impl<'a> Reading<'a> {
         reading
     }
 
-    /// Last option of a name, which is the one that counts, with its position.
+    /// Finds the last option with this name, which is the one that counts. Returns it with its index.
     pub(super) fn find(&self, name: &str) -> Option<(usize, &'a Opt)> {
         self.section.find(name)
     }
@@ -99,7 +99,8 @@ impl<'a> Reading<'a> {
         self.section.opt(name)
     }
 
-    /// Value of an option; None if it is missing or refused. As in fio, an option without a value is refused.
+    /// Value of the last option with this name; None if it is missing or refused. As in fio, an option without a
+    /// value is refused.
     pub(super) fn text(&mut self, name: &str) -> Option<(&'a str, &'a Opt)> {
         // An unset variable is refused once, in `sift`.
         let opt = self.opt(name).filter(|opt| opt.unset.is_none())?;
@@ -112,7 +113,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether a flag is set: without a value, or with one other than `0` and `false`.
+    /// Whether a flag is set: it occurs without a value, or with a value other than `0` and `false`.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.section.flag(name)
     }
@@ -125,7 +126,8 @@ impl<'a> Reading<'a> {
         read.map_err(|why| self.refuse(opt, why, "")).ok()
     }
 
-    /// Value of an option as a time, ns; None if it is missing or refused. `unit_ns`: its unit without a suffix.
+    /// Value of an option as a time in ns; None if it is missing or refused. `unit_ns` is the unit of a number
+    /// without a suffix.
     pub(super) fn time(&mut self, name: &str, unit_ns: u64) -> Option<u64> {
         let (value, opt) = self.text(name)?;
         time_ns(value, unit_ns).map_err(|why| self.refuse(opt, why, "")).ok()
@@ -144,7 +146,7 @@ impl<'a> Reading<'a> {
         self.add_trap(Note::new(place.at(self.files), words));
     }
 
-    /// Adds a warning about something on which a run also gives a verdict.
+    /// Adds a warning about a problem on which the run also gives a verdict.
     pub(super) fn judged_trap(&mut self, place: &Place, words: impl Into<String>) {
         self.add_trap(Note { is_judged: true, ..Note::new(place.at(self.files), words) });
     }
@@ -239,7 +241,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Latency limit that the job searches for, in the syntax of `--find-rate`.
+    /// Latency limit of the job's search for a rate, formatted for `--find-rate`; None without one.
     fn latency_limit(&self) -> Option<String> {
         let target_ns = time_ns(self.section.value("latency_target")?, 1000).ok()?;
         let share = self.section.value("latency_percentile").and_then(|text| text.parse().ok());
@@ -248,7 +250,7 @@ impl<'a> Reading<'a> {
         Some(format!("p{share}<{}", time_text(target_ns)))
     }
 
-    /// Whether an option has the value that turns it off.
+    /// Whether the option's value turns the option off.
     pub(super) fn is_neutral(opt: &Opt) -> bool {
         let off = matches!(opt.value.as_deref(), Some("0" | "none" | "no"));
         let name = opt.key.as_str();
@@ -256,8 +258,8 @@ impl<'a> Reading<'a> {
             || name == "continue_on_error" && opt.value.as_deref() == Some("none")
     }
 
-    /// Reads all occurrences of an option with comma-separated values, in order: `bs=8k` in `[global]` and `bs=,16k` in
-    /// the job both apply.
+    /// Reads all occurrences of an option with comma-separated values, in their order. With `bs=8k` in `[global]`
+    /// and `bs=,16k` in the job, both apply.
     pub(super) fn all_by_kind<T: Clone>(
         &mut self,
         name: &str,
@@ -274,8 +276,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads comma-separated values for reads, writes and trims. Missing ones repeat the last one given; an empty one
-    /// leaves `all` unchanged.
+    /// Reads comma-separated values for reads, writes and trims into `all`. If there are fewer than three, the
+    /// last one applies to the rest. An empty value leaves `all` unchanged.
     pub(super) fn by_kind<T: Clone>(
         &mut self,
         value: &str,
@@ -303,7 +305,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Place of the option that sets a key of the workload; the section if there is none.
+    /// Position of the option that sets a key of the workload; the position of the section if there is none.
     pub(super) fn place_of(&self, path: &str) -> Place {
         let names = of_key(OPTIONS_OF, path).copied().unwrap_or_default();
         let opt = names.iter().find_map(|name| self.opt(name));

@@ -1,7 +1,7 @@
 //! Tables of the options of sysbench and its `fileio` test: options that have an effect, with their defaults, and
 //! options that change no result; and the test modes.
 
-/// Options that have an effect, with their defaults.
+/// Supported options, with their defaults.
 pub(super) const HONOURED: &[(&str, &str)] = &[
     ("threads", "1"),
     ("events", "0"),
@@ -24,7 +24,7 @@ pub(super) const HONOURED: &[(&str, &str)] = &[
     ("file-rw-ratio", "1.5"),
 ];
 
-/// Options that change no result, with the reason.
+/// Options that have no effect on results, with the reason.
 pub(super) const NOTED: &[(&str, &str)] = &[
     ("thread-stack-size", "the size of a stack changes no result"),
     ("thread-init-timeout", "workers always start together"),
@@ -54,7 +54,7 @@ pub(super) const NOTED: &[(&str, &str)] = &[
     ("db-debug", "`fileio` uses no database"),
 ];
 
-/// Older names that sysbench still accepts, each with the current one.
+/// Deprecated option names that sysbench still accepts, each with the current name.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     ("num-threads", "threads"),
     ("max-time", "time"),
@@ -62,7 +62,7 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("tx-rate", "rate"),
 ];
 
-/// A test mode: kinds of its operations, and their order.
+/// A test mode: which kinds of operations it issues, and whether their addresses are random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) name: &'static str,

@@ -7,12 +7,12 @@ use crate::option_line::{Opt, OptionLine};
 use iodyno_units::nearest;
 use std::ops::Range;
 
-/// A command line, with the refusals, notes and traps found in it.
+/// A parsed command line, with the refusals, notes and warnings found in it.
 pub(super) type Reading<'a, 'f> = OptionLine<'a, 'f, &'static str>;
 
 impl<'a, 'f> Reading<'a, 'f> {
-    /// Sorts the words into test, command and options, and notes or refuses options that have no effect. None: the
-    /// options of another test are not interpreted.
+    /// Divides the words into test, command and options. Notes or refuses options without effect. None if the
+    /// test is not `fileio`.
     pub(super) fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Option<Self> {
         let mut reading = Self { found, options: Vec::new(), more: () };
         let (mut test, mut command) = (None, None);
@@ -65,7 +65,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    /// Refuses all tests but `fileio`, and all commands but `run`. Returns whether the test is `fileio`.
+    /// Refuses tests other than `fileio`, and commands other than `run`. Returns whether the test is `fileio`.
     fn check(
         &mut self,
         test: Option<(String, Range<usize>)>,
@@ -112,12 +112,12 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    /// Notes an option's effect.
+    /// Adds a remark on the effect of an option.
     pub(super) fn remark(&mut self, name: &'static str, words: &str) {
         self.note(name, format!("`--{name}`: {words}"));
     }
 
-    /// Value of an option as a whole number of at least `least`. Returns `least` if the value is refused.
+    /// Value of an option as a whole number that is at least `least`. Returns `least` if the value is refused.
     pub(super) fn count(&mut self, name: &'static str, least: u64) -> u64 {
         let text = self.text(name);
         match text.parse::<u64>() {

@@ -5,7 +5,7 @@ use super::options::Mode;
 use crate::shared::UNWRITTEN;
 
 impl Reading<'_, '_> {
-    /// Adds warnings about the options of the test.
+    /// Adds warnings about options whose effect the user may not expect.
     pub(super) fn traps(&mut self, mode: Mode, engine: &str, direct: bool, validate: bool) {
         if engine == "mmap" {
             let words = "a mapped file is in the page cache: use sync or async with --file-extra-flags=direct";

@@ -10,10 +10,11 @@ use super::fields::{Clock, decimal};
 use super::rwbs::{Event, SECTOR_BYTES};
 use super::{BlockAction, Lines, Sink, number};
 
-/// Longest response time, ns: an operation may be issued this long before the first line.
+/// Maximum response time, ns. An operation that completes at the first line may have been issued this long
+/// before.
 const BEFORE_NS: u64 = 3_600_000_000_000;
 
-/// Whether a line has the column names.
+/// Whether a line is the heading with the column names.
 pub(super) fn is_head(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     let is_first = words.next().is_some_and(|word| word == "TIME(s)" || word == "TIMESTAMP");
@@ -22,7 +23,7 @@ pub(super) fn is_head(line: &str) -> bool {
 
 pub(super) struct Biosnoop {
     action: BlockAction,
-    /// Names of the columns from DISK on.
+    /// Names of the columns, from the column DISK on.
     columns: Vec<String>,
     clock: Clock,
 }

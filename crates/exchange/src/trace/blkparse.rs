@@ -11,7 +11,7 @@ use super::in_flight::InFlight;
 use super::rwbs::{Event, device_number};
 use super::{BlockAction, Lines, Sink, number};
 
-/// Whether a line is an event.
+/// Whether a line has the form of an event.
 pub(super) fn is_event(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     words.next().is_some_and(is_device) && words.nth(2).is_some_and(|time| time_ns(time).is_some())
@@ -21,7 +21,7 @@ fn is_device(word: &str) -> bool {
     device_number(word).is_some()
 }
 
-/// Parses a time such as `1.000000123`, with exactly nine decimals, in ns.
+/// Parses a time in seconds with exactly nine decimals, such as `1.000000123`, and returns ns.
 fn time_ns(word: &str) -> Option<u64> {
     let (seconds, rest) = word.split_once('.')?;
     if rest.len() != 9 || !rest.bytes().all(|b| b.is_ascii_digit()) {
@@ -139,7 +139,7 @@ impl Lines for Blkparse {
     }
 }
 
-/// Whether a word is an error number in brackets: `[-5]`, or `[65531]` for one that was kept in 16 bits.
+/// Whether a word is an error number in brackets: `[-5]`, or `[65531]` if it was stored in 16 bits.
 pub(super) fn is_error(word: &str) -> bool {
     let inner = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
     inner.and_then(|number| number.parse::<i64>().ok()).is_some_and(|number| number != 0)

@@ -19,7 +19,7 @@ use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
-/// Name of the only disk of a file.
+/// Name given to the disk of a trace; a file contains only one.
 const DISK: &str = "disk";
 
 pub(super) fn is_head(line: &str) -> bool {
@@ -32,7 +32,7 @@ pub(super) fn is_row(line: &str) -> bool {
     fields::is_row(line, [is_version, is_whole, is_code, is_whole, is_whole])
 }
 
-/// Version of the binary records at the beginning of a file; None if it is a text.
+/// Detects the version of the binary format from the beginning of a file; None if it is text.
 pub(super) fn version(beginning: &[u8]) -> Option<Version> {
     // No text has a byte as small as a version number.
     let is = |version: Version| {
@@ -64,12 +64,12 @@ impl Version {
     }
 }
 
-/// Little-endian number of `len` bytes at offset `at`.
+/// Reads a little-endian number of `len` bytes at offset `at` of a record.
 fn number(record: &[u8], at: usize, len: usize) -> u64 {
     record[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Effect of a SCSI command.
+/// What a SCSI command does: transfer data, flush, or something else.
 enum Command {
     Data(OpKind),
     Flush,
@@ -96,7 +96,7 @@ pub(super) struct CloudPhysics {
     has_whole_seconds: bool,
 }
 
-/// A SCSI command of a trace.
+/// A SCSI command in a trace.
 struct Request {
     ns: u64,
     code: u64,
@@ -106,7 +106,7 @@ struct Request {
 }
 
 impl CloudPhysics {
-    /// Reads a binary record.
+    /// Parses a binary record, and adds its operation to the trace.
     pub(super) fn record(
         &mut self,
         version: Version,

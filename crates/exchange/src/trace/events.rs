@@ -21,18 +21,19 @@ use super::{BlockAction, Lines, Sink, number};
 const ISSUE: &str = "block_rq_issue";
 const QUEUE: &str = "block_bio_queue";
 
-/// Whether a line may be the first of a text of events: a head, or an event.
+/// Whether a line can be the first of an event trace: a heading or an event.
 pub(super) fn is_first(line: &str) -> bool {
     is_head(line) || split(line).is_some()
 }
 
-/// Whether a line is a head: of ftrace, perf script, or trace-cmd.
+/// Whether a line is the first line of ftrace's, perf script's or trace-cmd's heading.
 pub(super) fn is_head(line: &str) -> bool {
     let cpus = line.strip_prefix("cpus=").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
     line.starts_with("# tracer:") || line.starts_with("# ========") || cpus
 }
 
-/// Splits a line into the time in ns, the event's name and the rest. None if it is not an event.
+/// Splits an event line into the time in ns, the name of the event and its arguments. None if the line is not
+/// an event.
 fn split(line: &str) -> Option<(u64, &str, &str)> {
     let mut rest = line;
     let mut before = "";
@@ -55,7 +56,7 @@ fn split(line: &str) -> Option<(u64, &str, &str)> {
 
 pub(super) struct Events {
     action: BlockAction,
-    /// Event that becomes an operation; None until the first one is seen.
+    /// Name of the event that counts as an operation; None until the first one is found.
     operation: Option<&'static str>,
     other_queues: u64,
     lost: u64,

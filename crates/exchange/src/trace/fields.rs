@@ -2,10 +2,10 @@
 
 use super::Sink;
 
-/// Maximum time by which a row may precede the first row, ns.
+/// Maximum time by which a later row may precede the first row, ns.
 const BEFORE_NS: u64 = 3_600_000_000_000;
 
-/// The fields of a row. Errors name the column, counted from 1.
+/// Iterates over the fields of a CSV row. Errors name the column, counted from 1.
 pub(super) struct Fields<'a> {
     fields: std::str::Split<'a, char>,
     column: usize,
@@ -16,14 +16,14 @@ impl<'a> Fields<'a> {
         Self { fields: row.split(','), column: 0 }
     }
 
-    /// The next field, which may be empty.
+    /// Returns the next field, which may be empty. `what` describes it in the error message.
     pub(super) fn next(&mut self, what: &str) -> Result<&'a str, String> {
         self.column += 1;
         let field = self.fields.next().map(str::trim);
         field.ok_or_else(|| format!("column {}: the {what} is missing", self.column))
     }
 
-    /// The next field as a whole number.
+    /// Parses the next field as a whole number.
     pub(super) fn whole(&mut self, what: &str) -> Result<u64, String> {
         let field = self.next(what)?;
         field
@@ -31,13 +31,14 @@ impl<'a> Fields<'a> {
             .map_err(|_| format!("column {}: the {what} is not a whole number", self.column))
     }
 
-    /// The next field, a whole number, times `of`: sectors in bytes, for example.
+    /// Parses the next field as a whole number, and multiplies it by `of`, for example to convert sectors to
+    /// bytes.
     pub(super) fn multiple(&mut self, what: &str, of: u64) -> Result<u64, String> {
         let number = self.whole(what)?.checked_mul(of);
         number.ok_or_else(|| format!("column {}: the {what} is too large", self.column))
     }
 
-    /// The next field, seconds with a fraction, in ns.
+    /// Parses the next field as seconds with decimals, and returns ns.
     pub(super) fn seconds(&mut self, what: &str) -> Result<u64, String> {
         let field = self.next(what)?;
         decimal(field, 9).ok_or_else(|| {
@@ -45,7 +46,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Ends the row: further fields are an error.
+    /// Checks that the row has no further fields.
     pub(super) fn end(mut self) -> Result<(), String> {
         match self.fields.next() {
             None => Ok(()),
@@ -54,7 +55,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whether a row has exactly N fields, each of which passes its test.
+/// Whether a row has exactly N fields, each of which passes the corresponding test.
 pub(super) fn is_row<const N: usize>(row: &str, tests: [fn(&str) -> bool; N]) -> bool {
     let mut fields = row.split(',').map(str::trim);
     tests.iter().all(|test| fields.next().is_some_and(test)) && fields.next().is_none()
@@ -68,15 +69,15 @@ pub(super) fn is_seconds(text: &str) -> bool {
     decimal(text, 9).is_some()
 }
 
-/// Whether a line has the column names of `head`. Letter case and blanks around fields don't matter.
+/// Whether a line equals the heading `head`, regardless of letter case and blanks around fields.
 pub(super) fn is_head(line: &str, head: &str) -> bool {
     let mut fields = line.split(',').map(str::trim);
     let mut is_next = |name: &str| fields.next().is_some_and(|f| f.eq_ignore_ascii_case(name));
     head.split(',').all(&mut is_next) && fields.next().is_none()
 }
 
-/// Parses a decimal number in units of ten to the power of minus `digits`; further digits are cut. None if it is not a
-/// number, or is too large.
+/// Parses a decimal number, and returns it in units of 10^-`digits`. Further decimals are cut off. None if
+/// the text is not a number, or the number is too large.
 pub(super) fn decimal(text: &str, digits: u32) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let all_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
@@ -92,15 +93,16 @@ pub(super) fn decimal(text: &str, digits: u32) -> Option<u64> {
     Some(number)
 }
 
-/// Clock of a format with an arbitrary time origin, such as 1970. Its zero is an hour before the first row, so that
-/// later rows may be earlier than the first.
+/// Converts the times of a format whose clock starts at an arbitrary date, such as 1970. Its zero is an hour
+/// before the first row, because later rows may be earlier than the first.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     first_ns: Option<u64>,
 }
 
 impl Clock {
-    /// Converts a time of the format to the clock of the operations. The first row is the start of the file.
+    /// Converts a time of the format, ns, to the clock of the trace's operations. The first call sets the start
+    /// of the file.
     pub(super) fn at(&mut self, ns: u64, to: &mut Sink<'_>) -> Result<u64, String> {
         let first_ns = *self.first_ns.get_or_insert(ns);
         to.start_ns = BEFORE_NS;

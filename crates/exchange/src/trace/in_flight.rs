@@ -8,12 +8,12 @@ use iodyno_units::OpKind;
 use iodyno_workload::trace::TraceBuilder;
 use std::collections::HashMap;
 
-/// Maximum number of waiting operations. When one more is issued, all of them are forgotten.
+/// Maximum number of operations that wait for their completion. If it is exceeded, all of them are forgotten.
 const IN_FLIGHT_MAX: usize = 1 << 20;
-/// Maximum number of operations that one completion covers.
+/// Maximum number of merged operations that one completion can cover.
 const MERGED_MAX: usize = 4096;
 
-/// A range of a device in sectors, with the kind of the operation.
+/// A range of sectors on a device, with the kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) device: u64,
@@ -30,16 +30,16 @@ impl Place {
     }
 }
 
-/// A waiting operation, or the rest of one.
+/// An operation, or the rest of one, that waits for its completion.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// Sectors that are not completed yet.
+    /// Number of sectors that have not completed yet.
     sectors: u64,
-    /// Number of the operation in the trace.
+    /// Index of the operation in the trace.
     index: usize,
-    /// Whether only the rest of the operation waits, since its first part is completed.
+    /// Whether the first part of the operation has completed, and only the rest is waiting.
     is_rest: bool,
-    /// Whether the operation was put back into its queue.
+    /// Whether the operation was requeued after it was issued.
     is_requeued: bool,
 }
 
@@ -47,7 +47,7 @@ struct Waiting {
 pub(super) struct InFlight {
     waiting: HashMap<Key, Vec<Waiting>>,
     count: usize,
-    /// Completions that belong to no operation.
+    /// Number of completions that match no operation.
     unmatched: u64,
     failed: u64,
 }
@@ -63,7 +63,7 @@ impl InFlight {
         self.count += 1;
     }
 
-    /// Marks an operation as put back into its queue.
+    /// Marks an operation as requeued.
     pub(super) fn requeued(&mut self, place: Place) {
         let at = self.waiting.get_mut(&place.key());
         let last = at.and_then(|all| all.iter_mut().rfind(|w| w.sectors == place.sectors));
@@ -72,7 +72,8 @@ impl InFlight {
         }
     }
 
-    /// Number of an operation that was put back and is issued again; None if there is none.
+    /// Finds a requeued operation that is issued again, and returns its index in the trace; None if there is
+    /// none.
     pub(super) fn reissued(&mut self, place: Place) -> Option<usize> {
         let all = self.waiting.get_mut(&place.key())?;
         let waiting = all.iter_mut().rfind(|w| w.is_requeued && w.sectors == place.sectors)?;
@@ -80,7 +81,8 @@ impl InFlight {
         Some(waiting.index)
     }
 
-    /// Matches a completion at `end_ns`, or a failure if it is None. Returns whether it belongs to an operation.
+    /// Assigns a completion to the operations that it ends. `end_ns` is its time; None: the operation failed.
+    /// Returns whether an operation matches.
     pub(super) fn completed(
         &mut self,
         place: Place,
@@ -96,12 +98,13 @@ impl InFlight {
         true
     }
 
-    /// Counts a completion that belonged to no operation.
+    /// Counts a completion that matches no operation.
     pub(super) fn was_unmatched(&mut self) {
         self.unmatched += 1;
     }
 
-    /// Operations that a completion ends: empty for a part of one, None if there is no match.
+    /// Removes and returns the operations that a completion ends, by index. Empty if it completes only a part of
+    /// one; None if no operation matches.
     fn take(&mut self, place: Place, are_merged: bool) -> Option<Vec<usize>> {
         if let Some(one) = self.take_latest(place.key(), |w| w.sectors == place.sectors) {
             return Some(vec![one.index]);
@@ -129,7 +132,7 @@ impl InFlight {
         Some(one)
     }
 
-    /// Removes and returns the whole operations that together fill a range; None if they leave a gap.
+    /// Removes and returns operations that together exactly cover a range; None if there is a gap.
     fn take_merged(&mut self, place: Place) -> Option<Vec<usize>> {
         let end = place.sector.checked_add(place.sectors)?;
         let mut chosen = Vec::new();
@@ -149,8 +152,8 @@ impl InFlight {
         Some(chosen.into_iter().map(|(_, one)| one.index).collect())
     }
 
-    /// Notes at the end of the trace. Unmatched completions are noted only for a whole trace, since those of a part may
-    /// belong to operations outside of it.
+    /// Returns notes for the end of the trace. Unmatched completions are reported only if the whole trace was
+    /// read; in a part of it, they may belong to operations before the part.
     pub(super) fn notes(&self, is_whole: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if self.unmatched > 0 && is_whole {

@@ -7,7 +7,7 @@ use super::sink::Traced;
 use super::{Lines, Sink, number};
 use iodyno_units::OpKind;
 
-/// Version of an iolog, from its first line. None if it is not an iolog.
+/// Parses the version of an iolog from its first line; None if it is not an iolog.
 pub(super) fn version(first: &str) -> Option<u32> {
     match first.trim_end() {
         "fio version 2 iolog" => Some(2),
@@ -18,7 +18,7 @@ pub(super) fn version(first: &str) -> Option<u32> {
 
 pub(super) struct Iolog {
     version: u32,
-    /// End of the last wait (version 2), ns.
+    /// Current time, ns. In version 2, the end of the last `wait`.
     at_ns: u64,
     has_waited: bool,
 }

@@ -9,10 +9,10 @@ use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
 const TICK_NS: u64 = 100;
-/// Ticks of the year 1918; no trace is older.
+/// Minimum plausible time of a row, in ticks since 1601: the year 1917.
 const TICKS_MIN: u64 = 100_000_000_000_000_000;
 
-/// Whether a line has the column names.
+/// Whether a line is the heading with the column names.
 pub(super) fn is_head(line: &str) -> bool {
     line.to_ascii_lowercase().starts_with("timestamp,hostname,disknumber,")
 }

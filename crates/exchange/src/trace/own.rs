@@ -26,21 +26,22 @@ const KINDS: [(OpKind, &str); OpKind::COUNT] = [
 ];
 /// Maximum number of targets of a trace.
 const TARGETS_MAX: usize = 4096;
-/// Maximum number of operations that wait for their completion. Further operations get no response time.
+/// Maximum number of operations that wait for their completion. Operations beyond this limit get no response
+/// time.
 const IN_FLIGHT_MAX: usize = 1 << 20;
 
-/// Identifies an operation of a run.
+/// Identifies an operation within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OwnId {
-    /// Number of the target.
+    /// Index of the target.
     pub target: u32,
-    /// Number of the worker within the target.
+    /// Index of the worker among the workers of the target.
     pub worker: u32,
-    /// Number of the operation within the worker.
+    /// Index of the operation among the operations of the worker.
     pub number: u64,
 }
 
-/// Formats the lines before the operations, with the names of the targets.
+/// Formats the header of a trace: the first line, and the names of the targets.
 pub fn head<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     let mut text = format!("{FIRST}\n");
     for (number, name) in targets.enumerate() {
@@ -49,7 +50,8 @@ pub fn head<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Appends the line of an operation that began at `at_ns`. If `op` is None: the line of its completion at `at_ns`.
+/// Appends the line for the start of operation `op` at `at_ns`. If `op` is None: for the completion of
+/// operation `id` at `at_ns`.
 pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     let OwnId { target, worker, number } = id;
     let _ = match op {
@@ -65,12 +67,12 @@ pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     };
 }
 
-/// Formats the last line, with the number of operations.
+/// Formats the last line of a trace, which contains the number of operations.
 pub fn tail(operations: u64) -> String {
     format!("end {operations}\n")
 }
 
-/// Kind of an operation, from its letter.
+/// Converts the letter of an operation to its kind.
 pub(super) fn kind(letter: &str) -> Result<OpKind, String> {
     let kind = KINDS.iter().find(|kind| kind.1 == letter).map(|kind| kind.0);
     kind.ok_or_else(|| format!("`{letter}` is not a kind of operation: use r, w, f, t or z"))

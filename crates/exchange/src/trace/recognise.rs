@@ -5,10 +5,11 @@ use super::{
     served, spc, systor, tencent,
 };
 
-/// Help for a file that was not recognised: all known formats.
+/// Help text for a file whose format was not recognised. Lists all supported formats.
 pub(super) const FORMATS: &str = "give an iolog of fio (version 2 or 3), the text of blkparse, of ftrace's or perf's block events, or of bcc's biosnoop, the traces of MSR Cambridge, SYSTOR '17, Alibaba, Tencent, CloudPhysics or SPC, a trace of `iodyno run --record-trace`, or a record of `iodyno serve --record`; unpack compressed files first: `zcat FILE.gz | iodyno replay /dev/stdin`";
 
-/// Files that must be converted first: magic bytes, description, and the command that converts them.
+/// Binary formats that must be converted first: initial bytes of the file, description, and the command to
+/// convert it.
 const BINARY: [(&[u8], &str, &str); 8] = [
     (b"\x1f\x8b", "compressed with gzip", "zcat FILE | iodyno replay /dev/stdin"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstdcat FILE | iodyno replay /dev/stdin"),
@@ -21,13 +22,14 @@ const BINARY: [(&[u8], &str, &str); 8] = [
     (b"eat\x07", "data of `blktrace`", "blkparse -i FILE > FILE.txt"),
 ];
 
-/// Message and remedy for a file that must be converted first; None for others.
+/// Returns message and remedy for a file that must be converted first; None for all other files.
 pub(super) fn refused_bytes(beginning: &[u8]) -> Option<(String, String)> {
     let (_, what, command) = BINARY.iter().find(|(magic, ..)| beginning.starts_with(magic))?;
     Some((format!("the file is {what}"), format!("convert it first: `{command}`")))
 }
 
-/// Message and remedy if the first line is from a known output that can't be replayed; None for other lines.
+/// Returns message and remedy if the first line is from a known format that can't be replayed; None
+/// otherwise.
 pub(super) fn refused_line(first: &str) -> Option<(&'static str, &'static str)> {
     let words: Vec<&str> = first.split_ascii_whitespace().collect();
     let is_start = matches!(words.as_slice(), ["Attaching" | "Attached", _, what, ..] if what.starts_with("probe"));
@@ -39,10 +41,10 @@ pub(super) fn refused_line(first: &str) -> Option<(&'static str, &'static str)> 
     ))
 }
 
-/// A format, its reader, and whether the first line is only a heading.
+/// A recognised format, its parser, and whether the first line is a heading to be skipped.
 pub(super) type Reader = (Format, Box<dyn Lines>, bool);
 
-/// Recognises a format by its first line; None if it is unknown.
+/// Recognises the format by the first line; None if it is unknown.
 pub(super) fn recognise(first: &str, chosen: &Selection) -> Option<Reader> {
     Format::ALL
         .into_iter()
@@ -50,7 +52,8 @@ pub(super) fn recognise(first: &str, chosen: &Selection) -> Option<Reader> {
         .map(|format| reader(format, first, chosen))
 }
 
-/// Reader of the requested format; None if a file of that format can't begin with this line.
+/// Creates the parser of the requested format; None if a file of that format can't begin with the line
+/// `first`.
 pub(super) fn asked(format: Format, first: &str, chosen: &Selection) -> Option<Reader> {
     let needs_head = match format {
         Format::IologV2 | Format::IologV3 => {

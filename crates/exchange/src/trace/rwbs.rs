@@ -8,16 +8,17 @@ use iodyno_units::OpKind;
 
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// Decoded RWBS letters of a block event.
+/// Decoded RWBS field of a block-layer event: letters such as `WFS` for the kind and flags of an operation.
 pub(super) struct Rwbs {
     pub(super) flushes_before: bool,
-    /// None for a kind that is not replayed.
+    /// Kind of operation; None for kinds that are not replayed.
     pub(super) kind: Option<OpKind>,
     pub(super) fua: bool,
 }
 
 impl Rwbs {
-    /// Decodes the letters: `F` for a preceding flush, the letter of the kind, `F` for FUA, and others.
+    /// Decodes the letters of a field: an optional `F` for a preceding flush, the kind, an optional `F` for FUA.
+    /// Further letters are ignored.
     pub(super) fn read(text: &str) -> Self {
         let flushes_before = text.starts_with('F');
         let rest = text.strip_prefix('F').unwrap_or(text);
@@ -35,7 +36,8 @@ impl Rwbs {
     }
 }
 
-/// Parses a device such as `8,0`: its major number becomes the upper 32 bits, its minor number the lower ones.
+/// Parses a device number such as `8,0`, and returns the major number in the upper 32 bits and the minor
+/// number in the lower 32.
 pub(super) fn device_number(word: &str) -> Option<u64> {
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let (major, minor) = word.split_once(',').filter(|(a, b)| digits(a) && digits(b))?;
@@ -47,20 +49,20 @@ pub(super) struct Event<'a> {
     pub(super) device: &'a str,
     pub(super) at_ns: u64,
     pub(super) rwbs: &'a str,
-    /// First sector, and number of sectors; None if the event has none.
+    /// First sector and number of sectors; None if the event has no range.
     pub(super) place: Option<(u64, u64)>,
     pub(super) response_ns: Option<u64>,
 }
 
 impl Event<'_> {
-    /// Range by which completions are matched; None if the event has none.
+    /// The range by which a completion finds its operation; None if the event has no range or no known kind.
     pub(super) fn range(&self) -> Option<Place> {
         let kind = Rwbs::read(self.rwbs).kind?;
         let (sector, sectors) = self.place?;
         Some(Place { device: device_number(self.device)?, kind, sector, sectors })
     }
 
-    /// Adds the event to the trace: a flush, an operation, or both.
+    /// Adds the event to the trace as a flush, as another operation, or as both.
     pub(super) fn push(
         &self,
         in_flight: Option<&mut InFlight>,

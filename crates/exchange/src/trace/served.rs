@@ -5,7 +5,7 @@ use super::sink::Traced;
 use super::{Lines, Sink, number, own};
 use std::collections::HashMap;
 
-/// Beginning of the first line of a record of any version.
+/// Prefix of the first line of a record, in any version of the format.
 pub(super) const FIRST_WORDS: &str = "iodyno record ";
 /// First line of a record of the current version.
 pub(super) const FIRST: &str = "iodyno record 2";

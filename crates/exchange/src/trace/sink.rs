@@ -5,12 +5,12 @@ use iodyno_units::OpKind;
 use iodyno_workload::trace::{ForeignOp, TraceBuilder};
 use std::collections::BTreeMap;
 
-/// Maximum number of descriptions of left-out lines that are counted separately.
+/// Maximum number of distinct descriptions under which omitted lines are counted.
 const NAMES_MAX: usize = 32;
-/// Maximum number of files or devices outside the selection that an error lists.
+/// Maximum number of unselected files or devices listed in an error.
 const OTHERS_MAX: usize = 8;
 
-/// An operation of a trace.
+/// An operation read from a trace file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traced {
     pub(super) at_ns: u64,
@@ -22,27 +22,28 @@ pub(super) struct Traced {
 }
 
 impl Traced {
-    /// An operation without force unit access and without a response time.
+    /// Creates an operation without force unit access and with unknown response time.
     pub(super) const fn new(at_ns: u64, kind: OpKind, offset_bytes: u64, len_bytes: u64) -> Self {
         Self { at_ns, kind, fua: false, offset_bytes, len_bytes, response_ns: None }
     }
 
-    /// A flush.
+    /// Creates a flush at `at_ns`.
     pub(super) const fn flush(at_ns: u64) -> Self {
         Self::new(at_ns, OpKind::Flush, 0, 0)
     }
 }
 
-/// Collector of the operations of one file.
+/// Collects the operations, omitted lines and notes of a trace file while it is read.
 pub(super) struct Sink<'a> {
     pub(super) chosen: &'a Selection,
     pub(super) builder: TraceBuilder,
-    /// Start of the file on the clock of its operations, ns.
+    /// Time of the start of the file, ns, on the clock of the operations' times.
     pub(super) start_ns: u64,
-    /// Name and number of the previous operation's file or device, which the next one mostly shares.
+    /// Cache: name and number of the file or device of the previous operation, because the next operation is
+    /// usually on the same one.
     part: Option<(String, u16)>,
-    /// Whether an operation outside the selected files or devices was seen, and whether a selected file or device first
-    /// appeared after it. That file or device then lies elsewhere than in the whole trace.
+    /// Whether an operation on an unselected file or device was read; and whether a selected file or device first
+    /// occurred after it, so that its place on the target differs from a replay of the whole trace.
     others: (bool, bool),
     pub(super) other_names: Vec<String>,
     pub(super) left_out: BTreeMap<String, u64>,
@@ -65,18 +66,18 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether the whole file is selected: all files or devices, at all times.
+    /// Whether the selection is the whole trace: all files or devices, at all times.
     pub(super) fn is_whole(&self) -> bool {
         let Selection { only, from_ns, to_ns, .. } = self.chosen;
         only.is_empty() && from_ns.is_none() && to_ns.is_none()
     }
 
-    /// Whether selected files or devices lie elsewhere than in a replay of the whole trace.
+    /// Whether a selected file or device has another place on the target than in a replay of the whole trace.
     pub(super) fn has_moved(&self) -> bool {
         self.others.1
     }
 
-    /// Adds an operation on a file or device, and returns its number; None if it is not selected.
+    /// Adds an operation on a file or device, and returns its index; None if the file or device is not selected.
     pub(super) fn push(&mut self, part: &str, op: Traced) -> Result<Option<usize>, String> {
         let Traced { at_ns, kind, fua, offset_bytes, len_bytes, response_ns } = op;
         if !self.chosen.only.is_empty() && !self.chosen.only.iter().any(|name| name == part) {
@@ -114,8 +115,8 @@ impl<'a> Sink<'a> {
         self.builder.push(number, at_ns, op, response_ns).map(Some)
     }
 
-    /// Adds a read or write on the file or device whose name is the concatenation of `name`. Operations of no bytes are
-    /// left out.
+    /// Adds a read or write on the file or device whose name is the concatenation of `name`. Operations with a
+    /// length of 0 are omitted.
     pub(super) fn push_named(&mut self, name: &[&str], op: Traced) -> Result<(), String> {
         if op.len_bytes == 0 {
             self.leave_out(&format!("{} of no bytes", op.kind.name()));
@@ -129,7 +130,8 @@ impl<'a> Sink<'a> {
         pushed.map(drop)
     }
 
-    /// Kind of a row from its word; None for another word, whose row is left out.
+    /// Converts a word to a kind of operation; `read` and `write` are the format's words for the two kinds. For
+    /// any other word, counts the row as omitted and returns None.
     pub(super) fn kind(&mut self, word: &str, read: &str, write: &str) -> Option<OpKind> {
         let kinds = [(read, OpKind::Read), (write, OpKind::Write)];
         let kind = kinds.into_iter().find(|(known, _)| *known == word).map(|(_, kind)| kind);
@@ -139,7 +141,7 @@ impl<'a> Sink<'a> {
         kind
     }
 
-    /// Counts a line that is left out, by its description.
+    /// Counts an omitted line under the description `what`.
     pub(super) fn leave_out(&mut self, what: &str) {
         if let Some(count) = self.left_out.get_mut(what) {
             *count += 1;

@@ -8,7 +8,7 @@ use super::rwbs::SECTOR_BYTES;
 use super::sink::Traced;
 use super::{Lines, Sink};
 
-/// Earliest time of a row that is recognised, seconds since 1970: the year 2001.
+/// Minimum plausible time of a row, seconds since 1970: the year 2001.
 const SECONDS_MIN: u64 = 1_000_000_000;
 
 pub(super) fn is_head(line: &str) -> bool {

@@ -3,16 +3,16 @@
 use super::parameters::{Definition, Value};
 use crate::shared::name;
 
-/// A combination of the values of a run's lists.
+/// One combination of values from the lists in a run definition, such as a transfer size and a thread count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
-    /// Parameters of the lists, each with its value.
+    /// Each parameter that has a list, with its value in this combination.
     pub(super) at: Vec<(&'static str, Value)>,
-    /// I/O rate. None: as fast as possible.
+    /// I/O rate; None: as fast as possible.
     pub(super) rate: Option<Value>,
 }
 
-/// Ramp, duration and bytes of a run. Bytes are per target; None: no limit.
+/// Ramp, duration, and maximum number of bytes per target (None: no limit) of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     pub(super) ramp_s: u64,
@@ -20,25 +20,26 @@ pub(super) struct Limits {
     pub(super) bytes: Option<u64>,
 }
 
-/// A workload at one combination of its run's lists.
+/// One workload of a run at one combination of the run's lists. It becomes a job.
 pub(super) struct Case<'c> {
     pub(super) workload: &'c Definition,
-    /// Whether the run has no other workload.
+    /// Whether the run has only this workload.
     pub(super) is_alone: bool,
     pub(super) storage: &'c [&'c Definition],
     pub(super) point: &'c Point,
-    /// Share of the run's rate.
+    /// This workload's fraction of the run's rate, from 0 to 1.
     pub(super) share: f64,
     pub(super) limits: Limits,
 }
 
 impl Case<'_> {
-    /// Value of a parameter in the combination; None if its list is not of this parameter.
+    /// Value of a parameter in this combination; None if the run has no list for it.
     pub(super) fn at(&self, key: &str) -> Option<Value> {
         self.point.at.iter().find(|(k, _)| *k == key).map(|(_, value)| value.clone())
     }
 
-    /// Name of the job: the run, the values of the combination and, of several, the workload.
+    /// Name of the job: name of the run, values of the combination and, if the run has several workloads, name of
+    /// the workload.
     pub(super) fn name(&self, run: &Definition) -> String {
         let mut parts = vec![run.name.as_str()];
         let values = self.point.at.iter().map(|(_, value)| value).chain(&self.point.rate);

@@ -11,21 +11,21 @@ use iodyno_workload::{
 };
 use std::ops::Range;
 
-/// Maximum number of block sizes to which a range expands.
+/// Maximum number of block sizes that a range may contain.
 const MAX_SIZES: usize = 64;
 
 fn value_of(definition: &Definition, key: &str) -> Option<Value> {
     find(definition, key).and_then(|parameter| parameter.values.first().cloned())
 }
 
-/// Order of addresses.
+/// Order in which a workload visits addresses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Walk {
     Random,
     Sequential,
-    /// Sequential, once to the end.
+    /// Sequential, ending at the end of the range.
     ToEnd,
-    /// Share of the operations that jump to a random address; the others are sequential.
+    /// Sequential, except that this fraction of the operations jumps to a random address.
     Jumps(Percent),
 }
 
@@ -89,7 +89,7 @@ impl Reading<'_, '_> {
         self.found.job(made, &options, &self.run.span)
     }
 
-    /// Places of the parameters that set the workload's keys.
+    /// For each key of the workload, the position of the parameter that sets it.
     fn options(&self, case: &Case<'_>, storage: &Definition) -> [(&'static str, Range<usize>); 10] {
         let of_list = |key: &str, other| if case.at(key).is_some() { self.run } else { other };
         [
@@ -125,7 +125,7 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// The limits of the run. A walk to the end of its range ends there: after `active_bytes`.
+    /// Limits of the workload. With [`Walk::ToEnd`], it also ends after `active_bytes`.
     fn end(
         &mut self,
         case: &Case<'_>,
@@ -149,7 +149,7 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// `xfersize`: one size, sizes with their shares, or a range of sizes with a step.
+    /// Parses `xfersize`: a single size, sizes with percentages, or a range of sizes with a step.
     fn sizes(&mut self, workload: &Definition) -> Option<Vec<Block>> {
         let Some(parameter) = find(workload, "xfersize") else {
             return Some(vec![Block::new(4096, 1.0)]);
@@ -232,7 +232,7 @@ impl Reading<'_, '_> {
     }
 
     /// Whether the page cache is bypassed, and whether writes are durable. Flags of the run override those of the
-    /// workload, which override those of the storage.
+    /// workload, which override those of the storage definition.
     fn open_flags(&mut self, definitions: [&Definition; 3]) -> (bool, bool) {
         let (mut direct, mut durable) = (false, false);
         let Some(parameter) = definitions.into_iter().find_map(|d| find(d, "openflags")) else {
@@ -260,7 +260,8 @@ impl Reading<'_, '_> {
         (direct, durable)
     }
 
-    /// The active range, and its length in bytes; None if unknown. It begins after `skipped_bytes` of the storage.
+    /// The active range, and its length in bytes (None if unknown). It begins at least `skipped_bytes` after the
+    /// start of the storage. Returns None if a parameter is refused.
     fn extent(
         &mut self,
         workload: &Definition,

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Maximum number of parameters in a file.
 const MAX_PARAMETERS: usize = 20_000;
 
-/// Kind of a definition: general parameters, or what `hd`, `sd`, `wd` or `rd` begins.
+/// Kind of a definition: general parameters, or one that begins with `hd`, `sd`, `wd` or `rd`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     General,
@@ -27,14 +27,15 @@ pub(super) struct Value {
 /// A parameter, such as `xfersize=(4k,50,8k,50)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parameter {
-    /// Keyword as given, which may be abbreviated, in lower case.
+    /// Keyword as written in the file, possibly abbreviated, in lower case.
     pub(super) key: String,
-    /// The value, or the values of a list in parentheses.
+    /// The single value, or the values of a list in parentheses.
     pub(super) values: Vec<Value>,
     pub(super) span: Range<usize>,
 }
 
-/// A definition, such as `sd=sd1`, with the parameters after it. Parameters of `default` come first.
+/// A definition, such as `sd=sd1`, and the parameters that follow it. They are preceded by those of the
+/// `default` definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) kind: Kind,
@@ -44,13 +45,13 @@ pub(super) struct Definition {
 }
 
 impl Definition {
-    /// Last parameter that `is` selects, which is the one that counts.
+    /// Finds the last parameter that satisfies `is`; the last one counts.
     pub(super) fn last(&self, is: impl Fn(&Parameter) -> bool) -> Option<&Parameter> {
         self.parameters.iter().rev().find(|parameter| is(parameter))
     }
 }
 
-/// Reads all definitions; the first holds the general parameters.
+/// Reads all definitions. The first element contains the general parameters.
 pub(super) fn definitions(found: &mut Found<'_>) -> Vec<Definition> {
     let general =
         Definition { kind: Kind::General, name: String::new(), span: 0..0, parameters: Vec::new() };
@@ -102,7 +103,7 @@ pub(super) fn definitions(found: &mut Found<'_>) -> Vec<Definition> {
     all
 }
 
-/// Parameters of all lines, separated by commas. The first blank of a line begins a comment.
+/// Reads the comma-separated parameters of all lines. The text after the first blank of a line is a comment.
 fn parameters(found: &mut Found<'_>) -> Vec<Parameter> {
     let text = std::sync::Arc::clone(&found.file.text);
     let mut all = Vec::new();
@@ -137,7 +138,8 @@ fn parameters(found: &mut Found<'_>) -> Vec<Parameter> {
     all
 }
 
-/// Splits a line, up to its first blank, at commas outside of parentheses and quotes. Each part comes with its offset.
+/// Splits a line at commas outside of parentheses and quotes. Returns each part with its offset in the line.
+/// Ignores the text after the first blank.
 fn pieces(line: &str) -> Vec<(&str, usize)> {
     let mut all = Vec::new();
     let (mut depth, mut is_quoted, mut start) = (0_u32, false, 0);

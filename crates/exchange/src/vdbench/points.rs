@@ -6,9 +6,9 @@ use super::parameters::{Kind, Parameter, Value};
 use super::run::{Reading, canonical, first};
 
 impl Reading<'_, '_> {
-    /// Values of a list, with ranges expanded: `100-1000,100`, and `1-64,d` or `64-1,d`, which double or halve. As in
-    /// `Var_parms` of vdbench's source, ranges may stand anywhere in a list, and a range that goes down by steps is
-    /// only its first value.
+    /// Expands the ranges in a list of values: `100-1000,100` with a step, `1-64,d` or `64-1,d` by doubling or
+    /// halving. As in vdbench (`Var_parms`), a list can contain several ranges, and a descending range with a
+    /// step is only its first value.
     fn expanded(&mut self, parameter: &Parameter) -> Vec<Value> {
         let mut all = Vec::new();
         let mut values = parameter.values.iter();
@@ -30,7 +30,8 @@ impl Reading<'_, '_> {
         all
     }
 
-    /// Numbers of the range `value`, at most one more than the groups that a file may have.
+    /// Numbers in the range from `from` to `to`, with `step` between them. Stops at one more than the maximum
+    /// number of groups in a file. None if the step is refused.
     fn range(
         &mut self,
         value: &Value,
@@ -82,7 +83,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// All combinations of the run's lists, in the order in which they stand, with each rate.
+    /// Returns all combinations of the values in the run's lists, each with every rate, in the order of the
+    /// lists.
     pub(super) fn points(&mut self) -> Vec<Point> {
         let mut points = vec![Point::default()];
         let mut rates = None;

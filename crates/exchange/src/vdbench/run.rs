@@ -7,19 +7,19 @@ use super::{General, MAX_GROUPS, Overrides};
 use crate::fio::Job;
 use crate::found::Found;
 
-/// Parameters of storage, in the order in which vdbench resolves abbreviations.
+/// Parameters of a storage definition, in the order in which vdbench resolves abbreviations.
 const OF_STORAGE: &str = "host hd lun count size threads hitarea offset align kstat instance replay journal \
     resetlun resetbus openflags range streams";
-/// Parameters of a workload.
+/// Parameters of a workload definition, in the order in which vdbench resolves abbreviations.
 const OF_WORKLOADS: &str = "sd skew xfersize readpct rdpct writepct wrpct range hotband seekpct stride priority \
     iorate rhpct whpct hd host user openflags threads streams";
-/// Parameters of a run.
+/// Parameters of a run definition, in the order in which vdbench resolves abbreviations.
 const OF_RUNS: &str = "sd wd forxfersize forthreads forrdpct forrhpct forwhpct forseekpct forhitarea \
     forcompratio xfersize threads rdpct rhpct whpct seekpct hitarea compratio iorate maxdata \
     skew curve stopcurve elapsed interval warmup pause distribution startcmd start_cmd \
     endcmd end_cmd replay openflags mount";
 
-/// Full name of a keyword, which may be abbreviated to two letters; None if it is unknown.
+/// Expands a keyword, which may be abbreviated to two letters, to its full name; None if it is unknown.
 pub(super) fn canonical(kind: Kind, key: &str) -> Option<&'static str> {
     let list = match kind {
         Kind::Storage => OF_STORAGE,
@@ -41,14 +41,14 @@ pub(super) fn first(parameter: &Parameter) -> &str {
     parameter.values.first().map_or("", |value| value.text.as_str())
 }
 
-/// A run definition, the general parameters, and the collector of notes and refusals.
+/// State of the conversion of one run definition.
 pub(super) struct Reading<'a, 'f> {
     pub(super) run: &'a Definition,
     pub(super) general: &'a General,
     pub(super) found: &'a mut Found<'f>,
 }
 
-/// Converts a run to groups of jobs. Refusals are added to `found`.
+/// Converts a run to groups of jobs. Adds what can't be honoured to `found`.
 pub(super) fn groups(
     run: &Definition,
     all: &[Definition],
@@ -158,7 +158,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Resolves a list of names to definitions: names, `*`, `name*`, and ranges such as `name1-name9`.
+    /// Resolves a list of names to definitions. The list may contain `*`, `name*`, and ranges such as
+    /// `name1-name9`.
     fn named<'d>(
         &mut self,
         parameter: &Parameter,
@@ -208,7 +209,7 @@ impl Reading<'_, '_> {
         chosen
     }
 
-    /// Share of the rate for each workload, from 0 to 1. Workloads without a skew divide the rest evenly.
+    /// Each workload's fraction of the rate, from 0 to 1. Workloads without a `skew` divide the rest equally.
     fn skews(&mut self, workloads: &[&Definition]) -> Vec<f64> {
         let mut own: Vec<Option<f64>> = Vec::new();
         for workload in workloads {
@@ -227,7 +228,8 @@ impl Reading<'_, '_> {
         own.iter().map(|skew| skew.unwrap_or(rest) / 100.0).collect()
     }
 
-    /// Storage of the run. Workloads on different storage, and storage with different parameters, are refused.
+    /// Returns the storage definitions of the run. Refuses workloads on different storage, and storage with
+    /// different parameters.
     fn storage<'d>(
         &mut self,
         workloads: &[&Definition],
@@ -270,7 +272,7 @@ impl Reading<'_, '_> {
         chosen
     }
 
-    /// Value as a number with vdbench's suffixes; None if it is refused.
+    /// Parses a value as a number with vdbench's suffixes; None if it is refused.
     pub(super) fn number(&mut self, value: &Value) -> Option<f64> {
         let read = number(&value.text);
         if read.is_none() {
@@ -279,7 +281,7 @@ impl Reading<'_, '_> {
         read
     }
 
-    /// Value as a whole number of bytes, threads or seconds; None if it is refused.
+    /// Parses a value as a whole number of bytes, threads or seconds; None if it is refused.
     pub(super) fn whole(&mut self, value: &Value) -> Option<u64> {
         let number = self.number(value)?;
         if !(0.0..=1e18).contains(&number) || number.fract() != 0.0 {
@@ -290,7 +292,7 @@ impl Reading<'_, '_> {
         Some(number as u64)
     }
 
-    /// Value as a time in seconds, with an optional suffix `s`, `m` or `h`; None if it is refused.
+    /// Parses a value as a time in seconds, with an optional suffix `s`, `m` or `h`; None if it is refused.
     fn seconds(&mut self, value: &Value) -> Option<u64> {
         let text = value.text.as_str();
         let (digits, unit) = match text.char_indices().last() {
@@ -307,8 +309,8 @@ impl Reading<'_, '_> {
         read
     }
 
-    /// Limits of the run. Without `warmup`, vdbench leaves out the first interval of `elapsed`; with it, `elapsed`
-    /// begins after the warm-up.
+    /// Determines the limits of the run. As in vdbench, `elapsed` includes an unmeasured first interval unless
+    /// `warmup` is given; with `warmup`, `elapsed` begins after it.
     fn limits(&mut self, overrides: &Overrides, targets: usize) -> Limits {
         let mut seconds = |key: &str, other: &Option<String>| {
             if let Some(text) = other {
@@ -352,8 +354,8 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Names of a range such as `sd1` to `sd9`. None if the prefixes differ, the numbers don't ascend, or the range is too
-/// long.
+/// Expands a range of names such as `sd1` to `sd9`. None if the prefixes differ, the numbers don't ascend, or
+/// there are too many names.
 fn names_between(from: &str, to: &str) -> Option<Vec<String>> {
     let split = |name: &str| {
         let at = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 pub struct Given(BTreeSet<String>);
 
 impl Given {
-    /// The flags of a subcommand, from its matches.
+    /// Collects the flags that were set on a subcommand's command line.
     pub(super) fn of(matches: &ArgMatches, command: &Command) -> Self {
         let is_given = |id: &str, default: &[clap::builder::OsStr]| {
             let values = || matches.get_raw(id).into_iter().flatten();
@@ -30,7 +30,7 @@ impl Given {
         self.0.contains(flag)
     }
 
-    /// The first of these flags that is given.
+    /// Returns the first of `flags` that is set on the command line.
     pub(crate) fn first_of<'a>(&self, flags: &[&'a str]) -> Option<&'a str> {
         flags.iter().copied().find(|flag| self.has(flag))
     }

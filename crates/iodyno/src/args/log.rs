@@ -8,7 +8,7 @@ use iodyno_units::{parse_duration_ns, parse_size};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Default address of a log's server, where it listens and where clients connect.
+/// Default address of a log server, for listening and for connecting.
 pub(crate) const SOCKET: &str = "unix:iodyno-log.sock";
 
 /// Flags of `log`.
@@ -44,7 +44,7 @@ pub enum LogCommand {
     Query(LogQuery),
     /// Print the state of a server as JSON
     Status {
-        /// Address of the server.
+        /// Address of the log server, and credentials for it.
         #[command(flatten)]
         client: LogClient,
     },
@@ -144,7 +144,7 @@ pub struct LogServe {
     pub destroy: Vec<String>,
 }
 
-/// Address of a log's server, and access to it.
+/// Address of a log server, and credentials for it.
 #[derive(Clone, Debug, Args)]
 pub struct LogClient {
     /// Connect to the server at `unix:PATH` or HOST:PORT
@@ -169,7 +169,7 @@ pub struct LogClient {
 /// Flags of `log publish`.
 #[derive(Debug, Args)]
 pub struct LogPublish {
-    /// Address of the server.
+    /// Address of the log server, and credentials for it.
     #[command(flatten)]
     pub client: LogClient,
     /// Bodies of the messages [default: the lines of standard input]
@@ -205,7 +205,7 @@ pub struct LogPublish {
     pub patience: u64,
 }
 
-/// Form of printed messages.
+/// Output format of printed messages.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LogOutput {
     /// Print one JSON object per line
@@ -219,7 +219,7 @@ pub struct LogOutput {
 /// Flags of `log subscribe` and `log replay`.
 #[derive(Debug, Args)]
 pub struct LogRead {
-    /// Address of the server.
+    /// Address of the log server, and credentials for it.
     #[command(flatten)]
     pub client: LogClient,
     /// Start here: `now`, `oldest`, a message number, or a time such as `2026-11-23T08:00:00Z`
@@ -239,7 +239,7 @@ pub struct LogRead {
     /// Stop after N messages
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
-    /// Form of the output.
+    /// Output format of the messages.
     #[command(flatten)]
     pub output: LogOutput,
 }
@@ -250,7 +250,7 @@ pub struct LogReplay {
     /// Read the log on this target directly, without a server
     #[arg(long, value_name = "TARGET", value_parser = target, conflicts_with_all = ["at", "token_file", "tls"])]
     pub on: Option<TargetName>,
-    /// Messages to print.
+    /// Selection of the messages to print.
     #[command(flatten)]
     pub read: LogRead,
 }
@@ -258,7 +258,7 @@ pub struct LogReplay {
 /// Flags of `log query`.
 #[derive(Debug, Args)]
 pub struct LogQuery {
-    /// Address of the server.
+    /// Address of the log server, and credentials for it.
     #[command(flatten)]
     pub client: LogClient,
     /// Print only values of this topic
@@ -267,7 +267,7 @@ pub struct LogQuery {
     /// Print only values that match this filter, such as '/price > 10'
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// Form of the output.
+    /// Output format of the values.
     #[command(flatten)]
     pub output: LogOutput,
 }

@@ -106,12 +106,12 @@ pub struct LogBench {
     /// Set the name of the run in the notebook, for `compare`
     #[arg(long, value_name = "NAME", default_value = "message-log", help_heading = "Output")]
     pub name: String,
-    /// Flags of every command that measures.
+    /// Flags shared by all commands that measure.
     #[command(flatten)]
     pub measuring: Measuring,
 }
 
-/// Parses a number of messages: `1000000`, `1M`.
+/// Parses a number of messages, such as `1000000` or `1M`.
 fn count(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1_000),

@@ -8,7 +8,7 @@ use iodyno_run::Processors;
 use iodyno_units::parse_duration_ns;
 use std::path::PathBuf;
 
-/// Flags of every command that measures.
+/// Flags shared by all commands that measure.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Measuring {
@@ -55,7 +55,7 @@ pub struct Measuring {
     /// Print no live progress on standard error
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    /// Level of detail of the text.
+    /// Level of detail of the printed results.
     #[command(flatten)]
     pub shown: Shown,
     /// Do not store the run in the notebook

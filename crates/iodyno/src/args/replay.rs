@@ -18,7 +18,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno replay it.rec                                 repeat a record of `serve` in virtual time
   iodyno replay it.rec --on /dev/nvme1n1               issue its clients' operations on another target";
 
-/// Handling of operations beyond the end of a target.
+/// How addresses of a trace are mapped to a smaller or larger target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FitWord {
     /// Keep all addresses; refuse a trace that exceeds the target
@@ -39,7 +39,7 @@ impl From<FitWord> for Fit {
     }
 }
 
-/// Formats of a trace.
+/// File format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FormatWord {
     /// Iolog of fio, version 2 or 3
@@ -87,7 +87,7 @@ impl From<FormatWord> for Format {
     }
 }
 
-/// The kind of event in a block trace that counts as an operation.
+/// Which event of a block trace counts as an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ActionWord {
     /// When an operation is queued, before merges: Q, block_bio_queue
@@ -105,7 +105,7 @@ impl From<ActionWord> for BlockAction {
     }
 }
 
-/// Arguments of `replay` that have an effect without a target; all others require --on.
+/// Arguments of `replay` that have an effect without a target. All others require --on.
 const WITHOUT_TARGET: [&str; 13] = [
     "file", "on", "summary", "format", "align", "only", "from", "to", "action", "json", "quiet",
     "notes", "verbose",
@@ -213,10 +213,10 @@ pub struct Replay {
     /// Record the operations as issued, with times and completions, to this new file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub record_trace: Option<PathBuf>,
-    /// Flags of every command that measures.
+    /// Flags shared by all commands that measure.
     #[command(flatten)]
     pub measuring: Measuring,
-    /// The flags that are given.
+    /// Names of the flags that are set on the command line.
     #[arg(skip)]
     pub given: Given,
 }

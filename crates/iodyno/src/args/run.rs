@@ -27,7 +27,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno run pts-iops --on model:ssd-sata3-mlc-200g         run SNIA's IOPS test on an emulated SSD
   iodyno run db-oltp --repeat 5 --name before               repeat, for `iodyno compare before after`";
 
-/// The target of a command line that names none.
+/// Default of --on: a temporary file.
 pub const DEFAULT_TARGET: &str = "scratch:";
 
 /// Flags of `run`.
@@ -207,7 +207,7 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub max_errors: u64,
 
-    /// Flags of every command that measures.
+    /// Flags shared by all commands that measure.
     #[command(flatten)]
     pub measuring: Measuring,
 
@@ -256,17 +256,17 @@ pub struct Run {
     /// Record all operations with times and completions to this new file, for `iodyno replay`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub record_trace: Option<PathBuf>,
-    /// The flags that are given.
+    /// Names of the flags that are set on the command line.
     #[arg(skip)]
     pub given: Given,
 }
 
-/// Parses a share of reads.
+/// Parses a percentage of reads.
 fn share(text: &str) -> Result<Percent, String> {
     parse_percent(text).map(Percent::from_fraction).map_err(|e| e.to_string())
 }
 
-/// Parses a factor on times: a number or a share.
+/// Parses the factor of --scale: a number or a percentage.
 fn scale(text: &str) -> Result<f64, String> {
     if text.ends_with('%') {
         return parse_percent(text).map_err(|e| e.to_string());
@@ -274,7 +274,7 @@ fn scale(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a share: write 0.1 or 10%"))
 }
 
-/// Parses a time limit of a workload.
+/// Parses a duration that limits a workload, ns.
 fn limit_ns(text: &str) -> Result<u64, String> {
     let too_long =
         || Err(format!("`{text}` is too long: at most {}d", MAX_TIME_NS / 86_400_000_000_000));
@@ -286,7 +286,7 @@ fn limit_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses the name of a run, by which `compare` can find it again.
+/// Parses the name of a run. `compare` accepts the name in place of the run's id.
 pub(super) fn run_name(text: &str) -> Result<String, String> {
     let is_taken = text.trim().to_ascii_lowercase().starts_with("last");
     let is_odd = text.trim() != text || text.contains(|c: char| c == ',' || c.is_control());
@@ -296,7 +296,7 @@ pub(super) fn run_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses `HOST=TARGET`.
+/// Parses `HOST=TARGET` of --on-host.
 fn host_target(text: &str) -> Result<(String, TargetName), String> {
     let (host, name) = text
         .split_once('=')

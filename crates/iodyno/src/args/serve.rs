@@ -6,7 +6,7 @@ use iodyno_targets::TargetName;
 use iodyno_units::parse_size;
 use std::path::PathBuf;
 
-/// Timing of served storage.
+/// Timing of completions of served storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Speed {
     /// Complete each request at the time that the model predicts
@@ -102,7 +102,7 @@ pub struct Serve {
     /// Set the seed of all random behaviour of the device
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The flags that are given.
+    /// Names of the flags that are set on the command line.
     #[arg(skip)]
     pub given: Given,
 }
@@ -132,7 +132,7 @@ pub struct Status {
     pub metrics: bool,
 }
 
-/// The help of FAULT, with all fault commands.
+/// Returns the help text of the argument FAULT, which lists all fault commands.
 fn fault_help() -> String {
     format!(
         "Fault to inject, such as `slow x10` or `error 1% reads`; or `clear`, `status` or `stop`

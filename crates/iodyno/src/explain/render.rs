@@ -11,7 +11,7 @@ use iodyno_run::Emulated;
 use iodyno_run::explain::{Described, ExplainedCell, KindAccount, PhaseAccount, Share, percent};
 use iodyno_units::human;
 
-/// Columns of a full utilization bar.
+/// Width of a utilization bar at 100 %, columns.
 const BAR: usize = 24;
 
 /// Short description of a system: `exflash-400g in x3850-x6`, `4 × exflash-400g in x3850-x6`.
@@ -38,14 +38,14 @@ pub(super) fn what(system: &System) -> String {
     format!("{} in {}{threads}", words.join(" and "), system.name)
 }
 
-/// The first line of an explanation.
+/// Formats the first line of the output.
 pub(super) fn heading(what: &str, style: Style) -> String {
     let mut page = Lines::new(style);
     page.heading(what, "emulated, virtual time");
     page.end()
 }
 
-/// The device's properties, and its parameters by table.
+/// Describes a device: its properties, and its parameters in tables.
 pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -> String {
     let mut page = Lines::new(style);
     let device = &described.device;
@@ -61,7 +61,7 @@ pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -
     page.end()
 }
 
-/// Adds every parameter with its value and its source.
+/// Adds each parameter of the device, with its value and its source.
 fn parameters(page: &mut Lines, parameters: &[Parameter]) {
     let style = page.style();
     let counts: Vec<String> = count_by_source(parameters)
@@ -97,7 +97,7 @@ fn parameters(page: &mut Lines, parameters: &[Parameter]) {
     page.blank();
 }
 
-/// A table of predicted cells.
+/// Formats the predicted results as a table.
 pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     let mut page = Lines::new(style);
     let volumes = cells.first().map_or(1, |c| c.volumes);
@@ -114,7 +114,7 @@ pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     page.end()
 }
 
-/// The predicted cells, one row per kind of operation.
+/// Builds the table of predicted results, one row per workload and kind of operation.
 fn predicted(cells: &[ExplainedCell]) -> Table {
     let mut table = Table::new([
         Column::words(""),
@@ -145,7 +145,7 @@ fn predicted(cells: &[ExplainedCell]) -> Table {
     table
 }
 
-/// Operations per second, or bytes per second if these are more informative.
+/// Formats a rate in IOPS, or in bytes per second for large blocks.
 fn rate(cell: &ExplainedCell, iops: f64, bytes_per_s: f64) -> String {
     if is_about_bandwidth(cell.block_bytes) {
         return human::throughput(bytes_per_s);
@@ -153,7 +153,7 @@ fn rate(cell: &ExplainedCell, iops: f64, bytes_per_s: f64) -> String {
     format!("{} IOPS", human::count(iops))
 }
 
-/// The rate of one kind of operation; IOPS do not count flushes.
+/// Formats the rate of one kind of operation. Flushes are per second, not IOPS.
 fn rate_of_kind(cell: &ExplainedCell, of: &KindSummary) -> String {
     if IoKinds::DATA.count(of.kind) {
         return rate(cell, of.iops, of.bytes_per_s);
@@ -161,7 +161,7 @@ fn rate_of_kind(cell: &ExplainedCell, of: &KindSummary) -> String {
     format!("{}/s", human::count(of.iops))
 }
 
-/// The explanation of one cell: phases, utilization, and the limit.
+/// Explains one simulated workload: time by phase, utilization of resources, and the bottleneck.
 pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     let mut page = Lines::new(style);
     let size = human::size(cell.block_bytes.into());
@@ -238,7 +238,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     page.end()
 }
 
-/// Adds the time of one kind of operation by phase.
+/// Adds the table of phases in which one kind of operation spends its time.
 fn phases(page: &mut Lines, cell: &ExplainedCell, kind: &KindAccount) {
     page.blank();
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
@@ -256,7 +256,7 @@ fn phases(page: &mut Lines, cell: &ExplainedCell, kind: &KindAccount) {
     phase_rows(page, &kind.phases, kind.pages, beyond_ns, whole_ns);
 }
 
-/// Adds a row per phase, and one for the time outside all phases.
+/// Adds a row per phase, and a row for time outside all phases.
 fn phase_rows(
     page: &mut Lines,
     phases: &[PhaseAccount],
@@ -288,7 +288,7 @@ fn phase_rows(
     }
 }
 
-/// Adds the busy share of every resource.
+/// Adds the utilization of every resource.
 fn resources(page: &mut Lines, cell: &ExplainedCell) {
     let style = page.style();
     let average = if cell.volumes == 1 { "" } else { ", average of all volumes" };
@@ -307,7 +307,7 @@ fn resources(page: &mut Lines, cell: &ExplainedCell) {
     }
 }
 
-/// A share as a bar, in eighths of a column if the terminal can show them.
+/// Draws a fraction as a bar, with a resolution of 1/8 column if the terminal supports Unicode.
 fn bar(share: f64, style: Style) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let share = share.clamp(0.0, 1.0);

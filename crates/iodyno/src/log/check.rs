@@ -32,7 +32,7 @@ pub(super) fn command(flags: &LogCheck) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// The failure if there is no readable log.
+/// Creates the failure for a target that does not contain a readable log.
 pub(super) fn cannot_open(target: &TargetName, error: &OpenError) -> Failure {
     let text = format!("{target}: {error}");
     match error {
@@ -45,7 +45,7 @@ pub(super) fn cannot_open(target: &TargetName, error: &OpenError) -> Failure {
     }
 }
 
-/// Adds the findings, as lines.
+/// Appends a description of what recovery found in the log, as lines.
 pub(super) fn describe(text: &mut String, found: &Found) {
     let recovered = &found.recovered;
     let tail = &recovered.tail;

@@ -13,10 +13,10 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Timeout of a connection attempt.
+/// Timeout of an attempt to connect to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server's address, with the options for connecting.
+/// Connects to a log server, with fixed address and options.
 #[derive(Debug)]
 pub(super) struct Dialer {
     at: String,
@@ -107,7 +107,7 @@ impl Dialer {
     }
 }
 
-/// Connects, and performs the handshake.
+/// Connects to a log server, and performs the handshake.
 pub(super) fn connect(flags: &LogClient) -> Result<Connection<Stream>, Failure> {
     let dialer = Dialer::new(flags)?;
     let stream = dialer.dial().map_err(|e| failure(e.into()))?;

@@ -34,7 +34,7 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     print(&format!("{}\n", words(&target, &layout)))
 }
 
-/// The layout of a new log on a target.
+/// Determines the layout of a new log on a target.
 pub(super) fn layout(
     opened: &OpenStorage,
     segment: Option<u64>,
@@ -51,13 +51,13 @@ pub(super) fn layout(
         .map_err(|e| wrong(&e))
 }
 
-/// A number that identifies a new log.
+/// Generates a random identifier for a new log.
 fn log_id() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish().max(1)
 }
 
-/// A description of a log's sizes.
+/// Describes the sizes of a log: total, segments and chunks.
 pub(super) fn words(target: &TargetName, layout: &Layout) -> String {
     format!(
         "log {:016x} on {}: {} in {} segments of {}, chunks of {} in blocks of {}",

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 /// Prints messages as lines on standard output.
 pub(super) struct Printer {
     pub(super) lines: Lines,
-    /// Whether the reader of the output has closed it.
+    /// Whether the output is closed, such as by `| head`.
     pub(super) is_gone: bool,
 }
 

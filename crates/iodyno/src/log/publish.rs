@@ -15,7 +15,7 @@ use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Maximum size of a line, bytes: chunks hold no more.
+/// Maximum size of an input line, bytes: the maximum size of a chunk.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
@@ -87,8 +87,8 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Publishes the lines of standard input, without line ends. Published messages are sent before it waits
-/// for more input.
+/// Publishes each line of standard input, without its newline. Before it waits for more input, it sends the
+/// messages read so far.
 fn lines<P>(
     publisher: &mut P,
     publish: impl Fn(&mut P, &[u8]) -> Result<(), Failure>,

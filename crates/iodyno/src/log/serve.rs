@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Chunk size of a log in memory, bytes.
+/// Chunk size of a log stored in memory, bytes.
 const MEMORY_CHUNK_BYTES: u64 = 64 << 10;
 /// Seed of an emulated device's random behaviour.
 const SEED: u64 = 1;
-/// Default path of the server's socket.
+/// Default path of the server's Unix socket.
 const SOCKET: &str = "iodyno-log.sock";
 
 pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
@@ -66,7 +66,7 @@ pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Opens a new log in memory, or an existing one.
+/// Opens an existing log, or creates one in memory.
 fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
     let target = &flags.target;
     let in_memory = match target {
@@ -118,7 +118,8 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
     Ok((opened, found))
 }
 
-/// Storage on an emulated device in real time: its first bytes, as far as memory suffices.
+/// Opens storage on an emulated device in real time. If memory does not suffice for the whole device, the
+/// storage is the beginning of the device.
 fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
     let system = system(&flags.target, Access::Sequential)?;
     if system.volumes.len() > 1 {

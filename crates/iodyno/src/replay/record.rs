@@ -15,10 +15,10 @@ use std::process::ExitCode;
 
 /// Exit code if the events differ from the recorded ones.
 const DIFFERS: u8 = 4;
-/// Maximum number of workers of a volume in a record.
+/// Maximum number of workers per volume in a record.
 const WORKERS_MAX: u64 = 4096;
 
-/// Replays a record. Exits with 4 if the events differ, and with 8 if the record was cut off.
+/// Replays a record of `serve`. The exit code is 4 if the events differ, and 8 if the record was truncated.
 pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let named = path.display().to_string();
     let wrong = |why: String| Failure::input(format!("{named}: {why}"));
@@ -77,7 +77,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The machine that a record describes, with its workers.
+/// Creates the emulated machine that a record's header describes, with its workers.
 fn machine(head: &Value, wrong: &dyn Fn(String) -> Failure) -> Result<Machine, Failure> {
     let field = |key: &str| wrong(format!("line 2 lacks `{key}`"));
     let device = head["device"].as_str().ok_or_else(|| field("device"))?;
@@ -104,7 +104,7 @@ fn machine(head: &Value, wrong: &dyn Fn(String) -> Failure) -> Result<Machine, F
     Ok(machine)
 }
 
-/// Compares the events of a replay with the recorded ones.
+/// States whether the events of the replay equal the recorded ones.
 fn verdict(ended: &Ended) -> &'static str {
     match ended.is_same() {
         Some(true) => "the same events as were recorded",

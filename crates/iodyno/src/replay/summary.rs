@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Maximum number of sizes per kind in the text.
+/// Maximum number of block sizes per kind of operation in the text.
 const SIZES: usize = 4;
 /// Maximum number of files or devices in the text.
 const PARTS: usize = 16;
 
-/// A trace in one line: its operations, duration and addresses.
+/// Summarises a trace in one line: operations, duration and address range.
 pub(super) fn line(of: &TraceSummary) -> String {
     let kinds = OpKind::ALL.into_iter().filter(|kind| of.ops[kind.index()] > 0);
     let kinds = kinds.map(|kind| format!("{} {}", human::whole(of.ops[kind.index()]), words(kind)));
@@ -39,12 +39,12 @@ fn words(kind: OpKind) -> &'static str {
     }
 }
 
-/// Prints the summary of a trace.
+/// Prints the summary of a trace as text or JSON.
 pub(super) fn print(named: &str, file: &TraceFile, as_json: bool) -> Result<ExitCode, Failure> {
     if as_json { print_json(&document(named, file)) } else { print_text(&text(named, file)) }
 }
 
-/// The rows of a summary: name, words. An empty name continues the row above.
+/// Rows of a summary: label and text. A row with an empty label continues the row above.
 type Rows = Vec<(String, String)>;
 
 fn text(named: &str, file: &TraceFile) -> String {
@@ -62,7 +62,7 @@ fn row(name: &str, words: impl Into<String>) -> (String, String) {
     (name.to_owned(), words.into())
 }
 
-/// The trace, and its operations by kind and over time.
+/// Summary rows for the file, and for its operations by kind and over time.
 fn operations(named: &str, file: &TraceFile, of: &TraceSummary) -> Rows {
     let span = human::time_ns(of.span_ns as f64);
     let mut rows = vec![
@@ -85,7 +85,7 @@ fn operations(named: &str, file: &TraceFile, of: &TraceSummary) -> Rows {
     rows
 }
 
-/// The number, the bytes and the sizes of one kind of operation.
+/// Describes the operations of one kind: number, total bytes and most frequent sizes.
 fn of_kind(of: &TraceSummary, kind: OpKind) -> String {
     let (ops, bytes) = (of.ops[kind.index()], of.bytes[kind.index()]);
     let share = human::percent(ops as f64 / of.all_ops() as f64, 1);
@@ -104,7 +104,7 @@ fn of_kind(of: &TraceSummary, kind: OpKind) -> String {
     format!("{count}, {}: {shown}{more}", human::size(bytes))
 }
 
-/// The addresses, the response times, and the parts of the trace.
+/// Summary rows for addresses, response times, and the files or devices of the trace.
 fn places(of: &TraceSummary) -> Rows {
     let (end, align) = (human::size(of.end_bytes), human::size(of.align_bytes.into()));
     let (touched, unit) = (human::size(of.touched_bytes), human::size(of.touched_unit_bytes));
@@ -142,7 +142,7 @@ fn places(of: &TraceSummary) -> Rows {
     rows
 }
 
-/// Omissions and changes in the trace, and notes.
+/// Summary rows for omitted lines, changed operations and notes.
 fn remarks(file: &TraceFile, of: &TraceSummary) -> Rows {
     let left_out = file.left_out.iter();
     let mut rows: Rows = left_out

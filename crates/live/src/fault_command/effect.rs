@@ -4,24 +4,24 @@ use super::{Ask, KINDS};
 use iodyno_emulate::Fault;
 use iodyno_units::{OpKind, human};
 
-/// Consequence of a power failure for clients, as a clause after the fault's description.
+/// Clause appended to the description of a power failure: its consequence for clients.
 const HOST_IS_CUT: &str = "all connections and open files were closed";
 
 /// How a fault affects reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The effect that the command's description states.
+    /// Reads are affected as the fault's usual description says.
     Usual,
-    /// The data is rebuilt from redundancy, as the clause says, and no read fails.
+    /// No read fails, because the data is rebuilt from redundancy. The text describes the rebuild.
     Rebuilt(&'static str),
-    /// The first read of the range fails; then the data is rebuilt, as the clause says.
+    /// The first read of the range fails, and then the data is rebuilt. The text describes the rebuild.
     FirstFails(&'static str),
     /// The fault has no effect; the text is the reason.
     None(String),
 }
 
-/// Describes the state after a command in words. `device` is the word for a device, such as `volume`; `was_off`: the
-/// power was off before.
+/// Describes a system's state after a fault command. `device` is the noun for a device, such as `volume`;
+/// `was_off` tells whether the power was already off.
 pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> String {
     let named = || match *ask {
         Ask::Fault(fault) => {
@@ -45,10 +45,10 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
     }
 }
 
-/// Suffix for damage that lasts until the range is repaired.
+/// Suffix of the description of media damage that lasts until the range is rewritten or the fault is cleared.
 const UNTIL_WRITTEN: &str = " until rewritten or cleared";
 
-/// Describes the state after a command that has its usual effect, without the name of its subject.
+/// Describes the usual effect of a fault command. The text does not name the device or volume.
 fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     let of = |kind: Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::fault_command::parse;
 
-    /// Every command has a description of its effect, with its volume and its values.
+    /// The description of every command's effect names its volume and its values.
     #[test]
     fn a_command_says_what_is_in_effect() {
         for (command, says) in [

@@ -6,23 +6,23 @@ use iodyno_emulate::{AdapterFault, Fault};
 use iodyno_units::text::listed;
 use std::fmt::Write as _;
 
-/// A fault command: its syntax, its help, and the fault or request that it stands for.
+/// A fault command: its syntax, its help text, and the fault or request that it creates.
 #[derive(Debug)]
 pub struct Command {
-    /// First word.
+    /// First word of the command, such as `slow`.
     pub(super) verb: &'static str,
     /// The value after the verb; `None` if the command takes none.
     pub(super) operand: Option<Operand>,
-    /// Help text: the effect of [`Self::example`], as a verb phrase.
+    /// Help text: a verb phrase that describes the effect of [`Self::example`].
     help: &'static str,
-    /// The words after verb and operand, and the fault or request that they make.
+    /// Syntax of the words after verb and operand, with the function that makes the fault or request.
     pub(super) form: Form,
 }
 
 /// The value that a command takes after its verb.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
-    /// Example, such as `x10`.
+    /// Example value for help and error messages, such as `x10`.
     pub(super) example: &'static str,
     /// Noun for the value in error messages, such as `a factor`.
     pub(super) what: &'static str,
@@ -30,25 +30,28 @@ pub(super) struct Operand {
 
 type MakeAsk = fn(&Arguments<'_>) -> Result<Ask, String>;
 
-/// What a command applies to, which decides its last words; and the fault or request that it makes.
+/// Subject of a fault command, such as a device or an adapter. It determines the command's last words, and
+/// the fault or request that the command makes.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// The power of all volumes; no further words.
+    /// The power supply of all volumes. The command has no further words.
     Power(Fault),
-    /// A device: `[[device] N]`.
+    /// The command applies to a device; its last words are `[[device] N]`.
     Device { ask: MakeAsk },
-    /// A kind of operation on a device: `[KIND] [[device] N]`.
+    /// The command applies to a kind of operation on a device; its last words are `[KIND] [[device] N]`.
     DeviceAndKind { ask: MakeAsk },
-    /// A volume: `[[volume] N]`.
+    /// The command applies to a volume; its last words are `[[volume] N]`.
     Volume { ask: MakeAsk },
-    /// An adapter or a link between adapters: `adapter N` or `aa N`.
+    /// The command applies to an adapter or to a link between adapters; its last words are `adapter N` or `aa N`.
     Adapters { of: &'static str, fault: fn(u32) -> AdapterFault },
-    /// The access state of a volume: `adapter N volume M [from adapter K]`, or `cleared volume M`.
+    /// The command changes a volume's access state. Its last words are `adapter N volume M [from adapter K]`, or
+    /// `cleared volume M`.
     Access,
 }
 
 impl Command {
-    /// The word before the number of an adapter or a link; `None` if the command applies to neither.
+    /// Keyword before the number of an adapter or of a link between adapters; `None` if the command applies to
+    /// neither.
     pub(super) const fn names_adapters(&self) -> Option<&'static str> {
         match self.form {
             Form::Adapters { of, .. } => Some(of),
@@ -56,7 +59,7 @@ impl Command {
         }
     }
 
-    /// The word before the number of a device or a volume.
+    /// Keyword before the number: `device` or `volume`, whichever the command applies to.
     pub(super) const fn subject(&self) -> &'static str {
         if matches!(self.form, Form::Volume { .. }) { "volume" } else { "device" }
     }
@@ -259,7 +262,7 @@ pub(super) fn examples() -> String {
     )
 }
 
-/// Lists the verbs of commands for adapters and links.
+/// Lists the verbs of all commands that apply to adapters or links, for error messages.
 pub(super) fn verbs_of_adapters() -> String {
     let faults = COMMANDS.iter().filter(|command| command.names_adapters().is_some());
     let mut verbs: Vec<String> = Vec::new();
@@ -285,7 +288,7 @@ mod tests {
     use super::*;
     use crate::fault_command::{in_words, parse};
 
-    /// Each example parses as the command of its row, and the form that records use begins with the same verb.
+    /// Each example parses as its own command, and [`in_words`] formats the parsed fault with the same verb.
     #[test]
     fn each_example_is_parsed_by_its_row() {
         let mut seen = Vec::new();

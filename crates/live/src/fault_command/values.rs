@@ -27,8 +27,8 @@ pub(super) fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a percentage, such as `1%`. Returns the number before the sign, so that it is printed and parsed without
-/// change.
+/// Parses a percentage, such as `1%`. Returns the number before the `%` sign, not a fraction of 1, so that
+/// printing it gives the original text.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').map(str::parse) {
         Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),

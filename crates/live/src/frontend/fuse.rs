@@ -32,18 +32,19 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Time for which the kernel may cache names and volumes' attributes, which never change.
+/// Lifetime of file names and volumes' attributes in the kernel's cache. Both never change, so it is a day.
 const FOREVER: Duration = Duration::from_secs(86_400);
 const STATUS_NAME: &str = "status.json";
 /// Inode of the status file. The folder has inode 1, and volumes have inodes from [`FIRST`] on.
 const STATUS: u64 = 2;
 const FIRST: u64 = 3;
-/// Largest request that the kernel may send, bytes; [`REQUESTS_MAX`] is the number of requests at a time.
+/// Maximum size of one request from the kernel, bytes. The next constant, [`REQUESTS_MAX`], limits the number
+/// of requests at a time.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const REQUESTS_MAX: u16 = 1024;
-/// Length at which zeroing and trimming requests are split into several operations, bytes.
+/// Maximum length of one operation, bytes: longer zeroing and trimming requests are split.
 const PIECE_BYTES: u64 = 1 << 30;
-/// Extents read at a time when searching for the next data or hole.
+/// Maximum number of extents that one step of a search for the next data or hole reads.
 const EXTENTS_MAX: usize = 64;
 
 /// A pending reply to the kernel.
@@ -55,12 +56,12 @@ pub enum Reply {
     Written(ReplyWrite, u32),
     /// Reply without data.
     Done(ReplyEmpty),
-    /// Completion of one of the operations into which a request was split.
+    /// Completion of one operation of a request that was split into several.
     Piece(Arc<Pieces>),
 }
 
-/// A request that was split into several operations. Dropping the last reference, after the last operation has
-/// completed, answers the request.
+/// A request that was split into several operations. Each operation has a reference; dropping the last one,
+/// when all operations have completed, sends the reply.
 #[derive(Debug)]
 pub struct Pieces {
     reply: Mutex<Option<ReplyEmpty>>,
@@ -108,7 +109,7 @@ impl Sink for Reply {
     }
 }
 
-/// A mounted folder, unmounted when dropped; processes that have a file of it open then get errors.
+/// A mounted folder, unmounted when dropped. After that, processes with an open file in it get errors.
 #[derive(Debug)]
 pub struct Mounted {
     session: Option<BackgroundSession>,
@@ -130,7 +131,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Mounts a folder with a file for each volume, named by `names`.
+/// Mounts a FUSE file system on a folder, with one file per volume, named as in `names`.
 ///
 /// # Errors
 /// Mounting fails: the folder does not exist, a server has mounted something on it, the kernel lacks FUSE, or
@@ -173,7 +174,7 @@ struct Files {
 }
 
 impl Files {
-    /// Volume of an inode; None if it is not a volume's.
+    /// Number of the volume with this inode; `None` if the inode is the folder or the status file.
     fn volume(&self, ino: INodeNo) -> Option<u32> {
         let number = ino.0.checked_sub(FIRST)?;
         (number < self.names.len() as u64).then_some(number as u32)
@@ -209,8 +210,8 @@ impl Files {
         })
     }
 
-    /// Time for which the kernel may cache attributes: those of volumes never change, those of the status file must be
-    /// read each time.
+    /// Lifetime of an inode's attributes in the kernel's cache. Those of volumes never change; those of the
+    /// status file must not be cached.
     fn lifetime(&self, ino: INodeNo) -> Duration {
         if self.volume(ino).is_some() { FOREVER } else { Duration::ZERO }
     }
@@ -378,7 +379,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// Handles closing a file, which does nothing on a device.
+    /// Handles the `close` of a file descriptor: a no-op, as on a block device.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }

@@ -15,7 +15,7 @@ pub mod ublk;
 use crate::served::{Live, Sink};
 use iodyno_units::IoError;
 
-/// A machine that is served through frontends.
+/// An emulated machine whose completions go to clients of the NBD, FUSE and ublk frontends.
 pub type Served = Live<Waiter>;
 
 /// A frontend's pending reply to an operation.
@@ -42,7 +42,7 @@ impl Sink for Waiter {
         }
     }
 
-    /// Completes several operations; answers to the same NBD connection are sent together.
+    /// Completes several operations. Replies on the same NBD connection are sent together.
     fn all_done(completed: Vec<(Self, Result<(), IoError>)>) {
         let mut batch = iodyno_nbd::Batch::new();
         for (waiter, result) in completed {

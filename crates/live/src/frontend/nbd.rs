@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Number of the emulated host's workers per volume; connections share them.
+/// Number of the emulated host's worker threads per volume. All NBD connections of the volume share them.
 pub const WORKERS: u32 = 16;
 /// Longest range that one block status reply covers, bytes.
 const STATUS_BYTES_MAX: u32 = 1 << 30;
@@ -30,7 +30,7 @@ pub enum Reply {
     Done(DeferredReply),
 }
 
-/// Converts an error to an NBD answer. A device that is gone is reported as a server that shuts down.
+/// Converts an error to an NBD reply. A device that is gone is reported as a server shutdown.
 pub fn failed(error: IoError) -> Answer<'static> {
     Answer::Failed(match error {
         IoError::Io => Errno::Io,
@@ -41,7 +41,8 @@ pub fn failed(error: IoError) -> Answer<'static> {
 }
 
 impl Reply {
-    /// Like [`Sink::done`], but adds the reply to `batch`, which sends several together.
+    /// Completes the operation like [`Sink::done`], but adds the reply to `batch`, which sends several replies
+    /// together.
     pub(super) fn done_with(self, result: Result<(), IoError>, batch: &mut Batch) {
         match (self, result) {
             (Self::Read(later, bytes), Ok(())) => batch.answer(later, &Answer::Data(&bytes)),
@@ -77,7 +78,7 @@ impl Sink for Reply {
     }
 }
 
-/// Describes a volume to NBD clients.
+/// Export information about a volume (size, flags, description) that NBD clients receive.
 fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     let (description, rotational) = live.look(|machine, _, _| {
         let system = machine.system();
@@ -88,7 +89,7 @@ fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }
 
-/// Describes a volume of `size_bytes` to NBD clients.
+/// Export information that NBD clients receive about a volume of `size_bytes`.
 pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
     Info {
         size_bytes,
@@ -121,8 +122,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Creates the export of a volume. Its connections use [`WORKERS`] workers of the emulated host, numbered from
-    /// `first_worker`.
+    /// Creates the NBD export of a volume. Its connections use [`WORKERS`] worker threads of the emulated host,
+    /// numbered from `first_worker`.
     pub fn new(live: Arc<Served>, number: u32, first_worker: u32, read_only: bool) -> Self {
         let info = info(&live, number, read_only);
         Self { live, number, first_worker, connections: AtomicU32::new(0), info }
@@ -144,7 +145,7 @@ impl Export for Volume {
     }
 }
 
-/// A connection that is closed when the emulated host's power fails.
+/// An NBD connection that is closed when the emulated host's power fails.
 #[derive(Debug)]
 struct Line(Peer);
 
@@ -161,7 +162,7 @@ struct Client {
     worker: u32,
     attached: Attached,
     lead: Lead<Waiter>,
-    /// Whether the request that is submitted next had to wake this connection's thread.
+    /// Whether the next request to submit had to wake this connection's thread.
     woken: bool,
 }
 
@@ -176,7 +177,8 @@ impl Client {
 }
 
 impl Session for Client {
-    /// Delivers completions on the requesting thread if they are due, or will be due before a reply can arrive.
+    /// Delivers completions on the thread that submitted the requests, if they are due now or will be due before
+    /// a reply can arrive.
     fn submitted(&mut self) {
         self.live.try_poll(Looks::default());
         self.lead.request_submitted();
@@ -238,7 +240,7 @@ impl Session for Client {
     }
 }
 
-/// Extents of a range as NBD block status: length and flags of each.
+/// Block status of a range as NBD defines it: length in bytes and status flags of each extent.
 pub fn extents(store: &Store, offset_bytes: u64, len_bytes: u32) -> Vec<(u32, u32)> {
     const HOLE_AND_ZERO: u32 = 3;
     let all = store.extents(offset_bytes, u64::from(len_bytes), EXTENTS_MAX).unwrap_or_default();

@@ -63,8 +63,9 @@ pub struct DeviceFlags {
     pub read_only: bool,
 }
 
-/// A block device of this kernel, removed when dropped; processes that have it open then get errors. After a power
-/// failure every operation on it fails, because the kernel's cache holds data that the device lost.
+/// A ublk block device on this host, removed when dropped. After that, processes that have it open get
+/// errors. Once the emulated power has failed, every operation fails, because the page cache holds data that
+/// the device lost.
 #[derive(Debug)]
 pub struct Block {
     device: Option<Device>,
@@ -73,10 +74,10 @@ pub struct Block {
 }
 
 impl Block {
-    /// Creates a block device for a volume.
+    /// Creates a ublk block device for a volume.
     ///
     /// # Errors
-    /// The kernel has no ublk, is older than 6.5, or does not permit it to this user.
+    /// The kernel has no ublk, is older than 6.5, or denies ublk to this user.
     pub fn of(live: &Arc<Served>, volume: u32, properties: DeviceFlags) -> io::Result<Self> {
         let mut device = Device::add()?;
         device.set_size(live.capacity_bytes(volume), properties)?;

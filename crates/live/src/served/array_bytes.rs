@@ -13,31 +13,32 @@ use std::ops::Range;
 
 const UNIT: usize = UNIT_BYTES as usize;
 
-/// Bytes of one unit; None if they can't be read.
+/// Content of a 4 KiB unit; `None` if it can't be read.
 type Page = Option<Box<[u8; UNIT]>>;
 
 /// A host's operation in progress on an array.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub offset_bytes: u64,
-    /// The data of a write, empty for zeroes; or the bytes of a read found so far.
+    /// Data of a write (empty if it writes zeroes), or the data of a read as far as it is known.
     pub bytes: Vec<u8>,
     pub len_bytes: u64,
-    /// Whether some bytes of a read can't be read.
+    /// Whether a read fails because some of its data is unreadable.
     pub failed: bool,
 }
 
-/// The bytes that the machine's content events refer to: pages by name, and the operations in progress.
+/// Data in flight in arrays: pages, which the machine's content events refer to by identifier, and the hosts'
+/// operations in progress.
 #[derive(Debug)]
 pub(super) struct ArrayBytes {
     simd: Simd,
-    /// Pages by the name that the machine gave them; a name without a page stands for zeroes.
+    /// Pages by the identifier that the machine assigned. An identifier without a page denotes zeroes.
     pages: HashMap<u64, Page>,
-    /// For each part, a range of units known to be unwritten, which makes rebuilding them cheap on this host.
+    /// For each device, a range of units known to be unwritten. A rebuild skips reading them from the store.
     holes: Vec<Range<u64>>,
-    /// Operations in progress, by token.
+    /// Hosts' operations in progress, by token.
     pub operations: HashMap<u64, Operation>,
-    /// Members' units that were found corrupt and are not yet reported to the machine.
+    /// Corrupt units that were found on members (device and unit) but are not yet reported to the machine.
     pub corrupt: Vec<(PartId, u64)>,
 }
 
@@ -52,7 +53,8 @@ impl ArrayBytes {
         }
     }
 
-    /// Executes a step that the machine has taken, on the devices' stores.
+    /// Applies a content event of the machine, such as a read of a unit or an update of parity, to the devices'
+    /// stores.
     pub(super) fn change(&mut self, change: &ContentEvent, stores: &mut [Store]) {
         match *change {
             ContentEvent::Fetched { part, unit, name } => {
@@ -120,7 +122,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Reads a member's unit into the page `name`.
+    /// Reads a unit of an array's member into the page with identifier `name`.
     fn fetch(&mut self, part: PartId, unit: u64, name: u64, store: &Store) {
         let hole = &mut self.holes[part.index()];
         if hole.contains(&unit) {
@@ -137,7 +139,7 @@ impl ArrayBytes {
         self.pages.insert(name, read.is_ok().then_some(page));
     }
 
-    /// Adds the page `term`, times a factor, to the page `name` (arithmetic of parity).
+    /// Multiplies page `term` by `factor` in the Galois field of the parity, and adds the product to page `name`.
     fn add(&mut self, name: u64, factor: u8, term: u64) {
         if !self.pages.contains_key(&term) {
             return;
@@ -151,7 +153,7 @@ impl ArrayBytes {
         self.pages.insert(name, sum);
     }
 
-    /// Copies a host's write over the page `onto`, and stores the result as page `name`.
+    /// Overwrites a copy of page `onto` with the data of a host's write, and stores the result as page `name`.
     fn take(&mut self, token: u64, unit: u64, onto: u64, name: u64) {
         let mut page = self.page(onto);
         if let (Some(page), Some(operation)) = (&mut page, self.operations.get(&token)) {
@@ -164,7 +166,7 @@ impl ArrayBytes {
         self.pages.insert(name, page);
     }
 
-    /// Copies a page into the result of a host's read.
+    /// Copies data from page `name` into the result of a host's read.
     fn give_back(&mut self, token: u64, unit: u64, name: u64) {
         let page = self.page(name);
         let Some(operation) = self.operations.get_mut(&token) else { return };
@@ -175,7 +177,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Forgets which units of a device are unwritten, because its content changed.
+    /// Discards the range of a device's units known to be unwritten, because its content changed.
     pub(super) fn device_changes(&mut self, part: PartId) {
         self.holes[part.index()] = 0..0;
     }
@@ -190,8 +192,8 @@ fn zeroes() -> Box<[u8; UNIT]> {
 }
 
 impl Operation {
-    /// The part of the operation in a unit of the array: its start in the unit, its start in the operation's bytes, and
-    /// its length, all in bytes.
+    /// Overlap of the operation with a unit of the array, in bytes: its offset in the unit, its offset in the
+    /// operation's data, and its length.
     fn part(&self, unit: u64) -> (usize, usize, usize) {
         let begin = unit * UNIT_BYTES;
         let from = self.offset_bytes.max(begin);

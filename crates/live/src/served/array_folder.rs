@@ -29,12 +29,12 @@ use std::path::{Path, PathBuf};
 const UNIT: usize = UNIT_BYTES as usize;
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// Description of an array that is stored in a folder.
+/// Properties of an array whose content is stored in a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct DescribedArray<'a> {
     /// Name of the array, such as `raid5(exflash-400g*4)`.
     pub name: &'a str,
-    /// Layout of the array.
+    /// RAID layout: level, members, and strip size.
     pub layout: Layout,
     /// Capacity of each member, bytes.
     pub member_bytes: u64,
@@ -67,23 +67,23 @@ pub struct ArrayFolder {
     name: String,
     strip_bytes: u64,
     health: ArrayHealth,
-    /// Whether the folder held no array when it was opened.
+    /// Whether the folder did not yet contain an array when it was opened.
     is_new: bool,
-    /// Whether opening created the folder.
+    /// Whether the folder was created when it was opened.
     is_made: bool,
-    /// Number of units that opening rewrote to make rows consistent.
+    /// Number of members' units rewritten at opening, because parity or copies were inconsistent.
     resynced_units: u64,
-    /// Number of units that opening found in the adapters' cache.
+    /// Number of units that the adapters' cache file contained at opening.
     cached_units: u64,
 }
 
 impl ArrayFolder {
-    /// Opens or creates an array's folder and the files in it. Returns the members' stores, followed by that of the
-    /// adapters' cache, if there is one.
+    /// Opens or creates an array's folder and the files in it. Returns the members' stores, followed by the store
+    /// of the adapters' cache, if they have one.
     ///
     /// # Errors
-    /// The folder holds another array, or content that can't be served; or a file can't be opened. No file created here
-    /// is left.
+    /// The folder contains another array or unsupported content, or a file can't be opened. Files created by this
+    /// call are removed.
     pub fn open(
         path: &Path,
         array: DescribedArray<'_>,
@@ -114,7 +114,8 @@ impl ArrayFolder {
         }
     }
 
-    /// Opens or creates an array's folder, but not the members in it. `is_there` tells whether a member exists.
+    /// Opens or creates an array's folder, but not its members' files. `is_there` tells whether a member's file
+    /// exists.
     pub(super) fn begin(
         path: &Path,
         name: &str,
@@ -164,8 +165,8 @@ impl ArrayFolder {
         Ok(folder)
     }
 
-    /// Finishes opening, once all members are open: makes them consistent, and writes `array.json` if the folder is
-    /// new.
+    /// Completes opening, once all members are open: makes parity and copies consistent, and writes `array.json`
+    /// if the folder is new.
     pub(super) fn finish(
         &mut self,
         layout: &Layout,
@@ -175,28 +176,30 @@ impl ArrayFolder {
         if self.is_new { self.write() } else { Ok(()) }
     }
 
-    /// Path of the folder.
+    /// Path of the array's folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Missing members, by their numbers in the array.
+    /// Set of missing members, by their index in the array.
     pub fn missing(&self) -> MemberSet {
         self.health.missing
     }
 
-    /// Number of members' units that opening found inconsistent and rewrote, because the last server did not shut down
-    /// cleanly.
+    /// Number of members' units that opening rewrote because parity or copies were inconsistent after an unclean
+    /// shutdown.
     pub fn resynced_units(&self) -> u64 {
         self.resynced_units
     }
 
-    /// Number of units that were in the adapters' cache when the last server ended; opening wrote them to the members.
+    /// Number of 4 KiB units that the adapters' cache contained after the last shutdown; opening wrote them to
+    /// the members.
     pub fn cached_units(&self) -> u64 {
         self.cached_units
     }
 
-    /// Opens the file of the adapters' cache, if it exists or is needed, and writes its content to the members.
+    /// Opens the file of the adapters' cache, if it exists or the array needs one, and writes its data to the
+    /// members.
     fn open_cache(
         &mut self,
         array: &DescribedArray<'_>,
@@ -222,7 +225,7 @@ impl ArrayFolder {
         Ok(None)
     }
 
-    /// Writes a cache's content to the members, recomputes parity, and empties the cache.
+    /// Writes the data in the adapters' cache to the members, recomputes parity, and empties the cache.
     fn replay(&mut self, layout: &Layout, cache: &Store, members: &[Store]) -> Result<(), String> {
         let units = cache.held_units().map_err(|e| e.to_string())?;
         let missing = self.health.missing;
@@ -265,7 +268,7 @@ impl ArrayFolder {
         Ok(())
     }
 
-    /// Recomputes the parity of all rows.
+    /// Recomputes the parity of all rows in which a member has data.
     fn make_parity(&mut self, layout: &Layout, members: &[Store]) -> Result<(), String> {
         let members = &files(members);
         let mut resync = Resync { layout, members, simd: Simd::best(), written_units: 0 };
@@ -274,7 +277,8 @@ impl ArrayFolder {
         made
     }
 
-    /// Removes what opening created, after its stores have removed their files. For a server that could not start.
+    /// Removes the files and the folder that opening created; the stores must have removed theirs before. Called
+    /// when a server could not start.
     pub fn remove_made(&self) {
         if self.is_new && !(0..64).any(|member| member_file(&self.path, member).exists()) {
             let _ = fs::remove_file(self.file());
@@ -284,7 +288,7 @@ impl ArrayFolder {
         }
     }
 
-    /// Writes the array's state to `array.json`, if it has changed.
+    /// Writes the array's state to `array.json` if the state has changed.
     ///
     /// # Errors
     /// The file can't be written.
@@ -381,7 +385,7 @@ pub(super) fn member_file(path: &Path, member: usize) -> PathBuf {
     path.join(format!("member-{member}"))
 }
 
-/// Members that are devices, each with its store.
+/// The open stores of an array whose members are all devices, as members in order.
 fn files(stores: &[Store]) -> Vec<Box<dyn Member + '_>> {
     stores.iter().map(|store| Box::new(store) as Box<dyn Member>).collect()
 }

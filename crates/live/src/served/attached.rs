@@ -8,20 +8,21 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// A connection that the server can end.
+/// A client's connection that the server can close.
 pub trait HangUp: Debug + Send + Sync {
-    /// Ends the connection. Must not wait for the client.
+    /// Closes the connection without waiting for the client.
     fn hang_up(&self);
 }
 
-/// A connection to a volume, or an open file of it. Ends when the emulated host's power fails.
+/// A client's connection to a volume, or an open file of it. It becomes invalid when the emulated host loses
+/// power.
 #[derive(Debug)]
 pub struct Attached {
     volume: u32,
-    /// Number of power failures before the attachment was created.
+    /// Number of power failures of the emulated host before the attachment was created.
     power_failures: u64,
-    /// Number of the volume's losses that this attachment need not report: those before it was created, and those that
-    /// failed one of its flushes.
+    /// Number of the volume's data losses that need no report to this client: they came before the attachment, or
+    /// already made one of its flushes fail.
     losses: AtomicU64,
     _line: Option<Arc<dyn HangUp>>,
 }
@@ -31,18 +32,18 @@ pub struct Attached {
 pub struct Client<'a> {
     /// The client's attachment to the volume; `None` for operations of this process itself.
     pub attached: Option<&'a Attached>,
-    /// Time for which the operation had already been waiting when it was submitted, ns of real time.
+    /// Time that the operation waited between its arrival and its submission, ns of real time.
     pub waited_ns: u64,
 }
 
-/// Events that end attachments or fail their flushes.
+/// Counters of power failures and data losses, which end clients' attachments or make their flushes fail.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     power_failures: u64,
     /// For each volume, the number of faults that lost acknowledged data while the host was up.
     of_volumes: Vec<u64>,
     lines: Vec<Weak<dyn HangUp>>,
-    /// Number of connections from which those that have ended are removed from the list.
+    /// Length of the connection list at which entries of closed connections are removed.
     lines_max: usize,
 }
 
@@ -51,14 +52,16 @@ impl Losses {
         Self { of_volumes: vec![0; volumes as usize], ..Self::default() }
     }
 
-    /// Records a power failure, which ends all attachments. Returns the connections to close.
+    /// Records a power failure of the emulated host, which ends all attachments. Returns the connections to
+    /// close.
     #[must_use]
     pub(super) fn power_fails(&mut self) -> Vec<Weak<dyn HangUp>> {
         self.power_failures += 1;
         std::mem::take(&mut self.lines)
     }
 
-    /// Records that a volume lost acknowledged data while its host is up.
+    /// Records that a volume lost acknowledged data while the host stayed up. The next flush of each client
+    /// fails.
     pub(super) fn volume_loses(&mut self, volume: usize) {
         self.of_volumes[volume] += 1;
     }
@@ -71,7 +74,8 @@ impl Losses {
         self.lines.push(Arc::downgrade(line));
     }
 
-    /// Error with which an operation of an attachment must fail; None if it may proceed.
+    /// Error of an operation if the client's attachment has ended, or if it is a flush after a data loss; `None`
+    /// if the operation may proceed.
     pub(super) fn refuse(&self, attached: &Attached, op: &Op) -> Option<IoError> {
         if attached.power_failures != self.power_failures {
             return Some(IoError::Io);
@@ -85,7 +89,7 @@ impl Losses {
 }
 
 impl<S: Sink> Live<S> {
-    /// Creates an attachment to a volume. `line` is the connection, if the server can close it.
+    /// Attaches a client to a volume. `line` is the client's connection, if the server can close it.
     pub fn attach(&self, volume: u32, line: Option<Arc<dyn HangUp>>) -> Attached {
         let losses = &mut self.lock().losses;
         if let Some(line) = &line {

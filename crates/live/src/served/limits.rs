@@ -44,12 +44,13 @@ impl<S: Sink> Live<S> {
         self.limits[volume as usize].full.load(Ordering::Relaxed)
     }
 
-    /// Marks a volume as full, or as having space again. Has no effect on a volume whose bytes are not kept.
+    /// Marks a volume as full or not full. Has no effect on a volume whose content is not stored.
     pub fn set_full(&self, volume: u32, full: bool) {
         self.limits[volume as usize].full.store(full, Ordering::Relaxed);
     }
 
-    /// Error with which an operation must be refused; None if it may be submitted.
+    /// Error of an operation that exceeds the volume's size, or needs space on a full volume; `None` if it may be
+    /// submitted.
     pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<IoError> {
         let end_bytes = op.offset_bytes.saturating_add(u64::from(op.len_bytes));
         if end_bytes > self.size_bytes(volume) {
@@ -64,7 +65,7 @@ impl<S: Sink> Live<S> {
     }
 }
 
-/// Whether the whole range already holds data.
+/// Whether the whole range is already allocated.
 fn has_data(store: &Store, offset_bytes: u64, len_bytes: u32) -> bool {
     let first = store.extents(offset_bytes, u64::from(len_bytes), 1);
     first.is_ok_and(|e| e.iter().all(|e| e.data && e.len_bytes >= u64::from(len_bytes)))

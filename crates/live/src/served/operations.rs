@@ -11,16 +11,17 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Completion, ContentEvent, Fault, Machine, PartId, System};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// A token is a sequence number above the number of its slot. The sequence makes it unique, because a buffer may hold
-/// data that was acknowledged long ago.
+/// Width in bits of a token's low part, the index in the table of outstanding operations. A sequence number
+/// above it makes tokens unique, because a write buffer may still contain data of an operation acknowledged
+/// long ago.
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Minimum of `stranded_bytes_max`, the limit on bytes of a volume that the host refused; applies if the volume's cache
-/// is smaller or its size is unknown.
+/// Lower bound of `stranded_bytes_max`, bytes. It applies if the volume's cache is smaller or its size is
+/// unknown.
 const STRANDED_BYTES_MIN: u64 = 1 << 20;
 
-/// An operation in the machine.
+/// An outstanding operation on the emulated machine.
 #[derive(Debug)]
 struct Waiting<S> {
     sink: S,
@@ -29,42 +30,43 @@ struct Waiting<S> {
     kind: OpKind,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Whether the write may be acknowledged only once no power cut can lose it.
+    /// Whether the write may be acknowledged only once it survives a power failure (FUA).
     forced: bool,
-    /// Machine time when the operation was submitted, ns.
+    /// Simulated time at which the operation was submitted, ns.
     submitted_ns: u64,
-    /// Whether the store holds the operation's payload until the operation ends.
+    /// Whether the store keeps the operation's data until the operation completes.
     holds: bool,
-    /// Error of the store when it read or accepted the operation's bytes, if any.
+    /// Error that the store returned when it read or accepted the operation's data.
     failed: Option<IoError>,
 }
 
 #[derive(Debug)]
 pub(super) struct Inner<S> {
     pub(super) machine: Machine,
-    /// Stores by part: of devices, and of adapters' caches, the latter at the path of their volume. Empty if no bytes
-    /// are kept.
+    /// Stores of the devices, then those of the adapters' caches, indexed by component number. Empty if content
+    /// is not stored.
     pub(super) stores: Vec<Store>,
-    /// Number of devices. Their parts have the lowest numbers.
+    /// Number of devices. Devices have the lowest component numbers.
     devices: usize,
-    /// Operations in the machine, by slot; the slot is the low part of the token.
+    /// Outstanding operations; the index is the low part of the operation's token.
     waiting: Vec<Option<Waiting<S>>>,
     free: Vec<u32>,
     pub(super) sequence: u64,
-    /// Machine time of the latest submission or fault, ns; no later submission may have an earlier time.
+    /// Simulated time of the latest submission or fault, ns; no later submission may have an earlier time.
     pub(super) submitted_ns: u64,
     /// For each volume, whether its device rebuilds unreadable units from parity.
     rebuilds: Vec<bool>,
-    /// For each volume, the amount of stranded (refused by the host) bytes up to which it still accepts writes.
+    /// For each volume, the limit on stranded bytes (refused by the host and kept in memory) above which it fails
+    /// writes.
     stranded_bytes_max: Vec<u64>,
-    /// First error while bytes were written to the backing.
+    /// Message about the first failed write to a backing file or memory.
     pub(super) trouble: Option<String>,
     changes: Vec<ContentEvent>,
-    /// Bytes of arrays that are in flight.
+    /// Data in flight between hosts and members of arrays.
     arrays: ArrayBytes,
-    /// Folders of arrays, whose stored state follows the machine's.
+    /// Folder of each array, in which changes of the array's state are saved.
     pub(super) folders: Vec<(PartId, ArrayFolder)>,
-    /// Number of each part's volume.
+    /// For each component of the machine, the number of its volume.
     pub(super) volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
     pub(super) losses: Losses,
@@ -75,7 +77,8 @@ pub(super) struct Inner<S> {
 pub(super) type Completed<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
-    /// Creates the state without operations. Panics if there are stores, but not as many as [`super::stores_needed`].
+    /// Creates the state, with no operations outstanding. Panics if `stores` is neither empty nor has the length
+    /// [`super::stores_needed`].
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
         let (system, volumes) = (machine.system(), machine.volumes());
         assert!(stores.is_empty() || stores.len() == super::stores_needed(system));
@@ -113,7 +116,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Submits an operation; returns the machine time at which the emulated host issued it, ns.
+    /// Submits an operation. Returns the simulated time at which the emulated host issued it, ns.
     pub(super) fn submit(
         &mut self,
         at_ns: u64,
@@ -177,8 +180,8 @@ impl<S: Sink> Inner<S> {
         self.machine.submit(at_ns, worker, volume, op, token)
     }
 
-    /// Reads the volume's current bytes. A unit with a wrong checksum is treated as a read error that the device's own
-    /// code has found: the device recovers the unit from its stripe, or reports the error.
+    /// Reads the current content of a volume that is a device. A wrong checksum counts as a read error detected
+    /// by the device's ECC: the device recovers the unit from its stripe, or the error is returned.
     fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<IoError> {
         let mut healed = None;
         loop {
@@ -203,7 +206,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Applies the machine's content events to the bytes.
+    /// Applies the machine's pending content events to the stores.
     pub(super) fn settle(&mut self) {
         // Before any bytes are written that a missing member lacks.
         for (part, folder) in &mut self.folders {
@@ -231,7 +234,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Marks a member's unit as corrupt: the machine can't read it any more, and its array recovers it.
+    /// Marks a member's unit as corrupt, so that the machine can't read it and its array recovers it.
     fn is_corrupt(&mut self, part: PartId, unit: u64) {
         self.counts[self.volume_of[part.index()]].corruptions_found += 1;
         if part.index() >= self.devices {
@@ -247,12 +250,13 @@ impl<S: Sink> Inner<S> {
         self.machine.inject(at_ns, fault);
     }
 
-    /// Part at the root of a volume.
+    /// Number of the component at the top of a volume: its device, its array, or its path through adapters.
     fn root(&self, volume: u32) -> usize {
         self.machine.system().volumes[volume as usize].root.index()
     }
 
-    /// Begins an operation on an array; its members move the bytes.
+    /// Registers an operation on an array. The machine's content events then move its data to and from the
+    /// members.
     fn begin_on_array(&mut self, token: u64, op: &Op, payload: &Payload<'_>) {
         let bytes = match (op.kind, payload) {
             (OpKind::Read, _) => vec![0; op.len_bytes as usize],
@@ -264,7 +268,8 @@ impl<S: Sink> Inner<S> {
         self.arrays.operations.insert(token, operation);
     }
 
-    /// Ends an operation on an array. Returns its error, if any.
+    /// Removes a completed operation on an array, and copies the data of a read to its sink. Returns its error,
+    /// if any.
     fn end_on_array(&mut self, waiting: &mut Waiting<S>) -> Option<IoError> {
         if self.arrays.operations.is_empty() {
             return None;
@@ -288,8 +293,8 @@ impl<S: Sink> Inner<S> {
         failed
     }
 
-    /// Error with which an operation must be refused, because the host refuses bytes that the volume already accepted.
-    /// None if it may be submitted.
+    /// Error of an operation because the host refused to write earlier data of the volume, which is kept in
+    /// memory; `None` if the operation may be submitted.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let (root, volume) = (self.root(volume), volume as usize);
         if root >= self.devices {
@@ -301,7 +306,8 @@ impl<S: Sink> Inner<S> {
         refused.map(|why| IoError::from(&why))
     }
 
-    /// Like [`Self::backing_refuses`], for an array: the host refuses bytes of any member, at any offset.
+    /// Like [`Self::backing_refuses`], for an array. Refused data on any member, at any offset, makes changes
+    /// fail.
     fn members_refuse(&mut self, volume: usize, op: &Op) -> Option<IoError> {
         if self.stores.is_empty() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -363,7 +369,7 @@ impl<S: Sink> Inner<S> {
         completed.push((waiting.sink, failed.map_or(Ok(()), Err)));
     }
 
-    /// Fails all operations in flight, which the machine will never complete.
+    /// Fails all outstanding operations, because the machine will never complete them.
     pub(super) fn fail_all(&mut self, error: IoError, completed: &mut Completed<S>) {
         for (number, slot) in (0..).zip(&mut self.waiting) {
             let Some(waiting) = slot.take() else { continue };
@@ -380,7 +386,8 @@ impl<S: Sink> Inner<S> {
     }
 }
 
-/// Arranges stores by part number. Adapters' caches go to the paths of their volumes; other parts get an empty store.
+/// Arranges stores by component number. Caches of adapters go to the paths of their volumes; components
+/// without content get an empty store.
 fn by_part(system: &System, stores: Vec<Store>) -> Vec<Store> {
     let devices = system.devices().count();
     if stores.len() <= devices {
@@ -396,7 +403,7 @@ fn by_part(system: &System, stores: Vec<Store>) -> Vec<Store> {
     all
 }
 
-/// Stores of a volume's devices.
+/// All stores that belong to a volume.
 pub(super) fn of_volume<'a>(
     stores: &'a mut [Store],
     volume_of: &'a [usize],
@@ -405,7 +412,7 @@ pub(super) fn of_volume<'a>(
     stores.iter_mut().zip(volume_of).filter(move |(_, of)| **of == volume).map(|(store, _)| store)
 }
 
-/// Adds the store's refused writes to the volume's counts, and keeps the first reason as `trouble`.
+/// Adds the store's failed writes to the volume's counters, and keeps the first error message in `trouble`.
 #[inline]
 fn note_refusals(store: &mut Store, counts: &mut Counts, trouble: &mut Option<String>) {
     let refusals = store.take_refusals();

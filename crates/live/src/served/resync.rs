@@ -9,19 +9,19 @@ use std::ops::Range;
 
 const UNIT: usize = UNIT_BYTES as usize;
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
-/// Maximum number of a member's extents queried at a time.
+/// Maximum number of extents that one query of a member returns.
 const EXTENTS_MAX: usize = 4096;
 
 pub(super) type Page = [u8; UNIT];
 
-/// Access to the content of an array's member.
+/// Access to the content of an array's member, which is a device or another array.
 pub(super) trait Member {
     fn read(&self, unit: u64) -> Result<Page, String>;
 
     /// Writes a unit. If the member is an array, its copies and parity are updated, too.
     fn write(&self, unit: u64, page: &Page) -> Result<(), String>;
 
-    /// Runs of units that hold data, in ascending order.
+    /// Ranges of units that contain data, in ascending order.
     fn data(&self) -> Result<Vec<Range<u64>>, String>;
 
     /// Whether the last server that used the member shut down cleanly.
@@ -60,31 +60,31 @@ impl Member for &Store {
     }
 }
 
-/// An array that is a member of another array. Its own rows must be consistent.
+/// An array that is itself a member of another array. Its parity and copies must be consistent.
 pub(super) struct Branch<'a> {
     pub(super) layout: Layout,
     pub(super) missing: MemberSet,
     pub(super) members: Vec<Box<dyn Member + 'a>>,
 }
 
-/// Location of an array's unit in its stripes.
+/// Location of a unit's data in the stripes of an array.
 struct Located {
     stripe: u64,
     /// Number of the data strip in the stripe.
     strip: usize,
-    /// Offset in the strip, sectors.
+    /// Offset in the strip, 512-byte sectors.
     offset: u64,
 }
 
 impl Branch<'_> {
-    /// Computes the location of a unit of the array.
+    /// Converts a unit number of the array to its location in the stripes.
     fn locate(&self, unit: u64) -> Located {
         let at = self.layout.locate(unit * UNIT_SECTORS);
         let Role::Data(strip) = at.role else { unreachable!("a unit of an array is data") };
         Located { stripe: at.stripe, strip: usize::from(strip), offset: at.offset }
     }
 
-    /// Members that hold a copy of a unit and are not missing, with the unit's number on each.
+    /// Present members with a copy of a unit, each with the unit's number on that member.
     fn places(&self, at: &Located) -> Vec<(usize, u64)> {
         let Located { stripe, strip, offset } = *at;
         let of = self.layout.stripe(stripe);
@@ -147,7 +147,7 @@ impl Member for Branch<'_> {
     }
 }
 
-/// Makes all rows that hold data consistent, and counts the units that it rewrites.
+/// Makes parity and copies consistent in all rows that contain data, and counts the rewritten units.
 pub(super) struct Resync<'a> {
     pub(super) layout: &'a Layout,
     pub(super) members: &'a [Box<dyn Member + 'a>],
@@ -160,7 +160,7 @@ impl Resync<'_> {
         self.members[member].read(unit).map_err(|e| format!("member {member}: {e}"))
     }
 
-    /// Writes a unit of a member unless it already has this content.
+    /// Writes `page` to a member's unit unless the unit already has this content.
     fn make(&mut self, member: usize, unit: u64, page: &Page) -> Result<(), String> {
         // (An unreadable unit is written, too.)
         if self.read(member, unit).is_ok_and(|found| found == *page) {
@@ -191,7 +191,7 @@ impl Resync<'_> {
         Ok(())
     }
 
-    /// Recomputes the parity of a row: `unit` of each member, in `stripe`.
+    /// Recomputes the parity of one row of `stripe`; `unit` is the unit number on every member.
     fn parity_of(&mut self, stripe: u64, unit: u64) -> Result<(), String> {
         let of = self.layout.stripe(stripe);
         let (mut p, mut q) = ([0; UNIT], [0; UNIT]);
@@ -207,7 +207,7 @@ impl Resync<'_> {
         Ok(())
     }
 
-    /// Makes all copies of a member's data equal to the first copy.
+    /// Overwrites all other copies of a member's data with the first copy.
     pub(super) fn copies_of(&mut self, member: usize, missing: MemberSet) -> Result<(), String> {
         for unit in self.members[member].data()?.into_iter().flatten() {
             let at = Place { member, sector: unit * UNIT_SECTORS };

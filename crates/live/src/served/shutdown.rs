@@ -9,10 +9,11 @@ use crate::counts::{Late, Looks};
 use iodyno_emulate::{Completion, Machine};
 use iodyno_units::Op;
 
-/// Machine time after which a flush, or the destaging of caches, is given up, ns.
+/// Timeout for a flush or for destaging the caches at shutdown, ns of simulated time.
 const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
 
-/// Destages the adapters' caches to the devices. Returns the number of bytes that could not be written.
+/// Destages the adapters' caches to the devices. Returns the number of dirty bytes left after an error or
+/// timeout.
 fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> u64 {
     let dirty_bytes = |machine: &Machine| {
         let adapters = machine.adapters();
@@ -44,11 +45,11 @@ fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> 
 }
 
 impl<S: Sink> Live<S> {
-    /// Flushes all volumes, syncs backing files so that a crash of this host does not lose their data, and ends the
-    /// record. `worker_of` returns a worker for each volume.
+    /// Shuts the machine down: flushes all volumes, syncs the backing files to this host's storage, and completes
+    /// the record. `worker_of` returns the worker that flushes a volume.
     ///
     /// # Errors
-    /// Some bytes could not be written, or the record could not be completed. The message lists all losses.
+    /// Some data could not be written, or the record could not be completed. The message lists all losses.
     pub fn end(&self, worker_of: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -95,7 +96,7 @@ impl<S: Sink> Live<S> {
     }
 }
 
-/// Advances the machine to its next event; returns the completion, if the event is one.
+/// Advances the machine to its next event. Returns the completed operation, if the event completes one.
 fn step<S: Sink>(inner: &mut Inner<S>, next_ns: u64) -> Option<Completion> {
     let done = inner.machine.next_completion(next_ns);
     inner.settle();
@@ -147,7 +148,7 @@ fn flush_volumes<S: Sink>(
     unflushed
 }
 
-/// Settles and syncs all stores. Returns a message for each loss.
+/// Writes all pending data of the stores to their backing and syncs it. Returns a message for each loss.
 fn end_stores<S: Sink>(inner: &mut Inner<S>) -> Vec<String> {
     let Inner { stores, volume_of, machine, .. } = inner;
     let mut troubles = Vec::new();

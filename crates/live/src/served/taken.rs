@@ -8,8 +8,8 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, PartId};
 
 impl<S: Sink> Inner<S> {
-    /// Counts the losses of each volume through a fault, given its number of failed operations before the fault. If the
-    /// host stays up, losses fail its next flushes.
+    /// Returns each volume's losses through a fault. `failed_before` has each volume's count of failed operations
+    /// before the fault. If the host stays up, each loss makes the next flushes of the volume fail.
     pub(super) fn take_losses(&mut self, fault: &Fault, failed_before: &[u64]) -> Vec<Taken> {
         let Self { counts, stores, machine, losses, .. } = self;
         let system = machine.system();

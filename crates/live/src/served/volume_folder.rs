@@ -11,16 +11,16 @@ use iodyno_emulate::{PartId, System};
 use iodyno_raid::MemberSet;
 use std::path::Path;
 
-/// The open stores and array folders of a volume, or of a part of it.
+/// The open stores and array folders of a volume, or of one component of it.
 #[derive(Debug, Default)]
 pub struct VolumeFolder {
-    /// Stores by part: devices, and the caches of adapters.
+    /// Stores of devices and of adapters' caches, each with its component.
     pub stores: Vec<(PartId, Store)>,
-    /// Folders of arrays, inner arrays first. A device behind adapters has one, too.
+    /// Folders of arrays, inner arrays first. A single device behind adapters has a folder, too.
     pub folders: Vec<(PartId, ArrayFolder)>,
 }
 
-/// Name of a part in messages, and options with which its files are opened.
+/// Settings for opening files of a volume: the name for messages, and the stores' options.
 #[derive(Clone, Copy)]
 struct Files<'a> {
     name: &'a str,
@@ -31,8 +31,8 @@ impl VolumeFolder {
     /// Opens or creates the folder of a volume, with all files in it.
     ///
     /// # Errors
-    /// The folder holds another volume, or content that can't be served; or a file can't be opened. No file created
-    /// here is left.
+    /// The folder contains another volume or unsupported content, or a file can't be opened. Files created by
+    /// this call are removed.
     pub fn open(
         path: &Path,
         system: &System,
@@ -51,7 +51,7 @@ impl VolumeFolder {
         }
     }
 
-    /// Removes all files and folders that opening created, for a server that could not start.
+    /// Removes all files and folders that opening created. Called when a server could not start.
     pub fn abandon(&self) {
         self.stores.iter().for_each(|(_, store)| store.abandon());
         self.folders.iter().for_each(|(_, folder)| folder.remove_made());
@@ -84,7 +84,8 @@ impl VolumeFolder {
         }
     }
 
-    /// Opens the folder of an array of devices, or of a device, with the adapters' cache if there is one.
+    /// Opens the folder of a device or of an array of devices, including the file of the adapters' cache if they
+    /// have one.
     fn open_files(
         &mut self,
         path: &Path,
@@ -148,7 +149,7 @@ impl VolumeFolder {
         Ok(())
     }
 
-    /// Access to the content of a part whose files are all open.
+    /// Access to the content of a device or array whose files are all open.
     fn member<'a>(&'a self, system: &System, part: PartId) -> Box<dyn Member + 'a> {
         match &system.parts[part.index()] {
             Part::Array(array) => {

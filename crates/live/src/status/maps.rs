@@ -6,19 +6,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A value for each kind of operation. The JSON document omits values that equal the default.
+/// A value for each kind of operation. In JSON, values equal to the default are omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ByKind<T>(pub [T; OpKind::COUNT]);
 
 impl<T> ByKind<T> {
-    /// All values, each with its kind's key in the JSON document.
+    /// Iterates over all kinds of operations: the kind's JSON key and its value.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &T)> {
         OpKind::ALL.into_iter().map(OpKind::name).zip(&self.0)
     }
 }
 
 impl<T: Default + PartialEq> ByKind<T> {
-    /// The values that differ from the default, each with its kind's key.
+    /// Iterates over the kinds whose value differs from the default: the kind's JSON key and its value.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &T)> {
         self.all().filter(|(_, value)| **value != T::default())
     }
@@ -42,7 +42,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for ByKind<T> {
     }
 }
 
-/// Values by name, in the order of the JSON document.
+/// Pairs of name and value that form a JSON object, in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Named<T>(pub Vec<(String, T)>);
 

@@ -8,7 +8,7 @@ use crate::counts::Counts;
 use crate::served::{Live, Sink};
 use iodyno_emulate::{AdaptersState, ArrayState, Machine, PartId};
 
-/// Reads the status of a machine at one instant.
+/// Takes a consistent snapshot of a machine's status.
 pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
     let transport = live.transport().map(|of| TransportStatus {
         round_trip_ns: of.round_trip_ns,
@@ -35,7 +35,7 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
     status
 }
 
-/// The status of a volume, still without operations' counts and latencies.
+/// Status of a volume, without the counters and latencies of operations, which the caller adds.
 fn volume<S: Sink>(
     live: &Live<S>,
     machine: &Machine,

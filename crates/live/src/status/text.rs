@@ -9,7 +9,7 @@ use iodyno_units::text::numbered;
 use std::fmt::Write as _;
 
 impl Status {
-    /// Formats the status as text.
+    /// Formats the status as text for a terminal.
     pub fn text(&self) -> String {
         match self {
             Self::Model(status) => status.text(),
@@ -19,7 +19,7 @@ impl Status {
     }
 }
 
-/// Writes a line for an exceptional state, marked with `!`.
+/// Writes a line, marked with `!`, about a fault or another abnormal state.
 fn alarm(text: &mut String, words: &str) {
     let _ = writeln!(text, "  !             {words}");
 }
@@ -84,7 +84,7 @@ impl VolumeStatus {
         text
     }
 
-    /// Writes the faults in effect, and the damage done by past faults.
+    /// Writes the active faults, and the damage done by past ones.
     fn write_faults(&self, text: &mut String) {
         if self.size_bytes != self.capacity_bytes {
             let (size, capacity) = (human::size(self.size_bytes), human::size(self.capacity_bytes));
@@ -127,7 +127,7 @@ impl VolumeStatus {
 }
 
 impl ArrayStatus {
-    /// Writes the members that are not present, and the progress of rebuilds.
+    /// Writes a line for each member that is not present, and the progress of rebuilds.
     fn write(&self, text: &mut String) {
         let members = self.members.iter().enumerate();
         for (number, member) in members.filter(|(_, of)| of.state != MemberState::Present) {
@@ -237,7 +237,7 @@ mod tests {
         TransportStatus, VolumeStatus,
     };
 
-    /// A status in which every field that the document has differs from its default.
+    /// Test status in which every field of the JSON document differs from its default.
     fn all_in_effect() -> ModelStatus {
         ModelStatus {
             machine_ns: 1_500_000_000,
@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    /// The document carries everything that the text needs, and reading it gives the same status.
+    /// Converting a status to JSON and back changes neither the status nor its text.
     #[test]
     fn a_document_reads_back_as_the_status_that_wrote_it() {
         for status in [
@@ -369,7 +369,7 @@ mod tests {
         assert!(said.contains("volumes"), "{said}");
     }
 
-    /// The text has each line once, with its values.
+    /// The text contains each fault and each number exactly once.
     #[test]
     fn the_text_has_each_fault_and_each_figure() {
         let text = Status::Model(all_in_effect()).text();

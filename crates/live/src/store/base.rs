@@ -19,7 +19,7 @@ enum Medium {
     File(Box<File>),
 }
 
-/// The medium of a volume, in memory or in a file, and the checks on what is read from it.
+/// Storage of a volume's durable content, in memory or in a file, with the verification of reads.
 #[derive(Debug)]
 pub(super) struct Base {
     medium: Medium,
@@ -53,7 +53,7 @@ impl Base {
         offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= self.capacity_bytes)
     }
 
-    /// Number of units of the volume.
+    /// Size of the volume in 4 KiB units.
     pub(super) fn units(&self) -> u64 {
         self.capacity_bytes.div_ceil(UNIT_BYTES)
     }
@@ -80,8 +80,8 @@ impl Base {
         }
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt: the new bytes become readable only if the unit's injected
-    /// damage is lifted.
+    /// Writes a part of a corrupt 4 KiB unit. The unit stays corrupt; the new data is readable only after
+    /// injected damage has been cleared.
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(m) => m.write_beneath(part, data),
@@ -89,7 +89,7 @@ impl Base {
         }
     }
 
-    /// Zeroes whole units and frees them.
+    /// Deallocates whole 4 KiB units, which then read as zeroes.
     pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let units = units.start..units.end.min(self.units());
         if units.is_empty() {
@@ -104,7 +104,7 @@ impl Base {
         }
     }
 
-    /// Zeroes a part of a unit. If the part is the whole unit, the unit is freed.
+    /// Zeroes a part of a 4 KiB unit. If the part is the whole unit, the unit is deallocated.
     pub(super) fn zero_part(&self, part: Part) -> Result<(), WriteError> {
         if part.is_whole() {
             return self.drop_units(&(part.unit..part.unit + 1));
@@ -115,13 +115,13 @@ impl Base {
         }
     }
 
-    /// Zeroes a range: frees its whole units, and zeroes the partial units at its ends.
+    /// Zeroes a range: deallocates its whole 4 KiB units, and zeroes the partial units at both ends.
     pub(super) fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.trim(offset_bytes, len_bytes)?;
         ends(offset_bytes, len_bytes).try_for_each(|part| self.zero_part(part))
     }
 
-    /// Frees the whole units in a range.
+    /// Deallocates the whole 4 KiB units in a range.
     pub(super) fn trim(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         if !self.holds(offset_bytes, len_bytes) {
             return Err(WriteError::OutOfRange { offset_bytes, len_bytes });
@@ -136,7 +136,7 @@ impl Base {
         }
     }
 
-    /// Total size of the units that hold data, bytes.
+    /// Total size of the allocated units, bytes.
     pub(super) fn data_bytes(&self) -> u64 {
         let (mut at, mut units) = (0, 0);
         while at < self.units() {
@@ -154,7 +154,8 @@ impl Base {
         }
     }
 
-    /// Closes the current generation of writes: a later server accepts content as of now, but no older version.
+    /// Closes the current generation of writes, as a flush does. A server that later opens the file accepts the
+    /// present content, but treats any older version as corrupt.
     pub(super) fn close_generation(&self) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(_) => Ok(()),
@@ -162,7 +163,7 @@ impl Base {
         }
     }
 
-    /// Whether the previous server of the file, if any, shut down cleanly.
+    /// Whether the last server that had the file open shut down cleanly; true if there was none.
     pub(super) fn was_ended(&self) -> bool {
         match &self.medium {
             Medium::Memory(_) => true,
@@ -177,22 +178,22 @@ impl Base {
         }
     }
 
-    /// Removes the files that opening created, if the volume's file holds no data yet. `sums_alone`: opening created
-    /// only the file of checksums.
+    /// Removes the files that opening created, if the data file is still empty. `sums_alone`: opening created
+    /// only the checksum file.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if let Medium::File(f) = &self.medium {
             f.remove_made(sums_alone);
         }
     }
 
-    /// Removes the file of checksums.
+    /// Removes the volume's checksum file.
     pub(super) fn remove_sums(&self) {
         if let Medium::File(f) = &self.medium {
             f.remove_sums();
         }
     }
 
-    /// Memory used by data and tables, bytes; 0 if the medium is a file.
+    /// Memory used by data and tables, bytes; 0 if the content is in a file.
     pub(super) fn memory_bytes(&self) -> u64 {
         match &self.medium {
             Medium::Memory(m) => m.used_bytes(),

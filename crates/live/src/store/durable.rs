@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const ZEROES: [u8; UNIT] = [0; UNIT];
-/// Estimated memory of a stranded unit, including its node in the tree, bytes.
+/// Estimated memory per 4 KiB unit that waits in memory because the host refused to write it, bytes.
 const UNIT_MEMORY_BYTES: u64 = UNIT_BYTES + 128;
-/// Estimated memory of a stranded range of zeroes, bytes.
+/// Estimated memory per range of zeroes that waits in memory because the host refused to write it, bytes.
 const RANGE_MEMORY_BYTES: u64 = 64;
 
-/// A unit whose newest bytes are not in the base yet, because the host refused to write them.
+/// A 4 KiB unit whose newest data is kept in memory, because the host refused to write it.
 #[derive(Debug)]
 struct Stranded {
     bytes: Box<[u8; UNIT]>,
-    /// Bit mask of the bytes that are known; None: all are.
+    /// Bit mask of the bytes of the unit that are valid here; `None`: all.
     known: Option<Box<[u64; UNIT / 64]>>,
     why: WriteError,
 }
@@ -48,7 +48,7 @@ impl Stranded {
         self.known.as_ref().is_none_or(|known| known[at / 64] >> (at % 64) & 1 == 1)
     }
 
-    /// Ranges of known bytes below `end`.
+    /// Ranges of valid bytes below offset `end` in the unit.
     fn runs(&self, end: usize) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for at in (0..end).filter(|&at| self.is_known(at)) {
@@ -61,21 +61,22 @@ impl Stranded {
     }
 }
 
-/// The base, and the stranded bytes that take precedence over it.
+/// Durable content of a volume: the base, and newer data kept in memory because the host refused to write it.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub base: Base,
     units: BTreeMap<u64, Stranded>,
-    /// Stranded ranges of zeroes, as start → (end, reason). `units` take precedence over them. No two ranges overlap.
+    /// Ranges of zeroes that the host refused to write, as start → (end, error). Refused data in `units` takes
+    /// precedence. Ranges do not overlap.
     zeroes: BTreeMap<u64, (u64, WriteError)>,
     /// Number of writes that the host refused and of partial writes to corrupt units, since the last
     /// [`Self::take_refusals`].
     refusals: u64,
-    /// Error of an acknowledged write to a part of a corrupt unit, until a flush reports it.
+    /// Error of an already acknowledged write to a part of a corrupt unit, kept for the next flush to return.
     late: Option<WriteError>,
-    /// Whether writing whole units of zeroes punches holes instead.
+    /// Whether a write of zeroes to whole units punches a hole.
     holes_for_zeroes: bool,
-    /// Units that are known to be a hole, so that zeroing them again is a no-op.
+    /// A range of units known to be a hole, which need not be zeroed again.
     hole: Range<u64>,
 }
 
@@ -85,49 +86,50 @@ impl Durable {
         Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes, hole: 0..0 }
     }
 
-    /// Whether no bytes are stranded: the base has everything that the machine decided.
+    /// Whether no refused data waits in memory, so that the base has all durable content.
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.units.is_empty() && self.zeroes.is_empty()
     }
 
-    /// Estimated memory used by stranded bytes, bytes.
+    /// Estimated memory used by data that the host refused to write, bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.units.len() as u64 * UNIT_MEMORY_BYTES + self.zeroes.len() as u64 * RANGE_MEMORY_BYTES
     }
 
-    /// Returns the number of refused writes since the last call.
+    /// Returns the number of writes refused by the host since the last call.
     pub(super) fn take_refusals(&mut self) -> u64 {
         std::mem::take(&mut self.refusals)
     }
 
-    /// Why the host refused the bytes that are stranded in memory; None if no bytes are.
+    /// Host's error for data that waits in memory because the host refused to write it; `None` if no data waits.
     pub(super) fn trouble(&self) -> Option<&WriteError> {
         self.trouble_in(&(0..u64::MAX))
     }
 
-    /// Why the host refused bytes of these units that are stranded in memory; None if no bytes are.
+    /// Host's error for data of these units that waits in memory because the host refused to write it; `None` if
+    /// none waits.
     pub(super) fn trouble_in(&self, units: &Range<u64>) -> Option<&WriteError> {
         let unit = self.units.range(units.clone()).next().map(|(_, s)| &s.why);
         unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))
     }
 
-    /// Keeps the error of a write that was already acknowledged, for the next flush to return.
+    /// Records the error of an already acknowledged write; the next flush returns it.
     pub(super) fn note_late(&mut self, why: WriteError) {
         self.late.get_or_insert(why);
     }
 
-    /// Takes the error kept by [`Self::note_late`], if any.
+    /// Returns and clears the error recorded by [`Self::note_late`], if any.
     pub(super) fn take_late(&mut self) -> Result<(), WriteError> {
         self.late.take().map_or(Ok(()), Err)
     }
 
-    /// Numbers of stranded units, in ascending order; stranded ranges of zeroes are not included.
+    /// Units with refused data in memory, in ascending order, without refused ranges of zeroes.
     pub(super) fn units(&self) -> impl Iterator<Item = u64> {
         self.units.keys().copied()
     }
 
-    /// Stranded ranges of zeroes that intersect `units`.
+    /// Ranges of zeroes that the host refused to write and that intersect `units`.
     fn zeroes_in(&self, units: &Range<u64>) -> impl Iterator<Item = (Range<u64>, &WriteError)> {
         let first = self.zeroes.range(..units.start).next_back();
         let start = units.start;
@@ -172,7 +174,7 @@ impl Durable {
         Ok(())
     }
 
-    /// Writes data. Bytes that the host refuses are stranded, and the error is returned.
+    /// Writes data to the base. Data that the host refuses stays in memory, and the host's error is returned.
     pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         if self.holes_for_zeroes && is_zeroes(offset_bytes, data) {
             let begin = offset_bytes / UNIT_BYTES;
@@ -229,7 +231,7 @@ impl Durable {
         self.land(part.unit)
     }
 
-    /// Zeroes a part of a unit. If the part is the whole unit, the unit is freed.
+    /// Zeroes a part of a 4 KiB unit. If the part is the whole unit, the unit is deallocated.
     pub(super) fn zero_part(&mut self, part: Part) -> Result<(), WriteError> {
         self.hole = 0..0;
         if part.is_whole() {
@@ -242,7 +244,7 @@ impl Durable {
         self.base.zero_part(part).map_err(|why| self.refused(part, zeroes, why))
     }
 
-    /// Zeroes whole units and frees them.
+    /// Deallocates whole 4 KiB units, which then read as zeroes.
     pub(super) fn drop_units(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         let units = units.start..units.end.min(self.base.units());
         let dropped = self.base.drop_units(&units);
@@ -266,8 +268,8 @@ impl Durable {
         })
     }
 
-    /// Strands bytes that the host refused, so that reads return them from memory. Bytes for a corrupt unit are written
-    /// beneath the damage instead ([`Base::write_beneath`]).
+    /// Keeps data that the host refused to write in memory, where reads find it. Data for a corrupt unit is
+    /// instead written with [`Base::write_beneath`], and the unit stays corrupt.
     fn refused(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
         self.refusals += 1;
         let why = match why {
@@ -295,7 +297,7 @@ impl Durable {
         }
     }
 
-    /// Reads a unit; zeroes beyond the end of the volume.
+    /// Reads a 4 KiB unit. Bytes beyond the end of the volume read as zeroes.
     fn read_unit(&self, unit: u64, into: &mut [u8; UNIT]) -> Result<(), ReadError> {
         let len = self.bytes_of(unit);
         self.read_part(Part { unit, from: 0, to: len, at: 0 }, &mut into[..len])
@@ -305,7 +307,7 @@ impl Durable {
         (self.base.capacity_bytes - unit * UNIT_BYTES).min(UNIT_BYTES) as usize
     }
 
-    /// Drops stranded bytes of these units, because the base has newer ones.
+    /// Discards refused data of these units from memory, because the base has newer data.
     fn forget(&mut self, units: &Range<u64>) {
         if self.is_clear() {
             return;
@@ -326,8 +328,8 @@ impl Durable {
         }
     }
 
-    /// Tries to write a stranded unit to the base. If the unit has become corrupt, the bytes are written beneath the
-    /// damage, and the error is returned here and at the next flush.
+    /// Retries the write of a unit that the host refused. If the unit has become corrupt, its data is written but
+    /// the unit stays corrupt; the error is returned by this call and by the next flush.
     fn land(&mut self, unit: u64) -> Result<(), WriteError> {
         let Some(stranded) = self.units.get(&unit) else { return Ok(()) };
         let all = self.bytes_of(unit);
@@ -365,9 +367,9 @@ impl Durable {
         }
     }
 
-    /// Tries to write all stranded bytes in a range of units to the base, and continues after a refusal. (Ranges of
-    /// zeroes are written whole, so perhaps beyond the range.) Of several errors, that of a corrupt unit takes
-    /// precedence, because it is not retried.
+    /// Retries all writes that the host refused in a range of units, and continues after an error. A range of
+    /// zeroes is retried whole, even beyond `units`. If there are several errors, the error of a corrupt unit is
+    /// returned, because it is not retried.
     pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         self.hole = 0..0;
         if self.is_clear() {
@@ -402,8 +404,8 @@ impl Durable {
         corrupt.and(outcome)
     }
 
-    /// Like [`Self::settle`] for all units, but stops at the first refusal by the host. True if the host refused
-    /// nothing.
+    /// Retries all writes that the host refused, but stops at the first error, unlike [`Self::settle`]. Returns
+    /// true if the host refused nothing.
     pub(super) fn settle_some(&mut self) -> bool {
         let zeroes: Vec<Range<u64>> = self.zeroes_in(&(0..u64::MAX)).map(|z| z.0).collect();
         let ranges = zeroes.into_iter().chain(self.units().map(|unit| unit..unit + 1));
@@ -416,13 +418,13 @@ impl Durable {
         true
     }
 
-    /// Empties the volume, because the power of unprotected memory failed.
+    /// Clears the content of the volume after a power failure of unprotected memory.
     pub(super) fn empty(&mut self) -> Result<(), WriteError> {
         (self.units, self.zeroes, self.late) = (BTreeMap::new(), BTreeMap::new(), None);
         self.drop_units(&(0..self.base.units()))
     }
 
-    /// Whether the base holds data in the whole range, so that overwriting it needs no space on the host.
+    /// Whether the whole range is allocated in the base, so that overwriting it needs no space on the host.
     pub(super) fn has_space(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let mut units = touched(offset_bytes, len_bytes);
         while !units.is_empty() {
@@ -436,7 +438,7 @@ impl Durable {
     }
 }
 
-/// Whether the data consists of whole units of zeroes.
+/// Whether a write consists of whole, aligned units of zeroes.
 fn is_zeroes(offset_bytes: u64, data: &[u8]) -> bool {
     let (units, rest) = data.as_chunks::<UNIT>();
     offset_bytes.is_multiple_of(UNIT_BYTES)

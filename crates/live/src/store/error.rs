@@ -7,24 +7,24 @@ use std::path::PathBuf;
 /// Reason why a read failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The range ends beyond the volume.
+    /// The range exceeds the end of the volume.
     #[error("{len_bytes} bytes at byte {offset_bytes} extend beyond the end of the volume")]
     OutOfRange {
-        /// First byte of the range.
+        /// Offset of the range, bytes.
         offset_bytes: u64,
         /// Length of the range, bytes.
         len_bytes: u64,
     },
-    /// The unit does not match its checksum.
+    /// A 4 KiB unit does not match its checksum.
     #[error("4 KiB unit {unit} (byte {}) is corrupt: its data does not match its checksum", unit * 4096)]
     Corrupt {
-        /// Number of the unit.
+        /// Number of the corrupt unit.
         unit: u64,
     },
     /// A system call failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// Action that failed, in words.
+        /// Action that failed, such as `reading the volume's file`.
         doing: &'static str,
         /// The system's error number.
         errno: i32,
@@ -34,18 +34,18 @@ pub enum ReadError {
 /// Reason why a write failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The range ends beyond the volume.
+    /// The range exceeds the end of the volume.
     #[error("{len_bytes} bytes at byte {offset_bytes} extend beyond the end of the volume")]
     OutOfRange {
-        /// First byte of the range.
+        /// Offset of the range, bytes.
         offset_bytes: u64,
         /// Length of the range, bytes.
         len_bytes: u64,
     },
-    /// A write to a part of a corrupt unit.
+    /// The write covers only a part of a corrupt 4 KiB unit, whose other data is unknown.
     #[error("4 KiB unit {unit} can't be written in part: the rest of the unit is corrupt")]
     Corrupt {
-        /// Number of the unit.
+        /// Number of the corrupt unit.
         unit: u64,
     },
     /// The volume has reached its memory limit.
@@ -62,13 +62,13 @@ pub enum WriteError {
         "{doing}: the file system of the volume's file is full: free some space, then the volume accepts writes again"
     )]
     NoSpace {
-        /// Action that failed, in words.
+        /// Action that failed, such as `writing the volume's file`.
         doing: &'static str,
     },
     /// A system call failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
-        /// Action that failed, in words.
+        /// Action that failed, such as `writing the volume's file`.
         doing: &'static str,
         /// The system's error number.
         errno: i32,
@@ -82,7 +82,7 @@ impl ReadError {
 }
 
 impl WriteError {
-    /// Whether the write failed only for lack of space.
+    /// Whether the write failed for lack of space.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::Memory { .. } | Self::NoSpace { .. })
     }
@@ -114,7 +114,7 @@ impl From<&WriteError> for IoError {
     }
 }
 
-/// Converts the error of the read that precedes a write to a part of a unit.
+/// Converts the error of a read-modify-write's read to a write error.
 impl From<ReadError> for WriteError {
     fn from(e: ReadError) -> Self {
         match e {
@@ -130,32 +130,32 @@ impl From<ReadError> for WriteError {
 /// Reason why a volume's file can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The volume's path is not a plain file.
+    /// The volume's path exists but is not a plain file.
     #[error("{}: this is {what}, not a plain file: name a plain file, or a new file", path.display())]
     NotAFile {
-        /// Path of the notebook.
+        /// Path of the volume's file.
         path: PathBuf,
-        /// What was found at the path, as a noun with its article.
+        /// Type of the object at the path, as a noun with its article.
         what: &'static str,
     },
-    /// The path is not a disk image that can be served.
+    /// The path is not a disk image of a supported type.
     #[error("{}: this is {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
-        /// Path of the notebook.
+        /// Path of the image.
         path: PathBuf,
-        /// What was found at the path, as a noun with its article.
+        /// Type of the object at the path, as a noun with its article.
         what: &'static str,
     },
     /// Another server has the file open.
     #[error("{}: another server has this file open; stop that server, or name another file", path.display())]
     Locked {
-        /// Path of the notebook.
+        /// Path of the volume's file.
         path: PathBuf,
     },
     /// The file's size differs from the volume's.
     #[error("{}: the file has {found_bytes} bytes, but the volume has {wanted_bytes}: the file belongs to another device; name another file, or serve the file itself with --image", path.display())]
     Size {
-        /// Path of the notebook.
+        /// Path of the volume's file.
         path: PathBuf,
         /// Size of the file, bytes.
         found_bytes: u64,
@@ -168,25 +168,25 @@ pub enum OpenError {
         path.display()
     )]
     TooLarge {
-        /// Path of the notebook.
+        /// Path of the volume's file.
         path: PathBuf,
         /// Size of the volume, bytes.
         wanted_bytes: u64,
     },
-    /// The file next to the volume's file is not its file of checksums, or is damaged.
+    /// The volume's checksum file is damaged, or is another kind of file.
     #[error("{}: {why}: if you move this file away, the volume is served without checksums until data is written", path.display())]
     Sums {
-        /// Path of the file of checksums.
+        /// Path of the checksum file.
         path: PathBuf,
-        /// The fault of the file of checksums.
+        /// Description of the checksum file's defect.
         why: String,
     },
     /// A system call failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
-        /// Path of the notebook.
+        /// Path of the file.
         path: PathBuf,
-        /// Action that failed, in words.
+        /// Action that failed, as a phrase such as `reading the volume's file`.
         doing: &'static str,
         /// Error of the system call.
         source: io::Error,

@@ -42,7 +42,7 @@ const WRITING: &str = "writing the volume's file";
 const READING_SUMS: &str = "reading the volume's checksums";
 const WRITING_SUMS: &str = "writing the volume's checksums";
 
-/// The data file of a volume and its file of checksums.
+/// A volume's data file and checksum file.
 #[derive(Debug)]
 pub(super) struct File {
     data: Host,
@@ -50,34 +50,34 @@ pub(super) struct File {
     sums_path: PathBuf,
     capacity_bytes: u64,
     locks: Box<[RwLock<()>]>,
-    /// Generations as last written to the file of checksums.
+    /// Closed and doubtful generations of writes, as last written to the checksum file.
     generations: Mutex<Generations>,
-    /// Generations as read when the file was opened.
+    /// Closed and doubtful generations of writes, as read at opening.
     opened: Generations,
-    /// Whether the previous server of the file, if any, shut down cleanly.
+    /// Whether the last server that had the file open shut down cleanly; true if there was none.
     pub(super) was_ended: bool,
-    /// Number of the generation to which new writes belong.
+    /// Number of the current generation of writes, which the next flush closes.
     generation: AtomicU64,
     /// Whether anything was written in the current generation.
     is_dirty: AtomicBool,
-    /// Units whose data may not match their checksum.
+    /// Units whose content may not match their checksum after a failed write.
     doubtful: Mutex<BTreeMap<u64, Doubt>>,
-    /// Number of doubtful units.
+    /// Number of entries in `doubtful`, readable without its lock.
     doubts: AtomicUsize,
-    /// Allows one thread at a time to close a generation.
+    /// Lock that lets only one thread at a time close a generation.
     closing: Mutex<()>,
     made: Mutex<Made>,
 }
 
 impl Drop for File {
-    /// Releases the file lock explicitly, because a child process that has not called exec yet holds a copy of the
-    /// descriptor.
+    /// Releases the file lock explicitly. Closing the file might not, because a child process between fork and
+    /// exec has a copy of the descriptor.
     fn drop(&mut self) {
         let _ = self.data.file().unlock();
     }
 }
 
-/// Path of a volume's file of checksums.
+/// Path of the checksum file of a volume's data file at `path`.
 pub(super) fn sums_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".sums");
@@ -89,7 +89,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl File {
-    /// Opens or creates the data file and the file of checksums. On failure, no file created here is left.
+    /// Opens or creates the data file and the checksum file. On failure, files created by this call are removed.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -126,15 +126,15 @@ impl File {
         })
     }
 
-    /// Removes the files that opening created, if the data file holds no data yet. `sums_alone`: opening created only
-    /// the file of checksums.
+    /// Removes the files that opening created, if the data file is still empty. `sums_alone`: opening created
+    /// only the checksum file.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if sums_alone || self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
             held(&self.made).remove();
         }
     }
 
-    /// Removes the file of checksums.
+    /// Removes the volume's checksum file.
     pub(super) fn remove_sums(&self) {
         remove_made(&self.sums_path, self.sums.host().file());
     }
@@ -143,13 +143,13 @@ impl File {
         &self.locks[(unit / STRIPE_UNITS % LOCKS) as usize]
     }
 
-    /// Length of these units in the data file, bytes. The last unit of a volume may be cut short.
+    /// Length of a range of units in the data file, bytes. The last unit of a volume may be shorter than 4 KiB.
     fn bytes_of(&self, units: &Range<u64>) -> usize {
         let end = (units.end * UNIT_BYTES).min(self.capacity_bytes);
         (end - units.start * UNIT_BYTES) as usize
     }
 
-    /// Checksums that the unit's data may have, and how many of them count; 0: any data is accepted.
+    /// Checksums that a unit's content may match, and how many of the two are valid; 0: any content is accepted.
     fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
         let sums = [entry.sum, entry.former];
         if sums == [0, 0] {
@@ -171,7 +171,7 @@ impl File {
         self.data.read(&mut into[..len], unit * UNIT_BYTES)
     }
 
-    /// Reads a whole unit, and checks it with `passes(unit, data, checksums)`.
+    /// Reads a whole unit, and verifies it with the function `passes(unit, data, checksums)`.
     fn read_sound(
         &self,
         unit: u64,
@@ -257,7 +257,7 @@ impl File {
         Ok(())
     }
 
-    /// Reads a unit, changes a part of it, and writes it. The caller holds the unit's lock.
+    /// Performs a read-modify-write of a part of a unit. The caller holds the unit's lock.
     fn change_part(
         &self,
         part: Part,
@@ -272,8 +272,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt. The checksum is updated only if it matched before: then
-    /// the damage was injected, and the injected damage stays.
+    /// Writes a part of a corrupt unit, which stays corrupt. The checksum is updated only if the stored content
+    /// matches it, that is, if the corruption is injected.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();
@@ -293,7 +293,7 @@ impl File {
         }
     }
 
-    /// Writes whole units of one stripe. The caller holds the stripe's lock.
+    /// Writes whole units within one lock stripe. The caller holds the stripe's lock.
     fn write_units(&self, units: &Range<u64>, data: &[u8]) -> Result<(), WriteError> {
         let generation = self.begin_write().map_err(|e| WriteError::io(WRITING_SUMS, &e))?;
         let mut buffer = [0; ENTRIES];
@@ -334,7 +334,7 @@ impl File {
         Ok(())
     }
 
-    /// Zeroes a part of a unit.
+    /// Zeroes a part of a 4 KiB unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();
         let _lock = lock.unwrap_or_else(PoisonError::into_inner);
@@ -349,7 +349,7 @@ impl File {
         Ok(())
     }
 
-    /// Frees units, which become holes without checksums.
+    /// Deallocates units, which become holes without checksums.
     pub(super) fn drop_units(&self, units: &Range<u64>) -> Result<(), WriteError> {
         let stripes = units.start / STRIPE_UNITS..units.end.div_ceil(STRIPE_UNITS);
         if stripes.end.saturating_sub(stripes.start) > 16 {
@@ -383,7 +383,7 @@ impl File {
         Ok(())
     }
 
-    /// Run of units from `unit` on, up to `end`, that all lie in a hole, or all hold data.
+    /// Finds the run of units from `unit` up to at most `end` that are either all a hole or all data.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         self.data.run(unit, end)
     }
@@ -412,8 +412,8 @@ impl File {
     }
 }
 
-/// Opens the checksums of a locked data file, and sets the data file's size if it is new. The size is set last, so that
-/// a server killed in between does not leave an image of that size next to the checksums of an earlier one.
+/// Opens the checksum file of a locked data file, and sets the data file's size if it is new. The size is set
+/// last, so that a killed server does not leave a full-sized file with checksums of an earlier one.
 fn open_sums(
     path: &Path,
     data: &std::fs::File,
@@ -449,8 +449,8 @@ fn open_sums(
     Ok((sums, generations, was_ended))
 }
 
-/// Splits a range at the boundaries of lock stripes. Returns the offset of each piece on the volume, and its position
-/// in the range.
+/// Splits a range at the boundaries of lock stripes. Returns the volume offset of each section, and its byte
+/// range relative to the start of the whole range.
 fn stripes(offset_bytes: u64, len: usize) -> impl Iterator<Item = (u64, Range<usize>)> {
     let end = offset_bytes + len as u64;
     let mut at = offset_bytes;

@@ -13,22 +13,23 @@
 //! 508    CRC-32C of the 508 bytes before: u32
 //! ```
 
-/// Offsets in the file of checksums of the two slots that generations are written to in turn.
+/// Offsets of the two header slots in the checksum file. The generations are written to them alternately.
 pub(super) const SLOTS: [u64; 2] = [512, 1024];
 const SLOT_BYTES: usize = 512;
 const RANGES_MAX: usize = 29;
-/// Step to the first generation of a new server after an unclean end. After a crash of the host, entries may be newer
-/// than the last generation known to be closed, but by fewer generations than this.
+/// Increment of the generation number when a server opens a file after an unclean shutdown. It exceeds the
+/// number of generations that may have been started since the last one known to be closed.
 const LEAP: u64 = 1 << 32;
 
-/// The closed generations, and those in doubt, as recorded in a file of checksums.
+/// Generations of writes that are closed, and those in doubt after an unclean shutdown, as stored in a
+/// checksum file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Generations {
     serial: u64,
-    /// Last generation that is closed or in doubt; all earlier ones are, too.
+    /// Highest generation that is closed or in doubt. All earlier generations are closed or in doubt, too.
     pub closed: u64,
     ended: bool,
-    /// First and last generation of each range in doubt, in ascending order.
+    /// First and last generation of each range that is in doubt after an unclean shutdown, in ascending order.
     in_doubt: Vec<(u64, u64)>,
 }
 
@@ -39,18 +40,19 @@ impl Default for Generations {
 }
 
 impl Generations {
-    /// Generations of a file that was converted from version 1: all its units are in doubt.
+    /// Generations of a checksum file converted from format version 1: all units are in doubt.
     pub(super) fn converted() -> Self {
         Self { serial: 0, closed: 1, ended: true, in_doubt: vec![(1, 1)] }
     }
 
-    /// Whether a unit written in this generation may match either of its two checksums.
+    /// Whether a unit written in this generation may match its current or its previous checksum.
     #[inline]
     pub(super) fn is_in_doubt(&self, generation: u64) -> bool {
         self.in_doubt.iter().any(|&(first, last)| (first..=last).contains(&generation))
     }
 
-    /// Records that a server opens the file. A generation that an earlier server left open stays in doubt.
+    /// Records that a server opens the file. If the previous server shut down uncleanly, its open generations are
+    /// in doubt.
     pub(super) fn open(&mut self) {
         if !std::mem::replace(&mut self.ended, false) {
             let first = self.closed + 1;
@@ -70,19 +72,19 @@ impl Generations {
         self.serial += 1;
     }
 
-    /// Closes all generations up to `generation`. `ended`: the server shuts down and opens no further one.
+    /// Marks all generations up to `generation` as closed. `ended`: the server shuts down cleanly.
     pub(super) fn close(&mut self, generation: u64, ended: bool) {
         self.closed = generation;
         self.ended = ended;
         self.serial += 1;
     }
 
-    /// Whether the last server shut down cleanly.
+    /// Whether the last server of the file shut down cleanly.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Offset in the file of the slot to write next, so that the other one stays intact.
+    /// File offset of the header slot to write next. The two slots alternate, so that one is always intact.
     pub(super) fn place(&self) -> u64 {
         SLOTS[(self.serial % 2) as usize]
     }
@@ -104,7 +106,7 @@ impl Generations {
         slot
     }
 
-    /// Parses the header of a file of checksums; None if neither slot is valid.
+    /// Parses the header of a checksum file; `None` if neither of its two slots is valid.
     pub(super) fn read(header: &[u8]) -> Option<Self> {
         let slot = |at: u64| Self::from_slot(header.get(at as usize..at as usize + SLOT_BYTES)?);
         SLOTS.into_iter().filter_map(slot).max_by_key(|g| g.serial)

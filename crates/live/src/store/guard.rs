@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// Damaged units, as non-overlapping runs: start → (end, seed).
+/// Units with injected corruption, as non-overlapping ranges: start → (end, random seed).
 type Runs = BTreeMap<u64, (u64, u64)>;
 
-/// Whether a volume's reads are verified, and the damage injected into it.
+/// Verification of a volume's reads: whether checksums are checked, and which corruption is injected.
 #[derive(Debug)]
 pub(super) struct Guard {
     check_reads: bool,
@@ -29,7 +29,7 @@ impl Guard {
         Self { check_reads, damaged: AtomicBool::new(false), runs: RwLock::default() }
     }
 
-    /// Damages all units that the range touches. `seed` decides which bits are flipped.
+    /// Injects corruption into all units that the range touches. `seed` determines which bits are flipped.
     pub(super) fn damage(&self, range_bytes: &Range<u64>, seed: u64) {
         let len_bytes = range_bytes.end.saturating_sub(range_bytes.start);
         let units = touched(range_bytes.start, len_bytes);
@@ -41,7 +41,7 @@ impl Guard {
         self.damaged.store(!runs.is_empty(), Ordering::Release);
     }
 
-    /// Removes the injected damage from these units.
+    /// Clears the injected corruption of a range of units.
     #[inline]
     pub(super) fn lift(&self, units: &Range<u64>) {
         if self.damaged.load(Ordering::Acquire) {
@@ -61,18 +61,18 @@ impl Guard {
         (unit < end).then_some(seed)
     }
 
-    /// Whether damage is injected into a unit.
+    /// Whether corruption is injected into a unit.
     pub(super) fn is_damaged(&self, unit: u64) -> bool {
         self.seed(unit).is_some()
     }
 
-    /// Whether all units may be served without any check.
+    /// Whether reads need no check: checksums are not verified, and no corruption is injected.
     pub(super) fn lets_all_pass(&self) -> bool {
         !self.check_reads && !self.damaged.load(Ordering::Acquire)
     }
 
-    /// Whether a unit may be served: its bytes, with any injected damage, must match one of the checksums. Without a
-    /// checksum all bytes are accepted unless they are damaged.
+    /// Whether a unit may be served: its content, with injected bit flips, must match one of the checksums.
+    /// Without checksums any content is accepted unless corruption is injected.
     #[inline]
     pub(super) fn passes(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         match self.seed(unit) {
@@ -81,13 +81,13 @@ impl Guard {
         }
     }
 
-    /// Like [`Self::passes`], but verifies checksums even if reads are not verified.
+    /// Like [`Self::passes`], but verifies the checksum even if verification of reads is turned off.
     pub(super) fn passes_always(&self, unit: u64, bytes: &[u8], sums: &[u32]) -> bool {
         is_sound(unit, bytes, sums, self.seed(unit))
     }
 }
 
-/// Whether a unit's bytes, after the damage that `seed` determines, match one of the checksums.
+/// Whether a unit's content matches one of the checksums, after the bit flips that `seed` determines.
 fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     let Some(seed) = seed else {
         return sums.is_empty() || sums.contains(&sum(bytes));
@@ -103,7 +103,7 @@ fn is_sound(unit: u64, bytes: &[u8], sums: &[u32], seed: Option<u64>) -> bool {
     sums.contains(&found)
 }
 
-/// Removes units from the damaged runs.
+/// Removes `units` from the ranges with injected corruption.
 fn cut(runs: &mut Runs, units: &Range<u64>) {
     if units.is_empty() {
         return;

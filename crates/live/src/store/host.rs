@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Length of one write of zeroes on file systems without holes, bytes.
+/// Size of one write when zeroing a range on a file system without hole punching, bytes.
 const ZEROES_BYTES: u64 = 1 << 20;
 
-/// Kind of a call to the host's file system.
+/// Type of a call to the host's file system, for fault injection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
@@ -28,51 +28,51 @@ pub enum HostCall {
     Sync,
 }
 
-/// The file of a volume that a call operates on.
+/// File of a volume that a file system call operates on, for fault injection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub enum HostFile {
-    /// The volume's bytes.
+    /// The volume's data file.
     Data,
-    /// The volume's checksums.
+    /// The volume's checksum file.
     Sums,
 }
 
-/// An injected failure of a call to the host.
+/// An injected failure of a call to the host's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub struct HostFault {
-    /// Error number, as the system defines it.
+    /// Error number (`errno`) that the call returns.
     pub errno: i32,
-    /// Number of bytes that are written, or zeroed, before the call fails.
+    /// Number of bytes that the call writes or zeroes before it fails.
     pub after_bytes: usize,
 }
 
-/// Decides which calls fail; for tests.
+/// Fault injection for tests: decides which calls to the host's file system fail.
 #[cfg(feature = "host-faults")]
 pub trait HostFaults: std::fmt::Debug + Send + Sync {
-    /// Called before each call; returns the failure to inject. None passes the call to the host.
+    /// Called before each file system call. Returns the failure to inject, or `None` to make the call.
     fn fault(&self, file: HostFile, call: HostCall, at: u64, len: u64) -> Option<HostFault>;
 }
 
-/// Source of injected faults; None except in tests.
+/// Source of injected file system faults; `None` except in tests.
 #[cfg(feature = "host-faults")]
 pub(super) type Faults = Option<std::sync::Arc<dyn HostFaults>>;
-/// Placeholder without the feature `host-faults`: no faults are injected.
+/// Placeholder for the source of injected faults in builds without the feature `host-faults`.
 #[cfg(not(feature = "host-faults"))]
 #[derive(Clone, Debug)]
 pub(super) struct Faults;
 
-/// Injects no faults.
+/// Value that disables fault injection.
 #[cfg(feature = "host-faults")]
 pub(super) const NO_FAULTS: Faults = None;
-/// Injects no faults.
+/// Value that disables fault injection.
 #[cfg(not(feature = "host-faults"))]
 pub(super) const NO_FAULTS: Faults = Faults;
 
@@ -105,7 +105,7 @@ impl Host {
         Self { file }
     }
 
-    /// The underlying file, for calls without fault injection.
+    /// The underlying file. Calls on it bypass fault injection.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
@@ -135,7 +135,7 @@ impl Host {
         self.write_counted(bytes, at).map_err(|refused| refused.error)
     }
 
-    /// Like [`Self::write`], but an error states how many bytes were written before it.
+    /// Writes bytes like [`Self::write`]; its error also tells how many bytes were written before.
     #[inline]
     pub(super) fn write_counted(&self, bytes: &[u8], at: u64) -> Result<(), Refused> {
         if let Some(fault) = self.fault(HostCall::Write, at, bytes.len() as u64) {
@@ -156,7 +156,7 @@ impl Host {
         self.file.sync_data()
     }
 
-    /// Punches a hole, or, on a file system without holes, zeroes the bytes that are not zero.
+    /// Punches a hole. On a file system without hole punching, it overwrites non-zero data with zeroes.
     pub(super) fn punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         if len_bytes == 0 {
             return Ok(());
@@ -173,7 +173,7 @@ impl Host {
         }
     }
 
-    /// Run of units from `unit` on, up to `end`, that all lie in a hole, or all hold data.
+    /// Finds the run of units from `unit` up to at most `end` that are either all a hole or all data.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let offset = unit * UNIT_BYTES;
         let (data, until) = match self.seek(SeekFrom::Data(offset)) {
@@ -189,7 +189,7 @@ impl Host {
         Run { data, end: until.min(end) }
     }
 
-    /// Offset of the next data or hole, from the offset in `to` on.
+    /// Finds the next data or hole from the offset in `to`; returns its offset.
     pub(super) fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
         seek(&self.file, to)
     }
@@ -233,7 +233,8 @@ fn write_zeroes(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<()
 mod tests {
     use super::*;
 
-    /// Zeroing on a file system without holes changes only the range, and does not grow the file.
+    /// On a file system without hole punching, zeroing overwrites only the given range and does not grow the
+    /// file.
     #[test]
     fn zeroes_are_written_where_there_is_data() {
         let file = tempfile::tempfile().unwrap();

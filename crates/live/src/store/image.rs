@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Timeout of an NBD server's answer.
+/// Timeout for a reply of the NBD server that exports the image.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest read request to an NBD server, bytes; every server accepts this size.
+/// Maximum size of a read request to the image's NBD server, bytes; every server accepts this size.
 const REQUEST_BYTES: usize = 1 << 20;
 const READING: &str = "reading the image";
 
@@ -24,20 +24,20 @@ enum Source {
     Export(Mutex<Box<Blocking>>),
 }
 
-/// An open disk image, and the units of it that clients have dropped.
+/// An open disk image, and the set of its units that clients have discarded.
 #[derive(Debug)]
 pub struct Image {
     source: Source,
     size_bytes: u64,
-    /// Units that clients have dropped, as runs: start → end. No two runs touch.
+    /// Units that clients have discarded, as ranges: start → end. Adjacent ranges are merged.
     dropped: RwLock<BTreeMap<u64, u64>>,
 }
 
 impl Image {
-    /// Opens a raw image in a plain file, locked so that no other server writes to it.
+    /// Opens a plain file as a raw disk image, and locks it so that no other server writes to it.
     ///
     /// # Errors
-    /// The path is not a plain file, the file is empty, another server has it open, or the system refuses.
+    /// The path is not a plain file, the file is empty, another server has it open, or a system call fails.
     pub fn file(path: &Path) -> Result<Self, OpenError> {
         let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
         // Checked before opening: opening a device can have side effects.
@@ -80,10 +80,10 @@ impl Image {
         self.size_bytes
     }
 
-    /// Reads bytes of the image, with zeroes for dropped units and beyond its end.
+    /// Reads from the image. Discarded units and bytes beyond the image's end read as zeroes.
     ///
     /// # Errors
-    /// The file or its server fails.
+    /// Reading the file fails, or the NBD server fails.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
         let len = self.size_bytes.saturating_sub(offset_bytes).min(into.len() as u64) as usize;
         into[len..].fill(0);
@@ -108,12 +108,12 @@ impl Image {
         Ok(())
     }
 
-    /// Reads one unit.
+    /// Reads one 4 KiB unit of the image.
     pub(super) fn read_unit(&self, unit: u64, into: &mut [u8; UNIT]) -> Result<(), ReadError> {
         self.read(unit * UNIT_BYTES, into)
     }
 
-    /// Ranges of dropped units that intersect `units`.
+    /// Ranges of discarded units that intersect `units`.
     fn dropped_in(&self, units: &Range<u64>) -> Vec<Range<u64>> {
         let dropped = self.dropped.read().unwrap_or_else(PoisonError::into_inner);
         let before = dropped.range(..units.start).next_back().filter(|r| *r.1 > units.start);
@@ -121,7 +121,7 @@ impl Image {
         all.map(|(&start, &end)| start..end).collect()
     }
 
-    /// Drops units: they read as zeroes from now on.
+    /// Discards units of the image: they read as zeroes from now on.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
         if units.is_empty() {
             return;
@@ -138,8 +138,8 @@ impl Image {
         dropped.insert(start, end);
     }
 
-    /// Run of units from `unit` on, up to `end`, that all hold data, or that all do not. All of an NBD export counts as
-    /// data.
+    /// Finds the run of units from `unit` up to at most `end` that are either all data or all without data. An
+    /// NBD export counts as data throughout.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let dropped = self.dropped_in(&(unit..end));
         let end = match dropped.first() {
@@ -162,7 +162,7 @@ mod tests {
     use iodyno_units::rng::{below, stream};
     use std::io::Write as _;
 
-    /// Dropped units read as zeroes and count as holes, and so does everything beyond the image's end.
+    /// Discarded units, and everything beyond the image's end, read as zeroes and count as holes.
     #[test]
     fn dropped_units_show_zeroes() {
         const UNITS: u64 = 40;

@@ -26,7 +26,7 @@ struct Unit {
 type Slots = [Option<Unit>; CHUNK_UNITS as usize];
 type Chunk = RwLock<Option<Box<Slots>>>;
 
-/// The units of a volume in memory, over an image if there is one.
+/// Content of a volume in memory, optionally copy-on-write over a disk image.
 #[derive(Debug)]
 pub(super) struct Memory {
     regions: Box<[OnceLock<Box<[Chunk]>>]>,
@@ -46,7 +46,7 @@ impl Memory {
         }
     }
 
-    /// Memory used by units and tables, bytes.
+    /// Memory used by the volume's units and tables, bytes.
     pub(super) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
@@ -64,7 +64,7 @@ impl Memory {
         self.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Chunk of a unit; None if its region was never written.
+    /// Memory chunk that contains a unit; `None` if nothing was ever written in the unit's region.
     #[inline]
     fn chunk(&self, unit: u64) -> Option<&Chunk> {
         let region = self.regions[(unit / REGION_UNITS) as usize].get()?;
@@ -117,8 +117,8 @@ impl Memory {
         }
     }
 
-    /// Reads a range of a volume that lies over an image. Consecutive units that are not in memory are read from the
-    /// image together.
+    /// Reads a range of a volume over a disk image. Consecutive units that are not in memory are read from the
+    /// image with one request.
     fn read_over(
         &self,
         image: &Image,
@@ -201,8 +201,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt. The checksum is updated only if it matched before: then
-    /// the damage was injected, and the injected damage stays.
+    /// Writes a part of a corrupt unit, which stays corrupt. The checksum is updated only if the stored content
+    /// matches it, that is, if the corruption is injected.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         if !self.holds(part.unit) {
@@ -229,7 +229,7 @@ impl Memory {
         })
     }
 
-    /// Zeroes a part of a unit.
+    /// Zeroes a part of a 4 KiB unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
         let shows = |image: &Image| image.run(part.unit, part.unit + 1).data;
         if self.holds(part.unit) || self.image.as_deref().is_some_and(shows) {
@@ -238,7 +238,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Frees units, which then read as zeroes, also where there is an image.
+    /// Deallocates units. They then read as zeroes, even if the underlying image has data.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
         if let Some(image) = &self.image {
             image.drop_units(units);
@@ -267,7 +267,8 @@ impl Memory {
         }
     }
 
-    /// Run of units from `unit` on, up to `end`, that all hold data, in memory or in the image, or that all do not.
+    /// Finds the run of units from `unit` up to at most `end` that either all have data, in memory or in the
+    /// image, or all have none.
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
         let mut data = None;
         let mut at = unit;

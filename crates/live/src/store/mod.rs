@@ -71,21 +71,21 @@ use std::ops::Range;
 use std::path::Path;
 use units::{Part, Run, Soundness, parts, touched};
 
-/// Options of a store.
+/// Options of the store that keeps a volume's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether reads are verified against checksums (about 0.1 µs per 4 KiB). If not, only injected damage is
-    /// detected, and damage found by [`Store::scrub`].
+    /// Whether reads are verified against checksums, which costs about 0.1 µs per 4 KiB. If not, reads detect
+    /// only injected corruption; [`Store::scrub`] detects the rest.
     pub check_reads: bool,
-    /// Whether the device is memory that a power failure empties. Its accepted data goes to the base at once, because
-    /// only [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever removes it. (Data in a volatile
-    /// buffer waits in the overlay until it lands.)
+    /// Whether the device is memory that a power failure empties. If so, accepted data goes to the base
+    /// immediately, because only [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever removes
+    /// it. Otherwise data in a volatile buffer stays in the overlay until it reaches the medium.
     pub emptied_by_power_failure: bool,
-    /// Whether the file is another program's image: its checksums are removed at a clean shutdown, because they would
-    /// be wrong once that program writes to it.
+    /// Whether the file is another program's disk image. If so, its checksums are removed at a clean shutdown,
+    /// because that program's writes would not update them.
     pub sums_until_end: bool,
-    /// Whether writing whole units of zeroes punches holes instead. Saves space when the rebuild of an array's member
-    /// writes all of it.
+    /// Whether a write of zeroes to whole units punches a hole. Saves space when a rebuild rewrites a whole
+    /// member of an array.
     pub holes_for_zeroes: bool,
 }
 
@@ -100,27 +100,28 @@ impl Default for Options {
     }
 }
 
-/// A run of data or a hole, for clients that query the allocation.
+/// A range of either data or a hole, as reported to clients that query the allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Number of bytes.
+    /// Length of the extent, bytes.
     pub len_bytes: u64,
-    /// Whether the run holds data; otherwise it is a hole, which reads as zeroes.
+    /// Whether the extent is data; otherwise it is a hole, which reads as zeroes.
     pub data: bool,
 }
 
 /// Counts of units that [`Store::scrub`] checked, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
-    /// Units that match their checksum.
+    /// Number of units that match their checksum.
     pub sound_units: u64,
-    /// Units without a checksum, which are accepted as they are: pre-existing data, or holes next to data.
+    /// Number of units without a checksum, which can't be verified: data from before checksums, or holes next to
+    /// data.
     pub unknown_units: u64,
-    /// Units that do not match their checksum.
+    /// Number of units that do not match their checksum.
     pub corrupt_units: u64,
 }
 
-/// The bytes of a volume: those that survive a power cut, and above them those that it would lose.
+/// Content of a volume: durable data, and an overlay of volatile data that a power cut would lose.
 #[derive(Debug)]
 pub struct Store {
     durable: Durable,
@@ -130,15 +131,15 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a volume in memory; unwritten units take no memory. Writes beyond `memory_bytes_max` bytes, tables
-    /// included, fail.
+    /// Creates a store in memory. Unwritten units take no memory. Writes fail once data and tables take
+    /// `memory_bytes_max` bytes.
     pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
         let base = Base::in_memory(None, capacity_bytes, memory_bytes_max, options.check_reads);
         Self::over(base, options)
     }
 
-    /// Creates a volume in memory over an image: reads return the image's bytes where nothing was written, and zeroes
-    /// beyond its end.
+    /// Creates a store in memory, copy-on-write over a disk image: unwritten ranges read as in the image, and as
+    /// zeroes beyond its end.
     pub fn over_image(
         image: Image,
         capacity_bytes: u64,
@@ -152,13 +153,13 @@ impl Store {
         )
     }
 
-    /// Opens or creates a volume in a sparse file, byte for byte, with its checksums in `PATH.sums`. An image without
-    /// checksums is accepted as it is. (Remove its checksums before you change it by other means; otherwise the changed
-    /// units read as corrupt.)
+    /// Opens or creates a store in a sparse file, whose bytes are those of the volume, with checksums in
+    /// `PATH.sums`. A disk image without checksums is accepted unverified. Delete `PATH.sums` before other
+    /// programs change the image; otherwise the changed units read as corrupt.
     ///
     /// # Errors
-    /// The path is not a plain file, the file has another size, another server has it open, the checksums do not belong
-    /// to it, or the system refuses. No file created here is left.
+    /// The path is not a plain file, the file has another size, another server has it open, the checksums do not
+    /// belong to it, or a system call fails. Files created by this call are removed.
     pub fn in_file(path: &Path, capacity_bytes: u64, options: Options) -> Result<Self, OpenError> {
         Ok(Self::over(
             Base::in_file(path, capacity_bytes, options.check_reads, host::NO_FAULTS)?,
@@ -166,10 +167,10 @@ impl Store {
         ))
     }
 
-    /// Like [`Self::in_file`], but calls to the host fail as `faults` decides.
+    /// Opens or creates a store like [`Self::in_file`], with file system faults injected by `faults`.
     ///
     /// # Errors
-    /// As [`Self::in_file`].
+    /// Those of [`Self::in_file`].
     #[cfg(feature = "host-faults")]
     pub fn in_file_with_faults(
         path: &Path,
@@ -187,17 +188,17 @@ impl Store {
         Self { durable, overlay, options, dropped: Dropped::default() }
     }
 
-    /// Removes the files that opening created, if they hold no data yet. For a server that could not start.
+    /// Removes the files that opening created, if they contain no data yet. Called when a server could not start.
     pub fn remove_made(&self) {
         self.base().remove_made(self.options.sums_until_end);
     }
 
-    /// Whether the previous server of the file, if any, shut down cleanly.
+    /// Whether the last server that had the file open shut down cleanly; true if there was none.
     pub fn was_ended(&self) -> bool {
         self.base().was_ended()
     }
 
-    /// Restores the files to their state before opening, for a server that could not start.
+    /// Restores the files to their state before opening. Called when a server could not start.
     pub fn abandon(&self) {
         self.remove_made();
         if self.was_ended() && self.overlay.is_empty() {
@@ -215,12 +216,12 @@ impl Store {
         self.base().capacity_bytes
     }
 
-    /// Memory used by data and tables, bytes; 0 if the data is in a file.
+    /// Memory used by data and tables, bytes; 0 if the content is in a file.
     pub fn memory_bytes(&self) -> u64 {
         self.base().memory_bytes()
     }
 
-    /// Number of units that a power cut would change.
+    /// Number of units whose newest content a power cut would lose.
     pub fn volatile_units(&self) -> usize {
         self.overlay.len()
     }
@@ -233,7 +234,7 @@ impl Store {
     /// Reads the newest accepted content of a range.
     ///
     /// # Errors
-    /// The range ends beyond the volume, a unit is corrupt, or the system refuses.
+    /// The range exceeds the end of the volume, a unit is corrupt, or a system call fails.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
         if self.overlay.is_empty() {
             return self.durable.read(offset_bytes, into);
@@ -256,11 +257,11 @@ impl Store {
         self.durable.read(offset_bytes + plain as u64, &mut into[plain..])
     }
 
-    /// Returns the data and holes in a range, from its beginning, at most `extents_max` of them. Bytes in the overlay
-    /// count as data.
+    /// Returns the first `extents_max` extents (data or hole) of a range. Data in the volatile overlay counts as
+    /// data.
     ///
     /// # Errors
-    /// The range ends beyond the volume.
+    /// The range exceeds the end of the volume.
     pub fn extents(
         &self,
         offset_bytes: u64,
@@ -303,7 +304,7 @@ impl Store {
         Ok(extents)
     }
 
-    /// Numbers of all units that were written, also with zeroes, in ascending order.
+    /// Numbers of all written units, including units written with zeroes, in ascending order.
     ///
     /// # Errors
     /// A system call fails.
@@ -321,7 +322,7 @@ impl Store {
         Ok(held)
     }
 
-    /// Number of consecutive unwritten units from `unit` on.
+    /// Number of consecutive unwritten units that start at `unit`.
     pub(crate) fn hole_units(&self, unit: u64) -> u64 {
         let offset_bytes = unit * UNIT_BYTES;
         let first = self.extents(offset_bytes, self.capacity_bytes() - offset_bytes, 1);
@@ -329,8 +330,8 @@ impl Store {
         first.filter(|first| !first.data).map_or(0, |first| first.len_bytes / UNIT_BYTES)
     }
 
-    /// Verifies every unit that the base holds against its checksum; calls `corrupt` for each mismatch. Other threads
-    /// may read and write at the same time.
+    /// Verifies all durable units against their checksums, and calls `corrupt` with the number of each that does
+    /// not match. Concurrent reads and writes are allowed.
     ///
     /// # Errors
     /// A system call fails.
@@ -355,13 +356,14 @@ impl Store {
         Ok(scrub)
     }
 
-    /// Damages the medium: flips one to three bits, determined by `seed`, in each unit that the range touches,
-    /// whenever it is read, until it is healed or rewritten. Holes are not affected.
+    /// Injects corruption into each unit that the range touches: reads of the medium flip one to three bits,
+    /// chosen by `seed`, until the unit is healed or rewritten. Holes are not affected.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
         self.base().guard.damage(range_bytes, seed);
     }
 
-    /// Where the newest content of a range is: only content on the medium is affected by damage.
+    /// Location of the newest content of a range: the volatile overlay or the medium. Injected corruption affects
+    /// only the medium.
     pub fn held(&self, range_bytes: &Range<u64>) -> Held {
         let units = touched(range_bytes.start, range_bytes.end.saturating_sub(range_bytes.start));
         let is_above =
@@ -378,17 +380,17 @@ impl Store {
         if above.any(|unit| units.contains(&unit)) { Held::InBuffer } else { Held::Nothing }
     }
 
-    /// Removes the injected damage from a unit, like a device that has rebuilt it.
+    /// Clears the injected corruption of a unit, as after a repair by the device.
     pub fn heal(&self, unit: u64) {
         self.base().guard.lift(&(unit..unit + 1));
     }
 
-    /// Removes the injected damage from all units.
+    /// Clears the injected corruption of all units.
     pub fn clear_corruption(&self) {
         self.base().guard.lift(&(0..u64::MAX));
     }
 
-    /// Syncs the file, so that a crash of this host does not lose its content.
+    /// Syncs the files to the host's storage, so that their content survives a crash of the host.
     ///
     /// # Errors
     /// A system call fails.
@@ -396,10 +398,10 @@ impl Store {
         self.base().sync(false)
     }
 
-    /// Syncs the file at a clean shutdown, after which nothing more is written.
+    /// Syncs the files and marks a clean shutdown. Nothing may be written afterwards.
     ///
     /// # Errors
-    /// As [`Self::sync`].
+    /// Those of [`Self::sync`].
     pub fn end(&self) -> Result<(), WriteError> {
         self.base().sync(true)?;
         if self.options.sums_until_end {
@@ -408,7 +410,8 @@ impl Store {
         Ok(())
     }
 
-    /// Flushes without a machine: a later server accepts the acknowledged content, but no older version.
+    /// Flushes a store that has no emulated machine. A server that later opens the file accepts the present
+    /// content, but treats any older version as corrupt.
     ///
     /// # Errors
     /// A system call fails.
@@ -416,28 +419,29 @@ impl Store {
         self.base().close_generation()
     }
 
-    /// Writes without a machine. The data is durable at once.
+    /// Writes to a store without going through an emulated machine. The data is durable immediately.
     ///
     /// # Errors
-    /// The range ends beyond the volume, there is no space, or a partly written unit is corrupt.
+    /// The range exceeds the end of the volume, there is no space, or a partly written unit is corrupt.
     pub fn write_now(&self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         self.alone();
         self.base().write(offset_bytes, data)
     }
 
-    /// Writes zeroes without a machine. Whole units of zeroes take no space.
+    /// Writes zeroes to a store without going through an emulated machine. Whole units of zeroes take no space.
     ///
     /// # Errors
-    /// As [`Self::write_now`].
+    /// Those of [`Self::write_now`].
     pub fn zero_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.alone();
         self.base().zero(offset_bytes, len_bytes)
     }
 
-    /// Frees the whole units in a range without a machine. They then read as zeroes.
+    /// Deallocates the whole units in a range without going through an emulated machine. They then read as
+    /// zeroes.
     ///
     /// # Errors
-    /// As [`Self::write_now`].
+    /// Those of [`Self::write_now`].
     pub fn trim_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.alone();
         self.base().trim(offset_bytes, len_bytes)

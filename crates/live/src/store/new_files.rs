@@ -7,19 +7,19 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Identity of a file, independent of its name.
+/// Identity of a file (device and inode number), independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Inode {
     device: u64,
     number: u64,
 }
 
-/// Files that this process created, with their identity.
+/// Paths of the files that this process created, each with its inode.
 #[derive(Debug, Default)]
 pub(super) struct Made(Vec<(PathBuf, Inode)>);
 
 impl Made {
-    /// Removes the files whose names still refer to them.
+    /// Removes all registered files whose path still refers to the same inode.
     pub(super) fn remove(&mut self) {
         self.0.drain(..).for_each(|(path, inode)| remove(&path, inode));
     }
@@ -31,13 +31,13 @@ impl Made {
         }
     }
 
-    /// Forgets a file that was renamed, so that it is not removed.
+    /// Unregisters a file that was renamed, so that it is not removed.
     pub(super) fn forget(&mut self, path: &Path) {
         self.0.retain(|(made, _)| made != path);
     }
 }
 
-/// Removes a file that this process created, if its name still refers to it.
+/// Removes a file that this process created, if its path still refers to the same inode.
 pub(crate) fn remove_made(path: &Path, file: &File) {
     if let Ok(metadata) = file.metadata() {
         remove(path, inode(&metadata));
@@ -55,11 +55,11 @@ fn remove(path: &Path, made: Inode) {
     }
 }
 
-/// Maximum number of attempts to open a file that another server keeps removing.
+/// Maximum number of attempts to open and lock a file while another server removes it.
 const ATTEMPTS: u32 = 16;
 
-/// Opens or creates a volume's file like [`open_plain`], and locks it. A new file is registered in `made` only once it
-/// is locked, because until then another server may have it. While the lock is held, the path refers to this file.
+/// Opens or creates a volume's file and locks it. A new file is registered in `made` only once locked,
+/// because another server may open it before. While the lock is held, the path refers to this file.
 pub(super) fn lock_plain(path: &Path, made: &mut Made) -> Result<File, OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     let locked = || OpenError::Locked { path: path.to_owned() };

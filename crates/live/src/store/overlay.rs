@@ -12,28 +12,29 @@ use super::units::{Part, UNIT, touched};
 use std::collections::HashMap;
 
 const NIL: u32 = u32::MAX;
-/// Largest buffer that is kept for reuse, bytes.
+/// Maximum size of a payload buffer that is kept for reuse, bytes.
 const POOLED_BYTES_MAX: usize = 128 << 10;
 
-/// What a write stores.
+/// Content that a write stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Bytes of the payload.
+    /// The data of the write's payload.
     Data,
     /// Zeroes in the whole range.
     Zeroes,
-    /// Zeroes in the units that the device drops.
+    /// Zeroes, but only in the whole units that the device deallocates.
     Trim,
 }
 
 /// Data that a volume lost in power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Number of acknowledged writes that lost bytes. (Not counted when unprotected memory loses power.)
+    /// Number of acknowledged writes that lost data. Not counted when unprotected memory loses power.
     pub writes: u64,
-    /// Lost bytes of acknowledged writes. When unprotected memory loses power, all bytes that the volume held.
+    /// Lost data of acknowledged writes, bytes. When unprotected memory loses power, the whole content of the
+    /// volume.
     pub bytes: u64,
-    /// Number of torn writes, acknowledged or not: some of their units were on the medium, others are lost.
+    /// Number of torn writes, acknowledged or not: some of their units reached the medium, the others are lost.
     pub torn: u64,
 }
 
@@ -47,14 +48,14 @@ impl Dropped {
     }
 }
 
-/// A write that has not ended, or of which some units still wait in the overlay.
+/// Data and state of a write that is in flight, or of which some units have not reached the medium.
 #[derive(Debug)]
 pub(super) struct Payload {
     pub token: u64,
     pub kind: Kind,
     pub offset_bytes: u64,
     pub len_bytes: u64,
-    /// Bytes to write; empty for zeroes and trims.
+    /// Data to write; empty for zeroes and trims.
     pub bytes: Vec<u8>,
     /// Sequence number of the last version accepted before this write began: versions up to it are certainly older.
     pub begun: u64,
@@ -70,7 +71,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// The part of `unit` that the write covers.
+    /// Section of the unit that the write covers.
     pub(super) fn part(&self, unit: u64) -> Part {
         Part::of(unit, self.offset_bytes, self.len_bytes)
     }
@@ -83,14 +84,14 @@ struct Version {
     next: u32,
 }
 
-/// Versions of one unit, from the oldest to the newest.
+/// Linked list of the volatile versions of one unit, from oldest to newest.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     first: u32,
     last: u32,
 }
 
-/// Writes in flight, and the versions of units that are not on the medium yet.
+/// Volatile content of a volume: writes in flight, and versions of units that have not reached the medium.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     payloads: Vec<Payload>,
@@ -100,12 +101,12 @@ pub(super) struct Overlay {
     versions_free: Vec<u32>,
     chains: HashMap<u64, Chain>,
     accepted: u64,
-    /// Slots of writes of zeroes and trims in flight, oldest first.
+    /// Writes of zeroes and trims in flight, oldest first, as indices into `payloads`.
     zeroes: Vec<u32>,
 }
 
 impl Overlay {
-    /// Registers a write that begins.
+    /// Registers a write that is about to be submitted, with a copy of its data.
     pub(super) fn begin(
         &mut self,
         kind: Kind,
@@ -156,7 +157,8 @@ impl Overlay {
         }
     }
 
-    /// Slot of the write with this token; None if it is over.
+    /// Index in `payloads` of the write with this token; `None` if the write is over and none of its units wait
+    /// in the overlay.
     pub(super) fn slot(&self, token: u64) -> Option<u32> {
         self.by_token.get(&token).copied()
     }
@@ -169,8 +171,8 @@ impl Overlay {
         &mut self.payloads[slot as usize]
     }
 
-    /// Parts of a unit covered by writes of zeroes and trims in flight, oldest first. (Of a trim only whole units
-    /// count.)
+    /// Sections of a unit that writes of zeroes and trims in flight will zero, oldest first. A trim counts only
+    /// if it covers the whole unit.
     pub(super) fn zeroes_over(&self, unit: u64) -> impl Iterator<Item = Part> {
         let payloads = self.zeroes.iter().map(|&slot| self.payload(slot));
         payloads.filter_map(move |payload| {
@@ -181,7 +183,8 @@ impl Overlay {
         })
     }
 
-    /// Marks a write as ended. Its payload is dropped once no version refers to it.
+    /// Marks a write as completed. Its payload is freed once all its units have reached the medium or are
+    /// superseded.
     pub(super) fn end(&mut self, slot: u32) {
         self.payloads[slot as usize].open = false;
         if self.payloads[slot as usize].kind != Kind::Data {
@@ -202,18 +205,18 @@ impl Overlay {
         self.payloads_free.push(slot);
     }
 
-    /// Whether no unit has a version.
+    /// Whether no unit has volatile content.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.chains.is_empty()
     }
 
-    /// Number of units with a version.
+    /// Number of units with volatile content.
     pub(super) fn len(&self) -> usize {
         self.chains.len()
     }
 
-    /// Units with a version, in no particular order.
+    /// Units with volatile content, in no particular order.
     pub(super) fn units(&self) -> impl Iterator<Item = u64> {
         self.chains.keys().copied()
     }
@@ -222,7 +225,7 @@ impl Overlay {
         self.chains.contains_key(&unit)
     }
 
-    /// Adds a version to a unit: its part of the write in `slot`.
+    /// Adds a volatile version to a unit: the section of the unit that the write with index `slot` covers.
     pub(super) fn accept(&mut self, unit: u64, slot: u32) {
         self.accepted += 1;
         let version = Version { payload: slot, sequence: self.accepted, next: NIL };
@@ -241,7 +244,7 @@ impl Overlay {
         }
     }
 
-    /// Versions of a unit, oldest first.
+    /// Iterates over the volatile versions of a unit, oldest first.
     fn chain(&self, unit: u64) -> impl Iterator<Item = &Version> {
         let mut at = self.chains.get(&unit).map_or(NIL, |c| c.first);
         std::iter::from_fn(move || {
@@ -251,7 +254,8 @@ impl Overlay {
         })
     }
 
-    /// Records that a write's version of a unit reaches the medium. Returns the version's sequence number.
+    /// Counts a unit of a write as on the medium. Returns the sequence number of its version, or `None` if the
+    /// write has no version of the unit.
     pub(super) fn lands(&mut self, unit: u64, token: u64) -> Option<u64> {
         let version = self.chain(unit).find(|v| self.payload(v.payload).token == token)?;
         let (slot, sequence) = (version.payload, version.sequence);
@@ -259,13 +263,13 @@ impl Overlay {
         Some(sequence)
     }
 
-    /// Whether a unit has a version with a sequence number of at most `until`.
+    /// Whether a unit has a volatile version with a sequence number of at most `until`.
     pub(super) fn has_until(&self, unit: u64, until: u64) -> bool {
         self.chain(unit).next().is_some_and(|v| v.sequence <= until)
     }
 
-    /// Composes the content of a unit from byte `from` on, out of its versions with sequence numbers up to `until`.
-    /// `beneath` reads the medium's bytes if no version covers the whole range.
+    /// Merges the volatile versions of a unit with sequence numbers up to `until` into the unit's content from
+    /// byte `from`. Calls `beneath` to read the medium, unless a single version covers the whole range.
     pub(super) fn compose<E>(
         &self,
         unit: u64,
@@ -294,7 +298,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Drops a unit's versions with sequence numbers up to `until`.
+    /// Discards a unit's volatile versions with sequence numbers up to `until`.
     pub(super) fn forget_until(&mut self, unit: u64, until: u64) {
         let Some(mut chain) = self.chains.get(&unit).copied() else { return };
         while chain.first != NIL && self.versions[chain.first as usize].sequence <= until {
@@ -303,7 +307,7 @@ impl Overlay {
         self.put_back(unit, chain);
     }
 
-    /// Drops all versions, and counts the losses.
+    /// Discards all volatile versions, as a power cut does, and counts the losses.
     pub(super) fn forget_all(&mut self) -> Dropped {
         let mut dropped = Dropped::default();
         for payload in self.payloads.iter().filter(|p| p.open || p.versions > 0) {
@@ -325,13 +329,13 @@ impl Overlay {
         dropped
     }
 
-    /// Slots of the writes of a unit's versions up to number `until`, oldest first.
+    /// Indices of the writes with a version of a unit up to sequence number `until`, oldest first.
     pub(super) fn payloads_until(&self, unit: u64, until: u64) -> Vec<u32> {
         self.chain(unit).take_while(|v| v.sequence <= until).map(|v| v.payload).collect()
     }
 
-    /// Sets the error of the writes that have versions of a unit up to number `until`. True if all these writes are in
-    /// flight, so that each can still report the error.
+    /// Sets the error of all writes with a version of a unit up to sequence number `until`. Returns true if these
+    /// writes are all in flight, so that each can still report the error.
     pub(super) fn fail_until(&mut self, unit: u64, until: u64, why: &WriteError) -> bool {
         let mut all = true;
         for slot in self.payloads_until(unit, until) {
@@ -350,7 +354,7 @@ impl Overlay {
         }
     }
 
-    /// Frees a version; returns the next one.
+    /// Frees a version of a unit. Returns the index of the next version.
     fn free(&mut self, at: u32) -> u32 {
         let Version { payload, next, .. } = self.versions[at as usize];
         self.versions_free.push(at);
@@ -359,7 +363,7 @@ impl Overlay {
         next
     }
 
-    /// Zeroes a part of a unit in all its versions.
+    /// Zeroes a section of a unit in all volatile versions of the unit.
     pub(super) fn zero(&mut self, part: Part) {
         let slots: Vec<u32> = self.chain(part.unit).map(|v| v.payload).collect();
         for slot in slots {
@@ -373,7 +377,7 @@ impl Overlay {
         }
     }
 
-    /// Content of a unit after its versions up to number `until` have reached the medium.
+    /// Content of a unit once its volatile versions up to sequence number `until` are on the medium.
     pub(super) fn landed<E>(
         &self,
         unit: u64,

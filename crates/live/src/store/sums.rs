@@ -34,21 +34,21 @@ const VERSION: u32 = 2;
 const HEADER_BYTES: u64 = 4096;
 const FIXED_BYTES: usize = 36;
 pub(super) const ENTRY_BYTES: usize = 16;
-/// Length of an entry in version 1, bytes.
+/// Length of an entry in a checksum file of format version 1, bytes.
 const ENTRY_1_BYTES: usize = 8;
 
-/// Entry of one unit in the file of checksums.
+/// Entry of one 4 KiB unit in a checksum file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Checksum of the unit's data; 0: none.
+    /// Checksum of the unit's present content; 0: none.
     pub sum: u32,
-    /// Checksum of the unit's previous content; 0: none, or that content is known to be gone.
+    /// Checksum of the unit's previous content; 0: none, or the previous content is certainly overwritten.
     pub former: u32,
-    /// Generation in which both checksums were written.
+    /// Generation of writes in which the entry was written.
     pub generation: u64,
 }
 
-/// The open file of checksums of a volume.
+/// The open checksum file of a volume.
 #[derive(Debug)]
 pub(super) struct Sums {
     host: Host,
@@ -63,7 +63,7 @@ fn fixed(version: u32, capacity_bytes: u64) -> Vec<u8> {
     header
 }
 
-/// Encodes the first 4 KiB of a file of checksums.
+/// Encodes the header of a checksum file, its first 4 KiB.
 fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
     let mut header = fixed(VERSION, capacity_bytes);
     header.resize(HEADER_BYTES as usize, 0);
@@ -74,8 +74,8 @@ fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
 }
 
 impl Sums {
-    /// Opens or creates the file of checksums of a volume's file, and returns the generations in it. If the volume's
-    /// file is new, existing checksums belong to an earlier file and are dropped.
+    /// Opens or creates the checksum file of a volume, and returns the generations stored in it. If the data file
+    /// is new, an existing checksum file belongs to an earlier one and is discarded.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,
@@ -136,12 +136,12 @@ impl Sums {
         &self.host
     }
 
-    /// Offset of a unit's entry in the file, bytes.
+    /// Offset of a unit's entry in the checksum file, bytes.
     pub(super) fn offset_bytes(unit: u64) -> u64 {
         HEADER_BYTES + unit * ENTRY_BYTES as u64
     }
 
-    /// Reads `count` entries, from that of `unit` on, into `buffer`.
+    /// Reads `count` checksum entries into `buffer`, starting with the entry of `unit`.
     #[inline]
     pub(super) fn read<'a>(
         &self,
@@ -160,7 +160,7 @@ impl Sums {
     }
 }
 
-/// Converts a file of checksums from version 1 to the current version, and replaces it.
+/// Converts a checksum file from format version 1 to the current version, and replaces it.
 fn convert(
     path: &Path,
     old: &File,
@@ -216,7 +216,7 @@ fn convert(
     Ok(file)
 }
 
-/// Decodes entry `i` of a buffer of entries.
+/// Decodes the checksum entry with index `i` in a buffer.
 #[inline]
 pub(super) fn entry(entries: &[u8], i: usize) -> Entry {
     let (words, _) = entries[i * ENTRY_BYTES..].as_chunks::<4>();
@@ -224,7 +224,7 @@ pub(super) fn entry(entries: &[u8], i: usize) -> Entry {
     Entry { sum, former, generation: u64::from(high) << 32 | u64::from(low) }
 }
 
-/// Encodes `entry` as entry `i` of a buffer of entries.
+/// Encodes a checksum entry at index `i` in a buffer.
 #[inline]
 pub(super) fn set_entry(entries: &mut [u8], i: usize, entry: Entry) {
     let at = i * ENTRY_BYTES;

@@ -3,29 +3,29 @@
 
 pub use iodyno_emulate::UNIT_BYTES;
 
-/// Unit size in bytes, as a length in memory.
+/// Size of a unit, 4 KiB, as `usize`.
 pub(super) const UNIT: usize = UNIT_BYTES as usize;
 
-/// The part of one unit that a range of bytes covers.
+/// Overlap of a byte range with one 4 KiB unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Number of the unit.
+    /// Number of the unit in the volume.
     pub unit: u64,
-    /// First byte of the part, counted from the start of the unit.
+    /// Start of the overlap, bytes from the start of the unit.
     pub from: usize,
-    /// Byte after the last one of the part, counted from the start of the unit.
+    /// Exclusive end of the overlap, bytes from the start of the unit.
     pub to: usize,
-    /// First byte of the part, counted from the start of the range.
+    /// Start of the overlap, bytes from the start of the range.
     pub at: u64,
 }
 
 impl Part {
-    /// Whether the part covers the whole unit.
+    /// Whether the overlap is the whole unit.
     pub(super) fn is_whole(self) -> bool {
         self.to - self.from == UNIT
     }
 
-    /// The part of `unit` that the range from `offset_bytes` on covers; empty if the range does not touch the unit.
+    /// Overlap of `unit` with a byte range; empty if the range does not touch the unit.
     pub(super) fn of(unit: u64, offset_bytes: u64, len_bytes: u64) -> Self {
         let start = unit * UNIT_BYTES;
         let from = offset_bytes.clamp(start, start + UNIT_BYTES);
@@ -38,18 +38,18 @@ impl Part {
         }
     }
 
-    /// Position of the part's bytes in the range.
+    /// Byte range of the overlap, relative to the start of the original range.
     pub(super) fn range(self) -> std::ops::Range<usize> {
         self.at as usize..self.at as usize + (self.to - self.from)
     }
 
-    /// Offset of the part's first byte on the volume.
+    /// Offset of the overlap on the volume, bytes.
     pub(super) fn offset_bytes(self) -> u64 {
         self.unit * UNIT_BYTES + self.from as u64
     }
 }
 
-/// Units that a range touches.
+/// Numbers of the units that a byte range touches, even if only partly.
 pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
     if len_bytes == 0 {
         return 0..0;
@@ -57,18 +57,18 @@ pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64>
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
-/// Units that a range covers completely.
+/// Numbers of the units that a byte range covers completely.
 pub(super) fn covered(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
     let from = offset_bytes.div_ceil(UNIT_BYTES);
     from..((offset_bytes + len_bytes) / UNIT_BYTES).max(from)
 }
 
-/// Splits a range into its parts of units, in ascending order.
+/// Splits a byte range at unit boundaries, in ascending order.
 pub(super) fn parts(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
     touched(offset_bytes, len_bytes).map(move |unit| Part::of(unit, offset_bytes, len_bytes))
 }
 
-/// Parts at either end of a range that do not cover a whole unit.
+/// Partly covered units at the start and the end of a byte range.
 pub(super) fn ends(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
     let units = touched(offset_bytes, len_bytes);
     let last = (units.end > units.start + 1).then(|| units.end - 1);
@@ -78,31 +78,31 @@ pub(super) fn ends(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Pa
         .filter(|part| !part.is_whole())
 }
 
-/// CRC-32C of a unit. 0 is returned as 1, because a checksum of 0 means none.
+/// CRC-32C of a unit. A result of 0 is replaced with 1, because 0 means that there is no checksum.
 #[inline]
 pub(super) fn sum(unit: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(unit).max(1)
 }
 
-/// A run of consecutive units that all hold data, or that are all holes.
+/// A run of consecutive units that are all data or all holes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// Whether the units hold data; otherwise they are a hole.
+    /// Whether the run is data; otherwise it is a hole.
     pub data: bool,
-    /// Number of the unit after the run.
+    /// Exclusive end of the run, as a unit number.
     pub end: u64,
 }
 
-/// Result of checking a unit's data.
+/// Result of verifying a unit's data against its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Soundness {
     /// The data matches its checksum.
     Sound,
-    /// The data has no checksum, for instance because it existed before the checksums did.
+    /// The data has no checksum, for instance because it was written before checksums were kept.
     Unknown,
     /// The data does not match its checksum.
     Corrupt,
-    /// The unit holds no data.
+    /// The unit is a hole.
     Unwritten,
 }
 

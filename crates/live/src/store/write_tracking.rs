@@ -16,11 +16,11 @@ impl Store {
         Err(WriteError::OutOfRange { offset_bytes, len_bytes })
     }
 
-    /// Begins a write that is about to be submitted to the machine. The store keeps a copy of the bytes until the write
-    /// has ended and all of it is on the medium. A token must not be reused.
+    /// Registers a write before it is submitted to the machine. The store keeps a copy of the data until the
+    /// write has completed and is entirely on the medium. A token must not be reused.
     ///
     /// # Errors
-    /// The write ends beyond the volume.
+    /// The range exceeds the end of the volume.
     pub fn begin_write(
         &mut self,
         token: u64,
@@ -30,11 +30,11 @@ impl Store {
         self.begin(Kind::Data, token, offset_bytes, data.len() as u64, data)
     }
 
-    /// Begins a write of zeroes, of any length. The device drops the whole units; the partial units at either end are
-    /// zeroed when the write ends.
+    /// Registers a write of zeroes, of any length, before it is submitted. The device deallocates the whole
+    /// units; the partial units at both ends are zeroed at completion.
     ///
     /// # Errors
-    /// As [`Self::begin_write`].
+    /// Those of [`Self::begin_write`].
     pub fn begin_zeroes(
         &mut self,
         token: u64,
@@ -44,10 +44,10 @@ impl Store {
         self.begin(Kind::Zeroes, token, offset_bytes, len_bytes, &[])
     }
 
-    /// Begins a trim: units that it covers only partly do not change.
+    /// Registers a trim before it is submitted. Units that it covers only partly do not change.
     ///
     /// # Errors
-    /// As [`Self::begin_write`].
+    /// Those of [`Self::begin_write`].
     pub fn begin_trim(
         &mut self,
         token: u64,
@@ -70,13 +70,13 @@ impl Store {
         Ok(())
     }
 
-    /// Ends a write that the machine has completed. The machine's content events up to the completion must have been
-    /// applied before.
+    /// Completes a write that the machine has completed. The machine's content events up to the completion must
+    /// already have been applied.
     ///
     /// # Errors
-    /// The host has refused bytes of the write, or the write covers a part of a corrupt unit. Then the write has
-    /// failed, even if the machine reports success. (If this happens to an acknowledged write later, when it reaches
-    /// the medium, [`Self::settle`] returns the error.)
+    /// The host refused data of the write, or the write covers a part of a corrupt unit. The write has then
+    /// failed, even if the machine reports success. If an acknowledged write fails later, on reaching the medium,
+    /// [`Self::settle`] returns the error.
     pub fn end_write(&mut self, token: u64) -> Result<(), WriteError> {
         let Some(slot) = self.overlay.slot(token) else { return Ok(()) };
         let payload = self.overlay.payload(slot);
@@ -95,15 +95,16 @@ impl Store {
         outcome
     }
 
-    /// Cancels a write that has failed, or that a power cut has lost. Bytes that it has already changed stay changed.
+    /// Removes a write that has failed, or that a power cut has lost. Data that it has already changed stays
+    /// changed.
     pub fn cancel_write(&mut self, token: u64) {
         if let Some(slot) = self.overlay.slot(token) {
             self.overlay.end(slot);
         }
     }
 
-    /// Zeroes the partial units at either end of a write of zeroes, unless the device has already reported them: in the
-    /// base and in every version, because the write is over.
+    /// Zeroes the partial units at both ends of a completed write of zeroes, in the base and in all volatile
+    /// versions, unless the device has reported them.
     fn zero_ends(&mut self, slot: u32) -> Result<(), WriteError> {
         let payload = self.overlay.payload(slot);
         let (offset, len, ends_reported) =
@@ -119,7 +120,7 @@ impl Store {
         outcome
     }
 
-    /// Applies one content event; see [`Self::changes`].
+    /// Applies one content event of the machine; see [`Self::changes`].
     pub fn change(&mut self, change: &ContentEvent) {
         self.changes(std::slice::from_ref(change));
     }
@@ -181,7 +182,7 @@ impl Store {
         }
     }
 
-    /// Slot of the write in a content event. Panics if the write was not begun.
+    /// Index of the write that a content event refers to by its token. Panics if the write was not registered.
     fn begun(&self, token: u64) -> u32 {
         let slot = self.overlay.slot(token);
         slot.unwrap_or_else(|| {
@@ -195,14 +196,14 @@ impl Store {
         }
     }
 
-    /// Sequence number of the last version that a write on the medium replaces. If the buffer holds newer data
-    /// (`overtaken`), only versions accepted before the write began are certainly older; the others were in flight at
-    /// the same time, and may count as newer.
+    /// Sequence number of the newest version that a write replaces when it reaches the medium: all versions,
+    /// unless the buffer has newer data (`overtaken`), and then only those accepted before the write began.
     fn older(&self, slot: u32, overtaken: bool) -> u64 {
         if overtaken { self.overlay.payload(slot).begun } else { u64::MAX }
     }
 
-    /// Writes a write's units to the base, because they survive a power cut once accepted.
+    /// Writes units of an accepted write directly to the base, because the device keeps accepted data in a power
+    /// cut.
     fn keep(&mut self, slot: u32, units: Range<u64>) -> Result<(), WriteError> {
         if !self.overlay.is_empty() {
             let replace = |unit| self.replace(slot, unit, u64::MAX);
@@ -225,8 +226,8 @@ impl Store {
         outcome.and(self.durable.write(from.offset_bytes(), bytes))
     }
 
-    /// Writes a write's part of a unit to the base, together with the unit's versions up to number `older`, which lie
-    /// beneath it.
+    /// Writes a write's section of a unit to the base. Volatile versions of the unit up to sequence number
+    /// `older` are written before it.
     fn replace(&mut self, slot: u32, unit: u64, older: u64) -> Result<(), WriteError> {
         let part = self.overlay.payload(slot).part(unit);
         let mut written = Ok(());
@@ -239,7 +240,7 @@ impl Store {
         written
     }
 
-    /// Reads a unit's bytes from the medium, from byte `from` on; zeroes beyond the end of the volume.
+    /// Reads a unit's durable content from byte `from`. Bytes beyond the end of the volume read as zeroes.
     pub(super) fn beneath(&self, unit: u64, from: usize, into: &mut [u8]) -> Result<(), ReadError> {
         let offset = unit * UNIT_BYTES + from as u64;
         let len = (self.base().capacity_bytes - offset).min(into.len() as u64) as usize;
@@ -247,8 +248,8 @@ impl Store {
         self.durable.read(offset, &mut into[..len])
     }
 
-    /// Writes a unit's versions up to number `until` to the base, oldest first, and then the part of the write in slot
-    /// `last`.
+    /// Writes a unit's volatile versions up to sequence number `until` to the base, oldest first, and then the
+    /// section of the write with index `last`.
     fn write_versions(
         &mut self,
         unit: u64,
@@ -285,14 +286,14 @@ impl Store {
         self.durable.write(offset, &bytes[..len])
     }
 
-    /// Writes a version of a unit and all older ones to the medium. (Bytes that the host refuses are stranded, and
-    /// reported when they are settled.)
+    /// Writes a volatile version of a unit and all older ones to the base. Data that the host refuses stays in
+    /// memory, and [`Self::settle`] reports it.
     fn land(&mut self, unit: u64, version: u64) {
         let _ = self.write_versions(unit, version, None);
         self.overlay.forget_until(unit, version);
     }
 
-    /// Zeroes units that a write of zeroes or a trim has dropped.
+    /// Zeroes the units that the device has deallocated for a write of zeroes or a trim.
     fn drop_range(
         &mut self,
         slot: u32,
@@ -327,23 +328,24 @@ impl Store {
         outcome
     }
 
-    /// Retries writing bytes that the host had refused, for instance after space was freed. Reads return these bytes in
-    /// any case, but a killed server would lose them. Must be called for a flush, and before the server ends. From then
-    /// on a later server accepts no older version, even if this call returns an error.
+    /// Retries the writes that the host refused, whose data would be lost if the server were killed. Must be
+    /// called for each flush and at shutdown. Later servers treat any older version of the content as corrupt,
+    /// even after an error.
     ///
     /// # Errors
-    /// The host still refuses bytes. Or, once per case: an acknowledged write of a part of a unit reached a corrupt
-    /// unit, which reads as corrupt until it is written whole.
+    /// The host still refuses data. Or an acknowledged partial write hit a corrupt unit, which stays corrupt
+    /// until it is rewritten whole; this error is returned only once.
     pub fn settle(&mut self) -> Result<(), WriteError> {
         let settled = self.durable.settle(&(0..u64::MAX));
         let late = self.durable.take_late();
         settled.and(late).and(self.base().close_generation())
     }
 
-    /// Like [`Self::settle`], but for a range, before an operation that promises durability is acknowledged.
+    /// Retries the writes that the host refused in a range. Called before an operation that promises durability
+    /// (FUA) is acknowledged.
     ///
     /// # Errors
-    /// The host still refuses bytes in the range.
+    /// The host still refuses data in the range.
     pub fn settle_range(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         if self.durable.is_clear() {
             return Ok(());
@@ -358,22 +360,24 @@ impl Store {
         }
     }
 
-    /// Why the host refused bytes that are still kept in memory (stranded); None if no bytes are.
+    /// Host's error for data that it refused to write and that is kept in memory; `None` if there is no such
+    /// data.
     pub fn trouble(&self) -> Option<&WriteError> {
         self.durable.trouble()
     }
 
-    /// Estimated memory used by stranded bytes, which the host refused to write, bytes.
+    /// Estimated memory used by data that the host refused to write, bytes.
     pub fn stranded_bytes(&self) -> u64 {
         self.durable.memory_bytes()
     }
 
-    /// Number of writes that the host refused since the last call.
+    /// Returns the number of writes that the host refused since the last call.
     pub fn take_refusals(&mut self) -> u64 {
         self.durable.take_refusals()
     }
 
-    /// Retries writing bytes that the host had refused. Returns why it still refuses some; None if all are written.
+    /// Retries the writes that the host refused. Returns its error if it still refuses some; `None` if no refused
+    /// data is left.
     pub fn is_stranded(&mut self) -> Option<WriteError> {
         if self.durable.is_clear() || self.durable.settle_some() {
             return None;
@@ -381,9 +385,9 @@ impl Store {
         self.trouble().cloned()
     }
 
-    /// Error with which to refuse an operation, after a retry of the bytes that the host had refused: it still refuses
-    /// some, and the operation needs space on the host, or might need more memory than `memory_bytes_max`. None if the
-    /// operation may be submitted. Must be called before that.
+    /// Retries the writes that the host refused. Returns the host's error if it still refuses some and a new
+    /// operation needs space on the host or could exceed `memory_bytes_max`; `None` if the operation may be
+    /// submitted. Must be called before each submission.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -401,7 +405,7 @@ impl Store {
     }
 }
 
-/// Writes the payload's part of a unit to the base.
+/// Writes the payload's section of a unit to the base.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

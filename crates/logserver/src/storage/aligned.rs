@@ -4,14 +4,14 @@
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
 
-/// Alignment of buffers for targets that state none, bytes.
+/// Buffer alignment for targets that report none, bytes.
 pub(super) const ALIGN_BYTES: usize = 4096;
 /// Size of a huge page, bytes. The kernel aligns mappings of whole huge pages to it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Length from which a buffer is mapped on huge pages, bytes.
+/// Minimum length of a buffer that is allocated in huge pages, bytes.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Zero-initialised bytes at an aligned address.
+/// Zero-initialised buffer with an aligned address, for direct I/O.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     memory: Memory,
@@ -26,7 +26,7 @@ enum Memory {
 }
 
 impl AlignedBuffer {
-    /// Allocates `len` bytes at a multiple of `align_bytes`, which must be a power of two.
+    /// Allocates `len` zero bytes at an address that is a multiple of `align_bytes`, a power of two.
     pub fn new(len: usize, align_bytes: usize) -> Self {
         let is_large = len >= LARGE_BYTES && align_bytes <= ALIGN_BYTES;
         if let Some(mapping) = is_large.then(|| Mapping::new(len)).flatten() {
@@ -58,7 +58,8 @@ impl AsMut<[u8]> for AlignedBuffer {
     }
 }
 
-/// An anonymous mapping of whole huge pages, if the kernel provides them. Unmapped when dropped.
+/// An anonymous memory mapping whose length is a multiple of the huge page size, unmapped when dropped. Huge
+/// pages are used if the kernel provides them.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<u8>,

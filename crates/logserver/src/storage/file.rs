@@ -14,12 +14,12 @@ pub struct FileStorage {
     file: File,
     capacity_bytes: u64,
     memory_align_bytes: usize,
-    /// Keeps the exclusive claim on a device or the lock on a file until dropped.
+    /// The open target, which keeps the exclusive open of a device or the lock on a file until dropped.
     _opened: Opened,
 }
 
 impl FileStorage {
-    /// Wraps an open target.
+    /// Creates storage on an open file or block device.
     ///
     /// # Errors
     /// The target's descriptor can't be duplicated.

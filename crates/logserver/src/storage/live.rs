@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Number of the machine's workers that readers share; the writer has its own.
+/// Number of the emulated host's worker threads that all readers share; the log's writer has its own.
 const READERS: u32 = WORKERS - 1;
-/// Number of the volume that holds the log.
+/// Number of the emulated volume that contains the log.
 const VOLUME: u32 = 0;
 
 /// Storage on an emulated volume.
@@ -25,16 +25,16 @@ const VOLUME: u32 = 0;
 struct LiveStorage {
     live: Live<Waiter>,
     capacity_bytes: u64,
-    /// Whether reads return their bytes only at completion, as those of an array do.
+    /// Whether reads return their data only at completion, as on an array, and not already at submission.
     reads_late: bool,
     next_reader: AtomicU32,
 }
 
-/// Result of an operation, which the waiting thread collects.
+/// Result of an operation, shared with the thread that waits for it.
 #[derive(Debug, Default)]
 struct Ended {
     result: OnceLock<Result<(), IoError>>,
-    /// Bytes of a read that returns them at completion.
+    /// Data of a read that returns its data only at completion.
     bytes: Mutex<Vec<u8>>,
 }
 
@@ -44,7 +44,7 @@ impl Ended {
     }
 }
 
-/// Receives an operation's completion, and stores its result.
+/// Receives an operation's completion, and stores its result for the waiting thread.
 #[derive(Debug)]
 struct Waiter {
     ended: Arc<Ended>,
@@ -70,10 +70,10 @@ fn now_ns() -> u64 {
 }
 
 impl LiveStorage {
-    /// Creates storage on the first `capacity_bytes` bytes of the first volume of a new system.
+    /// Creates storage on the first `capacity_bytes` bytes of the first volume of a new emulated system.
     ///
     /// # Errors
-    /// The system violates a rule, which the message states.
+    /// The system description is not valid; the message states the rule that it violates.
     fn new(system: &System, capacity_bytes: u64, seed: u64) -> Result<Self, String> {
         let mut machine = Machine::new(system, seed)?;
         for _ in 0..WORKERS {
@@ -86,7 +86,7 @@ impl LiveStorage {
         Ok(Self { live, capacity_bytes, reads_late, next_reader: AtomicU32::new(0) })
     }
 
-    /// Submits an operation, and waits until it has completed.
+    /// Submits an operation to the emulated volume, and waits until it has completed.
     fn operate(
         &self,
         worker: u32,
@@ -143,10 +143,10 @@ impl Storage for LiveStorage {
     }
 }
 
-/// Opens the first volume of a new emulated system as a log's storage.
+/// Opens the first volume of a new emulated system as storage for a log.
 ///
 /// # Errors
-/// The system violates a rule, which the message states.
+/// The system description is not valid; the message states the rule that it violates.
 pub fn open_live(system: &System, capacity_bytes: u64, seed: u64) -> Result<OpenStorage, String> {
     let storage = LiveStorage::new(system, capacity_bytes, seed)?;
     Ok(OpenStorage {

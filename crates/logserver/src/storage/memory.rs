@@ -6,25 +6,27 @@ use iodyno_msglog::storage::Buffer;
 use std::io;
 use std::sync::{PoisonError, RwLock};
 
-/// Length of the pieces that have a lock each, bytes: a write does not block readers of other pieces.
+/// Length of the sections of the storage that are locked separately, bytes. A write blocks only readers of
+/// its sections.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A log's storage in memory, in pieces with a lock each.
+/// Storage for a log in memory, divided into separately locked sections.
 #[derive(Debug)]
 pub struct MemoryStorage {
-    /// Pieces of the storage; each is empty until it is first written.
+    /// Sections of the storage, each empty until it is first written.
     pieces: Vec<RwLock<Vec<u8>>>,
     capacity_bytes: u64,
 }
 
 impl MemoryStorage {
-    /// Creates zeroed storage. Memory is allocated piece by piece, on the first write.
+    /// Creates zeroed storage. Memory of a section is allocated on its first write.
     pub fn new(capacity_bytes: u64) -> Self {
         let pieces = (0..capacity_bytes.div_ceil(PIECE_BYTES)).map(|_| RwLock::default()).collect();
         Self { pieces, capacity_bytes }
     }
 
-    /// Splits a range by pieces. Returns each piece with the offset and length of the range's part in it.
+    /// Splits a range at section boundaries. Returns each section with the start and the length of the range
+    /// within it.
     fn parts(
         &self,
         offset_bytes: u64,

@@ -21,14 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct NbdStorage {
     writer: Mutex<Blocking>,
-    /// Connection of the readers; None: they share the writer's.
+    /// Separate connection for reads; `None`: reads and writes share one connection.
     reader: Option<Mutex<Blocking>>,
     capacity_bytes: u64,
     flushes: bool,
 }
 
 impl NbdStorage {
-    /// Connects to an export.
+    /// Connects to an NBD export.
     ///
     /// # Errors
     /// The server can't be reached, or refuses.

@@ -4,13 +4,13 @@
 use super::{Histogram, VALUE_BITS, bucket};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// Maximum value that decoding accepts, ns: 36 years. Sums of such values stay within 128 bits.
+/// Largest minimum or maximum that decoding accepts, ns (36 years). Sums of such values fit in 128 bits.
 const KEPT_NS_MAX: u64 = 1 << 60;
 
 impl Histogram {
-    /// Encodes the compact form: see `docs/formats/notebook.md`. Little-endian base-128 numbers: version (1), count,
-    /// sum (low and high 64 bits), min, max, then the distance from the previous non-empty bucket and the count of
-    /// each non-empty bucket.
+    /// Encodes the histogram in the compact form of `docs/formats/notebook.md`, a list of little-endian base-128
+    /// numbers: version (1), count, low and high 64 bits of the sum, minimum, maximum, then for each non-empty
+    /// bucket its distance from the previous one and its count.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
         put(&mut out, 1);
@@ -31,15 +31,15 @@ impl Histogram {
         out
     }
 
-    /// Parses the compact form into a trimmed histogram; the error describes the damage.
+    /// Decodes the compact form into a trimmed histogram. The error text describes the damage.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         let mut h = Self::trimmed();
         h.merge_bytes(bytes)?;
         Ok(h)
     }
 
-    /// Adds the counts of a histogram in its compact form. An error describes the damage; this histogram must not be
-    /// used after it.
+    /// Adds the counts of a histogram in compact form. The error text describes the damage; `self` must not be
+    /// used after an error.
     pub fn merge_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
         let next = |rest: &mut &[u8]| take(rest).ok_or_else(|| damage(rest));
         let mut rest = bytes;
@@ -104,7 +104,7 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Reads the next number; None if it is damaged, which [`damage`] then explains.
+/// Decodes the next base-128 number; None if it is damaged. [`damage`] then gives the reason.
 #[inline]
 fn take(rest: &mut &[u8]) -> Option<u64> {
     // Fast path: most numbers are small, and a run of an hour has hundreds of millions of them.
@@ -121,8 +121,8 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// Reads a bucket's distance and count. Nearly every distance has one byte, but a count has one or two bytes as if at
-/// random, so its length is computed without a branch.
+/// Decodes a bucket's distance and count. Distances nearly always take one byte, but counts take one or two
+/// unpredictably, so the length of a count is computed without a branch.
 #[inline]
 fn take_bucket(rest: &mut &[u8]) -> Option<(u64, u64)> {
     if let &[distance @ 0..0x80, low, high, ..] = *rest
@@ -155,7 +155,7 @@ fn take_long(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Explains why `rest` does not begin with a number.
+/// Describes why `rest` does not begin with a valid base-128 number.
 #[cold]
 fn damage(rest: &[u8]) -> String {
     let ends = rest.len() < 10 && rest.iter().all(|&byte| byte >= 0x80);

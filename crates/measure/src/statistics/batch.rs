@@ -8,36 +8,37 @@
 use super::{BadInput, ConfidenceInterval, all_finite, describe, distribution};
 use serde::{Deserialize, Serialize};
 
-/// Number of batches to start with.
+/// Initial number of batches, reduced while neighbouring batch means are correlated.
 pub const BATCHES_MAX: usize = 30;
-/// Fewest batches; with fewer, Student's t is wide, and their correlation can't be estimated.
+/// Minimum number of batches. With fewer, the confidence interval is wide and the correlation of the batch
+/// means cannot be estimated.
 pub const BATCHES_MIN: usize = 10;
-/// Largest acceptable correlation of neighbouring batch means.
+/// Maximum acceptable lag-1 correlation of the batch means.
 pub const CORRELATION_MAX: f64 = 0.2;
 
-/// Mean of a correlated series, with its confidence interval.
+/// Mean of a correlated series with its confidence interval, by the method of batch means.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchMean {
-    /// Mean of all values.
+    /// Mean of the series.
     pub mean: f64,
     /// Confidence interval of the mean.
     pub interval: ConfidenceInterval,
-    /// Batches used.
+    /// Number of batches into which the series was divided.
     pub batches: usize,
-    /// Values in the series.
+    /// Number of values in the series.
     pub n: usize,
-    /// Number of independent values with the same certainty; may exceed `n` for a series that swings back after each
-    /// excursion. `n` for a constant series.
+    /// Effective sample size: the number of independent values that would give the same certainty. It may exceed
+    /// `n` if neighbouring values are negatively correlated. Equal to `n` for a constant series.
     pub n_effective: f64,
     /// Lag-1 correlation of the batch means; None for a constant series.
     pub correlation: Option<f64>,
-    /// Whether `correlation` is at most [`CORRELATION_MAX`]. If not, the series is too short for its correlation, and
-    /// the interval too narrow: run longer.
+    /// Whether `correlation` is at most [`CORRELATION_MAX`]. If not, the confidence interval is too narrow, and a
+    /// longer run is needed.
     pub independent: bool,
 }
 
-/// Computes the mean of `series` with an interval of confidence `level` (0 to 1, such as 0.95). Refuses fewer than
-/// two values per batch, which means fewer than 20.
+/// Computes the mean of `series` with a confidence interval of `level` (such as 0.95). Fewer than 20 values
+/// are an error, because each batch needs two.
 pub fn mean(series: &[f64], level: f64) -> Result<BatchMean, BadInput> {
     all_finite("a series", series)?;
     if series.len() < 2 * BATCHES_MIN {
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
     use crate::statistics::noise;
 
-    /// Share of 2000 trials whose 95 % interval contains the true mean.
+    /// Fraction of 2000 simulated series whose 95 % confidence interval contains the true mean.
     fn coverage(name: &str, n: usize, rho: f64) -> f64 {
         noise::share(2_000, |i| {
             let series = noise::ar1(&mut noise::trial(name, i), n, 100_000.0, 0.05, rho);
@@ -105,8 +106,8 @@ mod tests {
         })
     }
 
-    /// IOPS per second, over two and over ten minutes. With a correlation of 0.9 two minutes are too short, and the
-    /// result says so.
+    /// Simulates IOPS per second over two and ten minutes. At a correlation of 0.9 two minutes are too short, and
+    /// `independent` is false.
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
         for (n, rho) in [(120, 0.0), (600, 0.0), (600, 0.5), (600, 0.8), (3_600, 0.9), (605, -0.4)]
@@ -121,7 +122,7 @@ mod tests {
         assert!(warned > 0.5, "{warned}");
     }
 
-    /// For an AR(1) process n_eff = n (1 − ρ)/(1 + ρ), except for effects at the ends.
+    /// The effective size of an AR(1) process of n values is n (1 − ρ)/(1 + ρ), except for effects at the ends.
     #[test]
     fn effective_size_agrees_with_the_closed_form() {
         for (rho, factor) in [(0.0, 1.0), (0.5, 1.0 / 3.0), (0.8, 1.0 / 9.0)] {

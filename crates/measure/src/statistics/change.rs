@@ -13,48 +13,49 @@
 use super::describe;
 use serde::{Deserialize, Serialize};
 
-/// Penalty of a segment in units of variance × ln n. A segment has three parameters (level, slope,
-/// place), so 3 would be Schwarz's criterion; the rest pays for the noise being an estimate.
+/// Penalty per segment, as a multiple of variance × ln n. Schwarz's criterion would be 3, for a segment's
+/// three parameters (level, slope and position). The rest allows for the error of the noise estimate.
 const PENALTY: f64 = 6.0;
-/// Minimum number of points of a segment: a single stall is not a regime of its own.
+/// Minimum number of points in a segment, so that a single stall does not become a segment.
 pub const SEGMENT_MIN: usize = 8;
-/// Minimum noise assumed, as a share of the level: smaller breaks are irrelevant.
+/// Minimum standard deviation of the noise, as a fraction of the level, so that tiny breaks are ignored.
 const NOISE_MIN: f64 = 0.002;
 
-/// A stretch of the series explained by one line.
+/// A range of the series to which one straight line fits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Index of the first point.
+    /// Index of the segment's first point.
     pub start: usize,
-    /// Index after the last point.
+    /// Index after the segment's last point.
     pub end: usize,
-    /// Mean of the points.
+    /// Mean of the segment's points.
     pub mean: f64,
 }
 
-/// Correlation and long-run variance of a series' noise, robust to breaks. With `m1` and `m2` the median absolute
-/// deviations of the differences at lag 1 and 2, ρ = (m2/m1)² − 1 for an AR(1) process (Chakar, Lebarbier, Lévy-Leduc
-/// and Robin, *Bernoulli* 23, 2017; here about the median, so that a trend does not count). The variance of sums is
-/// (1 + ρ)/(1 − ρ) times that of the points.
+/// Variance and lag-1 correlation of a series' noise, robust to breaks. With `m1` and `m2` the median
+/// absolute deviations of the differences at lags 1 and 2, ρ = (m2/m1)² − 1 for an AR(1) process (Chakar,
+/// Lebarbier, Lévy-Leduc and Robin, *Bernoulli* 23, 2017). Deviations here are from the median, so that a
+/// trend has no effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseEstimate {
-    /// Correlation of neighbours, 0 to 0.95 (a negative one counts as 0).
+    /// Correlation of neighbouring points, 0 to 0.95; negative estimates become 0.
     pub rho: f64,
-    /// Variance of the points.
+    /// Variance of the noise at each point.
     pub variance: f64,
 }
 
 impl NoiseEstimate {
-    /// Variance that independent points would need for the same uncertainty of the mean.
+    /// Long-run variance, (1 + ρ)/(1 − ρ) times the variance of a point: the variance of independent points whose
+    /// mean would be equally uncertain.
     pub fn long_run(&self) -> f64 {
         self.variance * (1.0 + self.rho) / (1.0 - self.rho)
     }
 }
 
-/// Upper bound of estimated correlations: beyond it, noise and drift can't be distinguished.
+/// Maximum estimate of the noise's correlation; above it, noise cannot be told from drift.
 const RHO_MAX: f64 = 0.95;
 
-/// Estimates the noise of 3 or more values.
+/// Estimates the noise of a series of at least 3 values.
 pub fn noise(values: &[f64]) -> NoiseEstimate {
     let spread = |lag: usize| {
         let mut steps: Vec<f64> =
@@ -75,13 +76,13 @@ pub fn noise(values: &[f64]) -> NoiseEstimate {
     NoiseEstimate { rho, variance: one * one / (2.0 * (1.0 - rho)) }
 }
 
-/// Half the width of the window in which a point is compared with its neighbours.
+/// Number of neighbours on each side with which a point is compared to detect a stall.
 const NEIGHBOURS: usize = SEGMENT_MIN / 2;
-/// Distance of a stall from the median of its neighbours, in their deviations.
+/// Minimum distance of a stall from the median of its neighbours, in their standard deviations.
 const STALL_DEVIATIONS: f64 = 5.0;
 
-/// The values with single stalls replaced by the median of their neighbours (Hampel's identifier,
-/// JASA 69, 1974), since one point can bend a line as much as a break does.
+/// Replaces each isolated stall by the median of its neighbours (Hampel's identifier, JASA 69, 1974).
+/// Otherwise a single outlier could look like a break.
 fn without_stalls(values: &[f64]) -> Vec<f64> {
     (0..values.len())
         .map(|i| {
@@ -101,8 +102,8 @@ fn without_stalls(values: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Cuts `values` (evenly spaced) into segments: one if nothing breaks, none if there are no values. Time grows with
-/// the square of their number, so average longer series to some hundred points first.
+/// Divides evenly spaced `values` into segments at breaks of the level or trend. The run time grows with the
+/// square of the number of values, so average longer series down to a few hundred points.
 pub fn segments(values: &[f64]) -> Vec<Segment> {
     let n = values.len();
     let starts = if n < 2 * SEGMENT_MIN {
@@ -121,15 +122,15 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
     starts.iter().zip(ends).map(segment).collect()
 }
 
-/// Logarithms of the values: noise and breaks are relative to the level, so that a stretch at a high level is not cut
-/// to pieces by the noise of a low one. A standstill counts as 1/1000 of the mean.
+/// Returns the logarithms of the values, because noise is proportional to the level. Values near zero are
+/// raised to 1/1000 of the mean.
 fn logarithms(values: &[f64]) -> Vec<f64> {
     let floor = (1e-3 * describe::mean(values)).max(f64::MIN_POSITIVE);
     values.iter().map(|v| v.max(floor).ln()).collect()
 }
 
-/// Starts of the segments that minimise the sum of squares about a line each plus `penalty` for each. Needs at least
-/// twice [`SEGMENT_MIN`] values.
+/// Start indices of the segments that minimise the squared residuals of one line per segment, plus `penalty`
+/// per segment. Needs at least twice [`SEGMENT_MIN`] values.
 fn partition(values: &[f64], penalty: f64) -> Vec<usize> {
     let n = values.len();
     let sums = Sums::new(values);
@@ -154,9 +155,9 @@ fn partition(values: &[f64], penalty: f64) -> Vec<usize> {
     starts
 }
 
-/// Running sums that give the sum of squares about the best line of any stretch directly.
+/// Running sums from which the residual of a line fitted to any range is computed in constant time.
 struct Sums {
-    /// Sums of y, y² and x·y up to each point, centred on mean and middle against rounding errors.
+    /// Running sums of y. For less rounding error, x is centred on its middle and y on its mean.
     y: Vec<f64>,
     yy: Vec<f64>,
     xy: Vec<f64>,
@@ -183,7 +184,7 @@ impl Sums {
         }
     }
 
-    /// Sum of squares about the least squares line of the points `start..end`.
+    /// Sum of squared residuals of the least-squares line through the points `start..end`.
     fn residual(&self, start: usize, end: usize) -> f64 {
         let n = (end - start) as f64;
         let y = self.y[end] - self.y[start];
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(starts(&[1.0, 9.0]), [0]);
     }
 
-    /// A warm-up ramp that ends in a plateau: two lines.
+    /// A warm-up ramp followed by a plateau gives two segments.
     #[test]
     fn a_ramp_ends_where_it_ends() {
         let mut y = ar1(&mut trial("ramp", 0), 200, 100.0, 0.01, 0.0);

@@ -16,36 +16,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
-    /// A larger value is faster: IOPS, MB/s.
+    /// A larger value is better, as for IOPS and bandwidth.
     Higher,
-    /// A smaller value is faster: latency.
+    /// A smaller value is better, as for latency.
     Lower,
 }
 
-/// Runs of one cell under both configurations.
+/// Results of one cell under the two configurations to compare, A and B.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Subject of the number, such as the name of a cell.
+    /// Name of the compared figure, such as the name of its cell.
     pub name: String,
-    /// Values of the first configuration's runs, one each, above 0.
+    /// One value per run of configuration A; all above 0.
     pub a: Vec<f64>,
-    /// Values of the second configuration's runs, in the same unit.
+    /// One value per run of configuration B, in the same unit; all above 0.
     pub b: Vec<f64>,
-    /// Direction of improvement.
+    /// Whether higher or lower values are better.
     pub better: Better,
 }
 
-/// Criteria of a claim.
+/// Criteria for claiming that A and B differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criteria {
-    /// Smallest shift that matters, as a share of A; above 0. At least the noise floor of an A/A comparison.
+    /// Smallest relevant shift, as a fraction of A; above 0. Should be at least the noise floor of an A/A
+    /// comparison.
     pub threshold_share: f64,
     /// Accepted share of false claims, 0 to 0.5.
     pub alpha: f64,
 }
 
 impl Default for Criteria {
-    /// Shifts of 2 % and more; 5 % of claims may be false.
+    /// Returns a threshold of 2 % and an α of 5 %.
     fn default() -> Self {
         Self { threshold_share: 0.02, alpha: 0.05 }
     }
@@ -55,53 +56,52 @@ impl Default for Criteria {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
-    /// B is faster.
+    /// B is better than A: faster, or lower in latency.
     Faster,
-    /// B is slower.
+    /// B is worse than A: slower, or higher in latency.
     Slower,
-    /// Shown to differ by less than the threshold.
+    /// A and B were shown to differ by less than the threshold.
     Same,
     /// Neither a difference nor equality was shown.
     Inconclusive {
-        /// Shift that the same number of runs with this noise would show in four of five comparisons, as a share of A;
-        /// at least the threshold.
+        /// Shift that this number of runs would detect in four of five comparisons at this noise, as a fraction of A.
+        /// At least the threshold.
         detectable_share: f64,
     },
     /// Too few runs to show any difference: repeat the cell more often.
     TooFewRuns {
-        /// Smallest p-value that this number of runs can give.
+        /// Smallest p-value possible with this number of runs.
         p_min: f64,
-        /// Runs per configuration that can show a difference in a single cell.
+        /// Number of runs per configuration needed to show a difference if only one cell is compared.
         runs_needed: u32,
     },
 }
 
-/// Result of comparing one cell under both configurations.
+/// Result of comparing configurations A and B in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Subject of the number, such as the name of a cell.
+    /// Name of the compared figure, such as the name of its cell.
     pub name: String,
     /// Median of A's runs.
     pub median_a: f64,
     /// Median of B's runs.
     pub median_b: f64,
-    /// Shift from A to B as a share of A: the median ratio of a value of B to one of A, less 1 (Hodges–Lehmann, on
-    /// logarithms). Above 0, B's values are larger, whichever direction is better. It differs from the ratio of the
-    /// medians if the values scatter.
+    /// Shift from A to B as a fraction of A, above 0 if B's values are larger. It is the median ratio of a value
+    /// of B to a value of A, minus 1 (Hodges–Lehmann on logarithms). It may differ from the ratio of the medians.
     pub shift_share: f64,
-    /// Confidence interval of the shift, of confidence 1 − α or more, above −1; None with too few runs.
+    /// Confidence interval of `shift_share`, with a confidence of at least 1 − α; None with too few runs.
     pub interval: Option<ConfidenceInterval>,
     /// Mann–Whitney test of B against A.
     pub test: rank::MannWhitney,
-    /// p-value corrected for the number of cells; None with too few runs.
+    /// p-value corrected for the number of compared cells; None with too few runs.
     pub p_adjusted: Option<f64>,
-    /// Whether B is faster, slower or the same, or why that can't be told.
+    /// Verdict on the difference between A and B.
     pub difference: Difference,
 }
 
-/// Compares every cell. Refuses values that are not above 0 and finite, and groups without runs. The correction of
-/// p-values counts the given cells: pass all that were examined, not only those that look good. Equality is judged
-/// cell by cell at α.
+/// Compares A and B in every cell, and corrects the p-values for the number of cells. So pass all cells
+/// examined, not only those that look good. Values that are not finite and above 0, and groups without runs,
+/// are errors.
 pub fn compare(cells: &[Pair], criteria: &Criteria) -> Result<Vec<Comparison>, BadInput> {
     let Criteria { threshold_share, alpha } = *criteria;
     if !(threshold_share > 0.0 && threshold_share.is_finite() && alpha > 0.0 && alpha < 0.5) {
@@ -136,7 +136,7 @@ fn checked(cell: &Pair) -> Result<(), BadInput> {
     Ok(())
 }
 
-/// Whether there are enough runs to show even the largest difference.
+/// Whether the number of runs suffices to show at least a very large difference.
 fn can_show(cell: &Pair, alpha: f64) -> bool {
     rank::smallest_p(cell.a.len(), cell.b.len()) <= alpha
 }
@@ -188,7 +188,7 @@ fn conclude(
     }
 }
 
-/// Converts an interval of logarithms of ratios to shares.
+/// Converts a confidence interval of log ratios to one of relative shifts.
 fn share_of_logarithms(interval: ConfidenceInterval) -> ConfidenceInterval {
     let ConfidenceInterval { low, high, level } = interval;
     ConfidenceInterval { low: low.exp_m1(), high: high.exp_m1(), level }
@@ -199,12 +199,12 @@ fn too_few(cell: &Pair, alpha: f64) -> Difference {
     Difference::TooFewRuns { p_min, runs_needed: runs_for(1, alpha) }
 }
 
-/// Maximum number of runs considered. C(2n, n) grows fourfold per run, and beyond this exceeds the precision of a
-/// double.
+/// Maximum number of runs that the search considers. C(2n, n) grows fourfold per run, and exceeds the range
+/// of a double.
 const RUNS_MAX: u32 = 600;
 
-/// Runs per configuration that can show a difference in a single one of `cells` cells, after the correction for their
-/// number; at most 600.
+/// Number of runs per configuration needed to show a difference in one of `cells` cells, after the correction
+/// for their number; at most 600.
 pub fn runs_for(cells: usize, alpha: f64) -> u32 {
     let enough = |n: &u32| rank::smallest_p(*n as usize, *n as usize) * cells as f64 <= alpha;
     (2..RUNS_MAX).find(enough).unwrap_or(RUNS_MAX)
@@ -224,7 +224,8 @@ mod tests {
         compare(&[pair], &Criteria::default()).unwrap().remove(0)
     }
 
-    /// `n` runs per configuration, B larger by `shift` of A, with run-to-run noise `cv`.
+    /// Simulates `n` runs per configuration, with B larger by the fraction `shift` and a coefficient of variation
+    /// `cv`.
     fn runs(name: &str, i: u64, n: usize, shift: f64, cv: f64) -> Pair {
         let mut random = trial(name, i);
         let a = ar1(&mut random, n, 1e5, cv, 0.0);
@@ -262,7 +263,7 @@ mod tests {
         assert!(slower >= 0.95, "{slower}");
     }
 
-    /// A shift exactly at the threshold is called the same no more often than α permits.
+    /// A shift exactly at the threshold is judged `Same` in at most a fraction α of the trials.
     #[test]
     fn sameness_is_shown_and_not_assumed() {
         let wrong =
@@ -319,8 +320,8 @@ mod tests {
         assert!(compare(&[], &Criteria { alpha: 0.5, ..Criteria::default() }).is_err());
     }
 
-    /// Latencies that scatter over an order of magnitude. A shift is a ratio less 1, so it can't be below −100 %;
-    /// differences divided by A's median gave −103.6 %.
+    /// Latencies that vary by an order of magnitude. The shift is a ratio minus 1, so it cannot fall below −100
+    /// %, as differences divided by A's median did (−103.6 %).
     #[test]
     fn no_shift_is_below_minus_a_hundred_percent() {
         let a = vec![1_000.0, 1_050.0, 1_090.0, 1_130.0, 1_180.0];
@@ -335,7 +336,7 @@ mod tests {
         assert!((product - 1.0).abs() < 1e-12 && back.interval.unwrap().high > 5.0, "{back:?}");
     }
 
-    /// A real difference that is too small to matter is not claimed.
+    /// A real difference below the threshold is judged `Same`.
     #[test]
     fn a_small_shift_is_the_same() {
         let c = one(runs("small", 0, 12, 0.01, 0.001));
@@ -359,8 +360,8 @@ mod tests {
     }
 
     proptest! {
-        /// Unit and order don't matter; swapping A and B reverses the verdict, and so does the other direction of
-        /// improvement.
+        /// Unit and order of the values have no effect. Swapping A and B, or the direction of improvement, reverses
+        /// the verdict.
         #[test]
         fn the_invariances(i: u64, shift in -0.2_f64..0.2, power in -30_i32..30) {
             let p = runs("invariant", i, 7, shift, 0.02);

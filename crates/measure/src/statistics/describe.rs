@@ -10,7 +10,7 @@ pub struct ConfidenceInterval {
     pub low: f64,
     /// Upper end, in the unit of the values.
     pub high: f64,
-    /// Confidence level, 0 to 1: the achieved one, if an exact method can't reach the requested level.
+    /// Confidence level, 0 to 1. Exact methods, which cannot reach every level, give the level achieved.
     pub level: f64,
 }
 
@@ -25,17 +25,17 @@ impl ConfidenceInterval {
         -limit <= self.low && self.high <= limit
     }
 
-    /// Whether the whole interval lies farther than `limit` from 0, on one side.
+    /// Whether the whole interval lies above `limit`, or below −`limit`.
     pub fn beyond(&self, limit: f64) -> bool {
         self.low > limit || self.high < -limit
     }
 
-    /// Half of its width.
+    /// Half the width of the interval.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 
-    /// Multiplies both ends by a factor above 0.
+    /// Multiplies both bounds by a positive factor.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         Self { low: self.low * factor, high: self.high * factor, level: self.level }
@@ -47,7 +47,7 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Sample standard deviation (divided by n − 1); NaN for fewer than two values.
+/// Sample standard deviation, with divisor n − 1; NaN for fewer than two values.
 pub fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return f64::NAN;
@@ -83,8 +83,8 @@ pub fn median_in_place(values: &mut [f64]) -> f64 {
     lower + (upper - lower) / 2.0
 }
 
-/// Autocorrelation at `lag` ≥ 1, −1 to 1, about the common mean (Box and Jenkins' estimate, which
-/// divides by n at every lag). None for a constant series or one not longer than the lag.
+/// Autocorrelation at `lag` (1 or more), −1 to 1, estimated with the divisor n at every lag (Box and
+/// Jenkins). None for a constant series, or if the series is not longer than the lag.
 pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
     if values.len() <= lag {
         return None;
@@ -98,18 +98,19 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
     (power > rounding).then(|| product / power)
 }
 
-/// A straight line through values at x = `first_x`, `first_x` + 1, …
+/// A fitted straight line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// Rise per step of x.
+    /// Rise of the line per unit of x.
     pub slope: f64,
-    /// Value at x = 0.
+    /// Value of the line at x = 0.
     pub intercept: f64,
     /// Correlation of the values with x, −1 to 1; None for a constant series.
     pub correlation: Option<f64>,
 }
 
-/// Ordinary least squares. Slope 0 for a single value, NaN for none.
+/// Fits a line to values at x = `first_x`, `first_x` + 1 and so on, by ordinary least squares. The slope is 0
+/// for a single value and NaN for none.
 pub fn least_squares(first_x: f64, values: &[f64]) -> Line {
     let mean_y = mean(values);
     let middle = (values.len() as f64 - 1.0) / 2.0;

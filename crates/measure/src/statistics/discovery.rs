@@ -3,8 +3,8 @@
 //! claimed differences stays below the level. Holm's bound on *any* false claim would hide most true ones in a matrix
 //! of many cells, whose reader looks at the pattern and not at a single cell.
 
-/// Corrects the p-value of each test for the number of tests: claim the tests whose corrected value is at or below the
-/// level. Tests without a result (None: too few runs) don't count.
+/// Corrects p-values for the number of tests (Benjamini–Hochberg). Tests whose corrected value is at most the
+/// level may be claimed. Tests without a result (None) are not counted.
 pub fn adjusted(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<usize> = (0..p.len()).filter(|&i| p[i].is_some()).collect();
     order.sort_by(|&i, &j| p[j].partial_cmp(&p[i]).unwrap_or(std::cmp::Ordering::Equal));
@@ -24,8 +24,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The example of the paper itself: 15 tests of a heart study. At 5 % the procedure claims the
-    /// four smallest; Bonferroni's claims three.
+    /// Benjamini and Hochberg's own example, 15 tests of a heart study. At 5 % the procedure claims the four
+    /// smallest p-values; Bonferroni's claims three.
     #[test]
     fn the_papers_own_example() {
         let p = [
@@ -40,8 +40,8 @@ mod tests {
     }
 
     proptest! {
-        /// The procedure as the paper states it: find the largest k with p(k) ≤ k/m × level and claim the k smallest.
-        /// Works in any order, and with refused tests among them.
+        /// Compares with the procedure as published: find the largest k with p(k) ≤ k/m × level, and claim the k
+        /// smallest. The order, and tests without a result, have no effect.
         #[test]
         fn it_is_the_step_up_procedure(
             p in prop::collection::vec(prop::option::weighted(0.8, 0.0_f64..0.2), 0..30),

@@ -6,14 +6,14 @@
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;
 
-/// Degrees of freedom from which Student's t is taken as normal: its 97.5 % point differs by less than 3 parts in
-/// 10^5.
+/// Degrees of freedom above which Student's t is approximated by the normal distribution. The error of the
+/// 97.5 % point is then below 3 parts in 10^5.
 const DEGREES_MAX: f64 = 50_000.0;
-/// Variance above which the binomial is taken as normal: ranks are then off by at most one in 30 000 standard
-/// deviations, and the exact sum would take more than half a million terms.
+/// Variance above which the binomial distribution is approximated by the normal. Ranks are then off by at
+/// most one in 30 000 standard deviations; an exact sum would take over half a million terms.
 const VARIANCE_MAX: f64 = 1e9;
 
-/// The `p` quantile (0 < p < 1) of Student's t with `degrees` ≥ 1 of freedom.
+/// The `p` quantile (0 < p < 1) of Student's t distribution with `degrees` ≥ 1 degrees of freedom.
 pub fn student_quantile(p: f64, degrees: f64) -> f64 {
     if degrees > DEGREES_MAX {
         return normal_quantile(p);
@@ -26,18 +26,19 @@ pub fn normal_quantile(p: f64) -> f64 {
     Normal::standard().inverse_cdf(p)
 }
 
-/// Probability that a standard normal value is farther than `z` ≥ 0 from 0, on either side.
+/// Probability that the absolute value of a standard normal variable exceeds `z` ≥ 0.
 pub fn normal_two_sided(z: f64) -> f64 {
     erfc(z / std::f64::consts::SQRT_2).min(1.0)
 }
 
-/// The ranks (1 = smallest) of two of `n` independent values that enclose the distribution's `q` quantile with
-/// confidence `level` or more, whatever the distribution. Let N be the number of values up to the quantile, which is
-/// binomial (n, q). The lower rank is the largest l with P(N ≤ l − 1) ≤ (1 − level)/2, the upper one the smallest u
-/// with P(N ≤ u − 1) ≥ (1 + level)/2 (David and Nagaraja, *Order Statistics*, 2003, section 7.1).
+/// Ranks (1 = smallest) of the two of `n` independent values that enclose the `q` quantile of any
+/// distribution with a confidence of at least `level`. Let N be the number of values up to the quantile,
+/// which is binomial (n, q). The lower rank is the largest l with P(N ≤ l − 1) ≤ (1 − level)/2, the upper one
+/// the smallest u with P(N ≤ u − 1) ≥ (1 + level)/2 (David and Nagaraja, *Order Statistics*, 2003, section
+/// 7.1).
 ///
-/// A lower rank of 0 or an upper rank of n + 1 means that no value is far enough out: that side of the interval is
-/// unbounded.
+/// A lower rank of 0 or an upper rank of n + 1 means that the interval is unbounded on that side, because `n`
+/// is too small.
 pub fn quantile_ranks(n: u64, q: f64, level: f64) -> Ranks {
     let tail = (1.0 - level) / 2.0;
     let unbounded = Ranks { lower: 0, upper: n.saturating_add(1), level: 1.0 };
@@ -50,21 +51,21 @@ pub fn quantile_ranks(n: u64, q: f64, level: f64) -> Ranks {
     exact_ranks(n, q, tail)
 }
 
-/// Two ranks and the confidence that they achieve.
+/// Ranks that bound a confidence interval, with the confidence achieved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranks {
     /// Rank of the lower end, 1 = smallest; 0 for unbounded.
     pub lower: u64,
     /// Rank of the upper end; n + 1 for unbounded.
     pub upper: u64,
-    /// P(lower ≤ N < upper), 0 to 1.
+    /// Confidence achieved, 0 to 1: P(lower ≤ N < upper), where N is the number of values up to the quantile.
     pub level: f64,
 }
 
-/// Sums the binomial probabilities from the most likely count outwards, each from the one before by
-/// their ratio, so that no factorial and no difference of large logarithms is needed.
+/// Computes the ranks from exact binomial probabilities. Each is computed from its neighbour by their ratio,
+/// starting at the most likely count, to avoid factorials and differences of large logarithms.
 fn exact_ranks(n: u64, q: f64, tail: f64) -> Ranks {
-    /// Probabilities below this share of the largest can't change a sum of doubles.
+    /// Probabilities below this fraction of the largest are skipped, since they cannot change a sum of doubles.
     const NEGLIGIBLE: f64 = 1e-20;
     let odds = q / (1.0 - q);
     let mode = (((n + 1) as f64 * q) as u64).min(n);
@@ -104,7 +105,7 @@ fn exact_ranks(n: u64, q: f64, tail: f64) -> Ranks {
     Ranks { lower: lower.0, upper: upper.0, level: 1.0 - lower.1 - upper.1 }
 }
 
-/// Computes the ranks by the normal distribution with continuity correction.
+/// Computes the ranks by the normal approximation with continuity correction.
 fn normal_ranks(n: u64, q: f64, tail: f64) -> Ranks {
     let (mean, deviation) = (n as f64 * q, (n as f64 * q * (1.0 - q)).sqrt());
     let reach = -normal_quantile(tail) * deviation;
@@ -117,7 +118,7 @@ fn normal_ranks(n: u64, q: f64, tail: f64) -> Ranks {
 mod tests {
     use super::*;
 
-    /// Fisher and Yates' table, and tables of the normal distribution.
+    /// Compares quantiles with Fisher and Yates' table and with tables of the normal distribution.
     #[test]
     fn quantiles_agree_with_published_tables() {
         let table = [
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Published ranks of the median, and ranks of extremes.
+    /// Compares with published ranks for the median, and tests extreme quantiles.
     #[test]
     fn ranks_agree_with_published_ones() {
         let ranks = |n| {
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(upper(299_572), 299_572);
     }
 
-    /// Ranks from the top for few exceedances, as computed by Poisson's law.
+    /// Compares the ranks of high quantiles with those of the Poisson distribution.
     #[test]
     fn tail_ranks_agree_with_poissons_law() {
         let n = 100_000_000;
@@ -183,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Compares with the definition, summed directly.
+    /// Compares the ranks with binomial probabilities summed directly.
     #[test]
     fn ranks_agree_with_the_definition() {
         let choose = |n: u64, k: u64| (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64);

@@ -8,11 +8,12 @@
 use super::{BadInput, ConfidenceInterval, all_finite, change, describe, oscillation, slope};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of points in the search for breaks; longer series are averaged.
+/// Maximum number of points in the search for breaks; longer series are first averaged down.
 const POINTS_BREAKS: usize = 600;
-/// Maximum number of points in the fit of a slope, whose time grows with their square; longer series are averaged.
+/// Maximum number of points in the slope fit, whose run time grows with their square; longer series are first
+/// averaged down.
 const POINTS_SLOPE: usize = 60;
-/// Maximum number of points in the search for a swing; longer series are averaged.
+/// Maximum number of points in the search for a periodic swing; longer series are first averaged down.
 const POINTS_SWING: usize = 4_096;
 /// Minimum number of points for judging a slope.
 const POINTS_MIN: usize = 24;
@@ -20,20 +21,21 @@ const POINTS_MIN: usize = 24;
 /// Criteria by which a series counts as steady.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriftLimits {
-    /// Largest change of the level, as a share per hour; above 0.
+    /// Maximum drift of the level, as a fraction per hour; above 0.
     pub share_per_hour_max: f64,
-    /// Largest amplitude of a swing in a steady state, as a share of the level; above 0.
+    /// Maximum amplitude of a periodic swing, as a fraction of the level; above 0.
     pub amplitude_share_max: f64,
-    /// Minimum length of the last segment, seconds.
+    /// Minimum length of the segment after the last break, seconds.
     pub length_min_s: f64,
-    /// Minimum number of a swing's periods in the last segment.
+    /// Minimum number of periods of a swing in the segment after the last break.
     pub periods_min: f64,
-    /// Confidence of the slope's interval, 0 to 1.
+    /// Confidence level of the slope's confidence interval, 0 to 1.
     pub level: f64,
 }
 
 impl Default for DriftLimits {
-    /// ± 1 % per hour with 95 % confidence over 300 s or 20 periods; swings up to 5 %.
+    /// Returns a maximum drift of 1 % per hour with 95 % confidence, at least 300 s and 20 periods, and swings up
+    /// to 5 %.
     fn default() -> Self {
         Self {
             share_per_hour_max: 0.01,
@@ -45,61 +47,61 @@ impl Default for DriftLimits {
     }
 }
 
-/// Verdict on the last segment of a series.
+/// Verdict on the part of a series after its last break.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steadiness {
-    /// The level was shown to change by less than the limit.
+    /// The drift was shown to be below the limit.
     Steady,
-    /// The level was shown to change by more than the limit.
+    /// The drift was shown to exceed the limit.
     Drifting,
-    /// The level swings by more than the limit.
+    /// The amplitude of a periodic swing exceeds the limit.
     Oscillating {
-        /// Period, seconds.
+        /// Period of the swing, seconds.
         period_s: f64,
     },
     /// The series since the last break is too short.
     TooShort {
-        /// Required length of the last segment, seconds.
+        /// Required time since the last break, seconds.
         needed_s: f64,
     },
-    /// The noise allows either verdict: run longer. `needed_s` assumes a steady target and unchanged noise.
+    /// The noise is too large to decide; a longer run is needed.
     Inconclusive {
-        /// Estimated length of the last segment that would allow a verdict, seconds; None if the estimated slope is at
-        /// the limit or beyond.
+        /// Estimated time since the last break that would allow a verdict, seconds, if the target is steady and the
+        /// noise unchanged. None if the estimated slope is not below the limit.
         needed_s: Option<f64>,
     },
 }
 
-/// The verdict on a series, with the breaks, the slope and the swing from which it follows.
+/// Verdict on the steadiness of a series, with the breaks, slope and swing on which it is based.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
-    /// Verdict on the last segment of a series.
+    /// Verdict on the part of the series after its last break.
     pub steadiness: Steadiness,
-    /// Limits used.
+    /// Limits by which the series was judged.
     pub limits: DriftLimits,
-    /// Times of the breaks of the level or its trend, seconds from the start of the series.
+    /// Times at which the level or trend changed abruptly, seconds from the start of the series.
     pub breaks_s: Vec<f64>,
-    /// Length of the last segment, seconds.
+    /// Length of the segment after the last break, seconds.
     pub length_s: f64,
-    /// Mean of the last segment, in the unit of the values.
+    /// Mean of the segment after the last break, in the unit of the values.
     pub mean: f64,
-    /// Slope of the last segment (Theil–Sen) as a share of its mean per hour; below 0 for a loss. None if the segment
-    /// is too short.
+    /// Slope of the last segment (Theil–Sen), as a fraction of its mean per hour; negative for a decline. None if
+    /// the segment is too short.
     pub share_per_hour: Option<f64>,
     /// Confidence interval of the slope (block bootstrap); None if the segment is too short.
     pub interval: Option<ConfidenceInterval>,
     /// Correlation of neighbouring intervals in the last segment; None for a constant series.
     pub correlation: Option<f64>,
-    /// Swing of any amplitude; its period is in steps of `swing_step_s`, its amplitude in the unit of the values. None
-    /// if there is none.
+    /// Periodic swing, whatever its amplitude; None if there is none. Its period is in steps of `swing_step_s`,
+    /// its amplitude in the unit of the values.
     pub swing: Option<oscillation::Oscillation>,
-    /// Length of a step of the swing's period, seconds.
+    /// Length of one step in which the period of `swing` is given, seconds.
     pub swing_step_s: f64,
 }
 
-/// Judges `series`: one value per `interval_s` seconds (mean IOPS, MB/s or latency of the interval), with a mean
-/// above 0. The same `seed` gives the same interval of the slope.
+/// Judges whether `series` is steady. It has one value per `interval_s` seconds, such as mean IOPS or
+/// latency, and a mean above 0. `seed` makes the bootstrap confidence interval of the slope reproducible.
 pub fn judge(
     series: &[f64],
     interval_s: f64,
@@ -175,13 +177,14 @@ pub fn judge(
     Ok(drift)
 }
 
-/// Means of groups of `width` values. An incomplete group at the start is left out, because the end is judged.
+/// Averages groups of `width` values. An incomplete group is dropped at the start, because the end of the
+/// series is judged.
 fn averaged(series: &[f64], width: usize) -> Vec<f64> {
     series[series.len() % width..].chunks_exact(width).map(describe::mean).collect()
 }
 
-/// Finds a swing of the whole series, or of its last half or quarter if a break hides it; returns it with the number
-/// of values per step of its period.
+/// Finds a periodic swing in the whole series, or in its last half or quarter if a break hides it. Returns
+/// the swing and the number of values per step of its period.
 fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)> {
     [1, 2, 4].into_iter().find_map(|part| {
         let tail = &series[series.len() - series.len() / part..];
@@ -190,7 +193,8 @@ fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)>
     })
 }
 
-/// Indices of the series' breaks. Whole periods of a swing are averaged first, or every wave would be a break.
+/// Indices of the breaks in the series. If it swings with a `period`, whole periods are averaged first, so
+/// that waves do not look like breaks.
 fn breaks(series: &[f64], period: Option<f64>) -> Vec<usize> {
     let mut width = series.len().div_ceil(POINTS_BREAKS);
     if let Some(period) = period {
@@ -209,7 +213,7 @@ mod tests {
     use super::*;
     use crate::statistics::noise::{ar1, share, trial};
 
-    /// A series of 1 s intervals at 100 000 IOPS, changing by `per_hour` of that per hour.
+    /// Simulates `n` intervals of 1 s at 100 000 IOPS, drifting by the fraction `per_hour` per hour.
     fn series(name: &str, number: u64, n: usize, cv: f64, rho: f64, per_hour: f64) -> Vec<f64> {
         let mut y = ar1(&mut trial(name, number), n, 1e5, cv, rho);
         for (i, v) in y.iter_mut().enumerate() {
@@ -239,7 +243,7 @@ mod tests {
         assert!(verdicts(0.01, 0.005, steady) < 0.1 && verdicts(0.01, 0.005, drifting) < 0.1);
     }
 
-    /// A loss that the specification's test accepts (2.4 % per round of one minute).
+    /// A decline of 2.4 % per one-minute round, which the SNIA steady-state test accepts.
     #[test]
     fn a_loss_that_passes_the_specification_is_drift() {
         let y: Vec<f64> = series("loss", 0, 600, 0.01, 0.0, 0.0);
@@ -250,7 +254,7 @@ mod tests {
         assert!(d.share_per_hour.unwrap() < -1.0, "more than all of it in an hour");
     }
 
-    /// At the estimated length most targets are shown to be steady; at half of it, few.
+    /// After the estimated time most steady targets are judged steady; after half of it, few are.
     #[test]
     fn the_estimated_length_is_about_right() {
         let (mut asked, mut enough, mut early) = (0, 0, 0);
@@ -321,7 +325,7 @@ mod tests {
         assert!(matches!(d.steadiness, Steadiness::Oscillating { .. }), "{d:?}");
     }
 
-    /// The units of the values and of time make no difference, except for rounding.
+    /// Changing the units of the values and of time has no effect except rounding.
     #[test]
     fn units_do_not_matter() {
         let y = series("units", 0, 900, 0.004, 0.2, 0.03);

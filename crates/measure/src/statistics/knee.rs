@@ -6,21 +6,22 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Share of the highest IOPS from which a point counts as equally good. Among such points the one with the fewest
-/// outstanding I/Os is chosen, because its operations wait least.
+/// Fraction of the highest IOPS at which a point counts as nearly the best. Of such points the one with the
+/// fewest outstanding I/Os is chosen, because its latency is lowest.
 pub const NEARLY_BEST: f64 = 0.98;
 
-/// One cell of a load sweep.
+/// Result of one cell of a load sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
-    /// Outstanding I/Os, all threads together.
+    /// Number of outstanding I/Os of all threads together.
     pub oio: u32,
     /// Operations per second.
     pub iops: f64,
-    /// Response times, ns, one per ceiling in the same order (such as mean, p99, p99.9). None if there are too few
-    /// samples: then the point does not count as below the ceiling.
+    /// Response time statistics to compare with the latency ceilings, in their order (such as mean, p99, p99.9),
+    /// ns. None with too few samples, which counts as above the ceiling.
     pub latency_ns: Vec<Option<f64>>,
-    /// Whether the figures are usable: steady state reached, Little's law kept, no verdict against them.
+    /// Whether the figures are usable: steady state reached, consistent with Little's law, and not judged
+    /// invalid.
     pub sound: bool,
 }
 
@@ -33,31 +34,30 @@ impl LoadPoint {
     }
 }
 
-/// Best point under some ceilings.
+/// Best point of a load sweep under the latency ceilings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimum {
-    /// There is a best point.
+    /// At least one point is sound and below the ceilings.
     Found {
-        /// The best point: the fewest outstanding I/Os with at least 98 % of the highest IOPS.
+        /// Index of the best point: the fewest outstanding I/Os with at least 98 % of the highest IOPS.
         chosen: usize,
-        /// The point with the highest IOPS under the ceilings.
+        /// Index of the point with the highest IOPS under the ceilings.
         most: usize,
-        /// The point with the highest IOPS among the other points under the ceilings; None if there is no other.
+        /// Index of the point with the highest IOPS under the ceilings except `chosen`; None if there is no other.
         runner_up: Option<usize>,
     },
-    /// Every point exceeds a ceiling or is not sound. Show the point with the fewest outstanding I/Os, marked "over
-    /// ceiling".
+    /// Every point exceeds a ceiling or is unsound. Display the point `least`, marked "over ceiling".
     NoneFeasible {
         /// Index of the point with the fewest outstanding I/Os.
         least: usize,
     },
-    /// There are no points.
+    /// The sweep contains no points.
     NoPoints,
 }
 
-/// Finds the optimal point under `ceilings_ns`, which has one ceiling for each of the points' latencies. Without
-/// ceilings, it searches for the highest IOPS at any latency.
+/// Finds the best point under the latency ceilings `ceilings_ns`, one per entry of [`LoadPoint::latency_ns`].
+/// Without ceilings, latency is ignored.
 pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     let fewest = |i: &usize, j: &usize| {
         let (a, b) = (&points[*i], &points[*j]);
@@ -85,9 +85,9 @@ pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     Optimum::Found { chosen, most, runner_up }
 }
 
-/// Returns the points under `ceilings_ns` that can't be distinguished from point `of`, because the intervals of their
-/// IOPS overlap. `half_widths` holds a half width per point, as a share of its IOPS; points without one are not
-/// compared.
+/// Returns the other points under `ceilings_ns` whose IOPS are statistically indistinguishable from those of
+/// point `of`: their confidence intervals overlap. `half_widths` are those of the intervals, as fractions of
+/// the IOPS; points without one are skipped.
 pub fn ties(
     points: &[LoadPoint],
     ceilings_ns: &[f64],
@@ -106,24 +106,25 @@ pub fn ties(
         .collect()
 }
 
-/// Throughput of a system with some number of devices attached.
+/// Throughput of a system with a given number of attached devices.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachedRate {
-    /// Number of devices.
+    /// Number of attached devices.
     pub devices: u32,
     /// Operations per second.
     pub iops: f64,
 }
 
-/// Number of devices that saturate a system: where a straight line through the rate of a few devices, `few`, reaches
-/// the rate of all attachable devices, `all`; at most their number. None if the rate of the few is 0.
+/// Estimates the number of devices that saturate a system. Extrapolates the rate per device of `few` linearly
+/// to the rate of `all` attachable devices; the result does not exceed their number. None if the rate of
+/// `few` is 0.
 pub fn saturation(few: AttachedRate, all: AttachedRate) -> Option<f64> {
     let of_one = few.iops / f64::from(few.devices);
     (of_one > 0.0).then(|| (all.iops / of_one).min(f64::from(all.devices)))
 }
 
-/// The outside curve: in order of outstanding I/Os, the points with higher IOPS than all points before them. All other
-/// points wait longer without any gain; draw them in grey.
+/// Indices of the points on the outer curve: those with higher IOPS than any point with fewer outstanding
+/// I/Os. All others only add latency and should be greyed out in a chart.
 pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|&i| points[i].sound).collect();
     order.sort_by(|&i, &j| {
@@ -141,9 +142,9 @@ pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     order
 }
 
-/// Chooses `count` points between the one with the fewest outstanding I/Os and the one with the most IOPS, both under
-/// the ceilings: those closest to IOPS that are equally spaced between the two (the middle, for a count of 1). Ties
-/// go to fewer outstanding I/Os. Returns fewer than `count` if one point is closest to several.
+/// Chooses `count` intermediate points between the points with the fewest outstanding I/Os and with the most
+/// IOPS, both under the ceilings. They are the closest to equally spaced IOPS; ties go to fewer outstanding
+/// I/Os. Returns fewer if one point is the closest several times.
 pub fn mid_points(points: &[LoadPoint], ceilings_ns: &[f64], count: u32) -> Vec<usize> {
     let feasible: Vec<usize> =
         (0..points.len()).filter(|&i| points[i].within(ceilings_ns)).collect();
@@ -174,7 +175,7 @@ mod tests {
         LoadPoint { oio, iops, latency_ns: vec![Some(p99_us * 1e3)], sound: true }
     }
 
-    /// A drive that saturates at 64 outstanding I/Os.
+    /// Simulates a sweep of a drive that saturates at 64 outstanding I/Os.
     fn sweep() -> Vec<LoadPoint> {
         vec![
             point(256, 500_500.0, 1_400.0),
@@ -207,8 +208,8 @@ mod tests {
         assert_eq!(optimum(&bare, &[]), found(3, 4, Some(4)));
     }
 
-    /// Two points tie if their intervals overlap, whichever is given; a point over a ceiling and one without an
-    /// interval tie with none.
+    /// Two points tie if their confidence intervals overlap, in either order. A point over a ceiling or without a
+    /// confidence interval ties with none.
     #[test]
     fn ties_are_overlaps_of_intervals() {
         let points = sweep();
@@ -256,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with the definition, for any order of the points.
+        /// Compares the optimum with its definition, for points in any order.
         #[test]
         fn the_answer_is_feasible_nearly_the_best_and_the_least(
             cells in prop::collection::vec((1_u32..300, 1.0_f64..1e3, 1.0_f64..1e3, any::<bool>()), 1..20),

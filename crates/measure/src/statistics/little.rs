@@ -13,36 +13,36 @@ use serde::{Deserialize, Serialize};
 pub struct Flow {
     /// Operations per second.
     pub iops: f64,
-    /// Mean response time of this kind, ns. Means of several kinds are weighted by their operations.
+    /// Mean response time of this kind of operation, ns.
     pub mean_ns: f64,
 }
 
-/// How well the law holds.
+/// Verdict on how well figures agree with Little's law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
     /// Ratio 0.95 to 1.02.
     Well,
-    /// Ratio 0.90 to 0.95: the generator did not maintain its depth all the time.
+    /// The ratio is 0.90 to 0.95: the generator did not always maintain its queue depth.
     Barely,
-    /// Ratio below 0.90: limited by the generator or the processor, batching, or wrong means. Above 1.02: counted
-    /// twice, or a wrong unit.
+    /// The ratio is below 0.90 (generator or processor limit, batching or wrong means) or above 1.02 (double
+    /// counting or a wrong unit).
     Broken,
 }
 
-/// Result of testing the law.
+/// Result of testing figures against Little's law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Little {
-    /// Throughput × time: mean number of operations in flight.
+    /// Mean number of operations in flight by Little's law: throughput × mean response time.
     pub in_flight: f64,
-    /// `in_flight` ÷ the nominal number of outstanding I/Os.
+    /// `in_flight` divided by the expected number of outstanding I/Os.
     pub ratio: f64,
-    /// Verdict on the ratio.
+    /// Verdict on the agreement with Little's law.
     pub kept: Kept,
 }
 
-/// Tests `flows` against `oio` outstanding I/Os: threads × queue depth in closed loop, the time-averaged number of
-/// operations in flight in open loop. Refuses an `oio` that is not above 0, and negative flows.
+/// Tests by Little's law whether `flows` agree with `oio` outstanding I/Os: threads × queue depth in closed
+/// loop, the mean number in flight in open loop. An `oio` that is not above 0 and negative flows are errors.
 pub fn little(flows: &[Flow], oio: f64) -> Result<Little, BadInput> {
     let figures: Vec<f64> = flows.iter().flat_map(|f| [f.iops, f.mean_ns]).chain([oio]).collect();
     all_finite("Little's law", &figures)?;
@@ -82,8 +82,8 @@ mod tests {
         }
     }
 
-    /// Kinds add up, each with its own mean: 70 000 reads/s of 80 µs and 30 000 writes/s of 40 µs keep 6.8 in flight.
-    /// The mean of the two means would give 6.
+    /// Each kind counts with its own mean: 70 000 reads/s of 80 µs and 30 000 writes/s of 40 µs make 6.8 in
+    /// flight. The mean of the two means would give 6.
     #[test]
     fn kinds_are_summed() {
         let flows = [Flow { iops: 7e4, mean_ns: 8e4 }, Flow { iops: 3e4, mean_ns: 4e4 }];

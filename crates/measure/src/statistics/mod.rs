@@ -41,7 +41,7 @@ mod noise;
 
 pub use describe::ConfidenceInterval;
 
-/// Input that allows no conclusion; the text gives the problem and the remedy.
+/// Error for input that allows no conclusion. The text names the problem and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadInput(String);
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
-/// Refuses infinite and NaN values: a single one would silently decide the result.
+/// Returns an error if a value is infinite or NaN.
 fn all_finite(what: &str, values: &[f64]) -> Result<(), BadInput> {
     match values.iter().position(|v| !v.is_finite()) {
         None => Ok(()),

@@ -2,12 +2,12 @@
 
 use iodyno_units::rng::{self, Generator};
 
-/// A named stream for one trial of a simulation.
+/// Random stream for trial `number` of the simulation `name`.
 pub(super) fn trial(name: &str, number: u64) -> Generator {
     rng::stream(20_26, name, number)
 }
 
-/// Standard normal draws (Box and Muller, 1958), two at a time.
+/// Draws `n` standard normal values (Box and Muller, 1958).
 pub(super) fn normals(rng: &mut Generator, n: usize) -> Vec<f64> {
     let mut out = Vec::with_capacity(n + 1);
     while out.len() < n {
@@ -19,8 +19,8 @@ pub(super) fn normals(rng: &mut Generator, n: usize) -> Vec<f64> {
     out
 }
 
-/// `n` values about `mean` with coefficient of variation `cv`, each correlated with the one before
-/// by `rho` (a stationary AR(1) process; independent for 0).
+/// Simulates `n` values around `mean` with coefficient of variation `cv` and a correlation of neighbours of
+/// `rho` (stationary AR(1) process; 0 for independent values).
 pub(super) fn ar1(rng: &mut Generator, n: usize, mean: f64, cv: f64, rho: f64) -> Vec<f64> {
     let shocks = normals(rng, n);
     let mut state = shocks.first().copied().unwrap_or(0.0);

@@ -5,26 +5,27 @@
 use super::describe;
 use serde::{Deserialize, Serialize};
 
-/// Least autocorrelation at the period.
+/// Minimum autocorrelation at the period for a swing to be reported.
 const STRENGTH_MIN: f64 = 0.3;
-/// Least autocorrelation at the period, in its standard errors.
+/// Minimum autocorrelation at the period for a swing to be reported, in standard errors.
 const ERRORS_MIN: f64 = 4.0;
-/// Fewest periods that a series must contain.
+/// Minimum number of periods that the series must contain.
 pub const PERIODS_MIN: usize = 4;
 
-/// A periodic swing.
+/// A periodic swing of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Oscillation {
-    /// Period, steps of the series (a fraction by interpolation); 2 or more.
+    /// Period in steps of the series, 2 or more; interpolated, so not always a whole number.
     pub period: f64,
     /// Autocorrelation at the period, 0 to 1: about the share of the variance that is periodic.
     pub strength: f64,
-    /// Amplitude of a sine of the same power as the periodic part, in the unit of the values.
+    /// Amplitude of a sine wave with the power of the periodic component, in the unit of the values.
     pub amplitude: f64,
 }
 
-/// Finds a swing of `values` (evenly spaced) about their least squares line; None if there is none. Time grows with
-/// the square of their number: average to some thousand points before.
+/// Finds a periodic swing of evenly spaced `values` around their least-squares line; None if there is none.
+/// The run time grows with the square of their number, so average longer series down to a few thousand
+/// points.
 pub fn oscillation(values: &[f64]) -> Option<Oscillation> {
     let n = values.len();
     let lag_max = n / PERIODS_MIN;
@@ -70,7 +71,8 @@ pub fn oscillation(values: &[f64]) -> Option<Oscillation> {
     })
 }
 
-/// Position of the maximum of the parabola through three neighbouring values, relative to the middle one, −½ to ½.
+/// Position of the vertex of the parabola through three neighbouring values, relative to the middle one, −½
+/// to ½.
 fn vertex(before: f64, at: f64, after: f64) -> f64 {
     let bend = before - 2.0 * at + after;
     if bend < 0.0 { ((before - after) / (2.0 * bend)).clamp(-0.5, 0.5) } else { 0.0 }

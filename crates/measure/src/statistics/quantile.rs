@@ -13,28 +13,29 @@ use crate::Histogram;
 use crate::histogram::{Bucket, EXCEEDANCES_MIN, nearest_rank};
 use serde::{Deserialize, Serialize};
 
-/// Number of samples beyond a percentile below which it is hidden, because its interval has no upper end.
+/// Minimum number of samples beyond a percentile for it to be shown at all; with fewer, its confidence
+/// interval has no upper bound.
 pub const EXCEEDANCES_HINT: f64 = 5.0;
-/// Number of samples beyond a percentile from which it is publishable: the probability of its tail is known to about a
-/// fifth.
+/// Minimum number of samples beyond a percentile for it to be published; the tail's probability is then known
+/// to about a fifth.
 pub const EXCEEDANCES_PUBLISH: f64 = 100.0;
 
-/// How well the samples beyond a percentile support it.
+/// Reliability of a percentile, by the number of samples beyond it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
-    /// Fewer than 5 exceedances: don't print it.
+    /// Fewer than 5 samples beyond the percentile: do not print it.
     Hidden,
-    /// 5 to 9: print it greyed.
+    /// 5 to 9 samples beyond the percentile: print it greyed out.
     Weak,
-    /// 10 to 99: print it.
+    /// 10 to 99 samples beyond the percentile: print it.
     Printable,
-    /// 100 and more: print it, and publish it.
+    /// At least 100 samples beyond the percentile: it may be published.
     Publishable,
 }
 
 impl Support {
-    /// Support of quantile `q` (0 to 1) in `count` samples.
+    /// Reliability of quantile `q` (0 to 1) among `count` samples.
     pub fn of(q: f64, count: u64) -> Self {
         let exceed = crate::histogram::exceedances(q, count);
         match () {
@@ -46,39 +47,39 @@ impl Support {
     }
 }
 
-/// A percentile with its confidence interval and support.
+/// A percentile with its confidence interval and reliability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
-    /// Quantile, 0 to 1.
+    /// The quantile that was estimated, 0 to 1; 0.99 for the 99th percentile.
     pub q: f64,
-    /// Estimate, ns: that of [`Histogram::quantile_ns`].
+    /// Estimate of the percentile, ns, as by [`Histogram::quantile_ns`].
     pub value_ns: u64,
-    /// Bucket of the estimate. Its width is the histogram's resolution.
+    /// Histogram bucket that contains the estimate; its width is the resolution.
     pub bucket: Bucket,
-    /// Lower end of the interval, ns: the lower edge of its rank's bucket. None: unbounded.
+    /// Lower bound of the confidence interval, ns (lower edge of a bucket); None if unbounded.
     pub low_ns: Option<u64>,
-    /// Upper end of the interval, ns: the highest value of its rank's bucket. None: unbounded.
+    /// Upper bound of the confidence interval, ns (highest value of a bucket); None if unbounded.
     pub high_ns: Option<u64>,
-    /// Confidence achieved by the ranks, 0 to 1; the width of the buckets adds to it.
+    /// Confidence achieved by the choice of ranks, 0 to 1; rounding outwards to bucket edges can only raise it.
     pub level: f64,
-    /// Samples counted.
+    /// Number of samples in the histogram.
     pub count: u64,
     /// Expected number of samples beyond the percentile, on the side with fewer: count × min(q, 1 − q).
     pub exceedances: f64,
-    /// How well the samples support the percentile.
+    /// Reliability of the percentile.
     pub support: Support,
 }
 
 impl Quantile {
-    /// The interval, ns, if both of its ends exist.
+    /// Confidence interval, ns; None if either bound is missing.
     pub fn interval(&self) -> Option<ConfidenceInterval> {
         let (low, high) = (self.low_ns? as f64, self.high_ns? as f64);
         Some(ConfidenceInterval { low, high, level: self.level })
     }
 }
 
-/// Computes quantile `q` (0 to 1) of merged counts with an interval of confidence `level` or more. Each sample counts
-/// as 1/`inflation` independent ones; use 1 for independent samples. None when empty.
+/// Computes quantile `q` (0 to 1) with a confidence interval of at least `level`. `inflation` is the number
+/// of correlated samples equivalent to one independent sample; 1 if all are independent. None when empty.
 pub fn quantile(histogram: &Histogram, q: f64, level: f64, inflation: f64) -> Option<Quantile> {
     let count = histogram.count();
     let rank = nearest_rank(q, count);
@@ -116,7 +117,7 @@ mod tests {
     use crate::statistics::noise;
     use proptest::prelude::*;
 
-    /// Log-normal latencies of about 100 µs, long-tailed like those of storage.
+    /// Simulates log-normal latencies of about 100 µs, with a long tail as storage has.
     fn latencies(number: u64, n: usize) -> (Histogram, Vec<f64>) {
         let mut random = noise::trial("latency", number);
         let values: Vec<f64> =
@@ -136,7 +137,7 @@ mod tests {
         assert!((0.93..=0.97).contains(&share), "{share}");
     }
 
-    /// Samples in groups of four equal ones are worth a quarter of their number.
+    /// Samples that occur in groups of four equal ones carry the information of a quarter of their number.
     #[test]
     fn correlated_samples_need_the_inflation() {
         let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();
@@ -175,8 +176,8 @@ mod tests {
     }
 
     proptest! {
-        /// The support agrees with the rest of the crate; the interval contains the estimate; its ends are those of
-        /// the ranks in a sorted list, up to a bucket.
+        /// The confidence interval contains the estimate, and its bounds match the ranks in a sorted list to within a
+        /// bucket.
         #[test]
         fn it_agrees_with_a_sorted_list(n in 20_usize..600, number: u64, q in 0.05_f64..0.95) {
             let (h, mut values) = latencies(number, n);

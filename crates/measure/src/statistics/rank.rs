@@ -11,18 +11,19 @@
 use super::{ConfidenceInterval, describe, distribution};
 use serde::{Deserialize, Serialize};
 
-/// Most runs in both groups together for the exact distribution. Up to this number every count is a whole number that
-/// an `f64` can hold (C(50, 25) ≈ 1.3 × 10^14), and the sum takes milliseconds.
+/// Maximum number of runs of both groups together for the exact distribution. Up to this number all counts
+/// are exact in an `f64` (C(50, 25) ≈ 1.3 × 10^14), and the sum takes milliseconds.
 pub const EXACT_MAX: usize = 50;
 
 /// Result of a two-sided Mann–Whitney test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MannWhitney {
-    /// Number of pairs in which B's value is larger, plus half of the ties; 0 to n_a n_b.
+    /// Mann–Whitney U: the number of pairs in which B's value exceeds A's, plus half of the ties.
     pub u: f64,
-    /// Probability, without a difference, of a U at least as far from n_a n_b / 2.
+    /// Two-sided p-value: the probability of a U at least this far from its expected value if A and B do not
+    /// differ.
     pub p: f64,
-    /// Whether `p` is exact.
+    /// Whether `p` is exact, rather than a normal approximation.
     pub exact: bool,
 }
 
@@ -57,8 +58,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> MannWhitney {
     MannWhitney { u, p, exact: false }
 }
 
-/// Twice the midrank of every value of both groups, the sum of those of B, and Σ (t³ − t) over the
-/// groups of t equal values.
+/// Returns twice the midrank of every value of both groups, the sum of these for B, and Σ (t³ − t) over the
+/// groups of t tied values.
 fn doubled_midranks(a: &[f64], b: &[f64]) -> (Vec<usize>, usize, f64) {
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|&v| (v, false)).chain(b.iter().map(|&v| (v, true))).collect();
@@ -76,7 +77,7 @@ fn doubled_midranks(a: &[f64], b: &[f64]) -> (Vec<usize>, usize, f64) {
     (doubled, sum_b, ties)
 }
 
-/// Number of ways to choose `m` of the `ranks`, by their sum.
+/// Counts the ways to choose `m` of the `ranks`, indexed by the sum of the chosen ranks.
 fn ways_by_sum(ranks: &[usize], m: usize) -> Vec<f64> {
     let highest: usize = ranks.iter().rev().take(m).sum();
     let mut ways = vec![vec![0.0_f64; highest + 1]; m + 1];
@@ -95,31 +96,31 @@ fn ways_by_sum(ranks: &[usize], m: usize) -> Vec<f64> {
     ways.swap_remove(m)
 }
 
-/// Smallest two-sided p that `n` against `m` runs without ties can give: 2 / C(n + m, n).
+/// Smallest two-sided p-value that groups of `n` and `m` runs without ties can give: 2 / C(n + m, n).
 pub fn smallest_p(n: usize, m: usize) -> f64 {
     let (few, many) = (n.min(m), n.max(m));
     let choices = (1..=few).fold(1.0, |c, i| c * (many + i) as f64 / i as f64);
     (2.0 / choices).min(1.0)
 }
 
-/// Estimated shift from A to B.
+/// Estimated shift from group A to group B.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shift {
-    /// Hodges and Lehmann's estimate: median of all differences b − a, in the unit of the values.
+    /// Hodges–Lehmann estimate: the median of all differences b − a, in the unit of the values.
     pub shift: f64,
-    /// Confidence interval, between two of the differences, with the confidence achieved. None if there are too few
-    /// runs for the requested confidence.
+    /// Confidence interval of the shift, bounded by two of the differences b − a. None with too few runs for the
+    /// requested confidence.
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// Estimates the shift from A to B with an interval of confidence `level` or more. The interval contains the shifts
-/// that the Mann–Whitney test does not reject. NaN if a group is empty.
+/// Estimates the shift from A to B with a confidence interval of at least `level`, consistent with the
+/// Mann–Whitney test. The shift is NaN if a group is empty.
 pub fn shift(a: &[f64], b: &[f64], level: f64) -> Shift {
     shift_of(a, b, level, |a, b| b - a)
 }
 
-/// Like [`shift`], for values above 0 on a scale of ratios: the shift of their natural logarithms. The estimate is
-/// the logarithm of the median ratio of a value of B to one of A, so no end of its interval is a ratio below 0.
+/// Like [`shift`], but for ratios of values above 0: estimates the shift of their natural logarithms, which
+/// is the logarithm of the median ratio of a value of B to a value of A.
 pub fn log_shift(a: &[f64], b: &[f64], level: f64) -> Shift {
     shift_of(a, b, level, |a, b| (b / a).ln())
 }
@@ -170,7 +171,7 @@ mod tests {
     use crate::statistics::noise::{ar1, share, trial};
     use proptest::prelude::*;
 
-    /// Largest U that is significant at 5 %, two-sided, as in the tables of textbooks.
+    /// Compares with the largest significant U at 5 % (two-sided) in textbook tables.
     #[test]
     fn critical_values_agree_with_the_published_table() {
         let critical = |n: usize, m: usize| {
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!((critical(3, 3), critical(4, 4)), (None, Some(0)));
     }
 
-    /// The smallest p is 2 divided by a binomial coefficient.
+    /// The smallest possible p-value is 2 divided by a binomial coefficient.
     #[test]
     fn the_smallest_p_of_few_runs() {
         for (n, p) in
@@ -202,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Enumerates every way to divide the values.
+    /// Computes the p-value by enumerating every division of the values into two groups.
     fn brute(a: &[f64], b: &[f64]) -> f64 {
         let all: Vec<f64> = a.iter().chain(b).copied().collect();
         let u_of = |in_b: u32| {
@@ -233,7 +234,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Compares with enumeration, for values with many ties.
+        /// Compares the p-value with the enumeration, for values with many ties.
         #[test]
         fn p_agrees_with_enumeration(
             a in prop::collection::vec(0_u8..6, 1..6), b in prop::collection::vec(0_u8..6, 1..6),
@@ -243,7 +244,8 @@ mod tests {
             prop_assert!((mann_whitney(&a, &b).p - brute(&a, &b)).abs() < 1e-12);
         }
 
-        /// Invariance under order within a group, change of unit, and swap.
+        /// Reordering a group has no effect, changing the unit only scales the shift, and swapping the groups
+        /// reverses it.
         #[test]
         fn the_invariances(
             a in prop::collection::vec(1.0_f64..2.0, 3..12),

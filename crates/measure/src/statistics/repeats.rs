@@ -5,35 +5,35 @@
 use super::{BadInput, ConfidenceInterval, all_finite, describe, distribution};
 use serde::{Deserialize, Serialize};
 
-/// Highest number of runs that is recommended.
+/// Maximum number of runs that [`runs_needed`] recommends.
 const RUNS_MAX: u32 = 1_000_000;
 
-/// Mean of several runs.
+/// Mean of several runs, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanOfRuns {
     /// Number of runs.
     pub n: usize,
-    /// Mean, in the unit of the values.
+    /// Mean of the runs, in the unit of the values.
     pub mean: f64,
-    /// Sample standard deviation; None for one run.
+    /// Sample standard deviation of the runs; None for one run.
     pub deviation: Option<f64>,
-    /// Interval of the mean by Student's t; None for a single run.
+    /// Confidence interval of the mean by Student's t; None for a single run.
     pub interval: Option<ConfidenceInterval>,
 }
 
 impl MeanOfRuns {
-    /// Half width of the interval as a share of the mean.
+    /// Half width of the confidence interval as a fraction of the mean.
     pub fn half_width_share(&self) -> Option<f64> {
         self.interval.filter(|_| self.mean != 0.0).map(|i| i.half_width() / self.mean.abs())
     }
 
-    /// Coefficient of variation: standard deviation as a share of the mean.
+    /// Coefficient of variation: standard deviation divided by the mean.
     pub fn variation(&self) -> Option<f64> {
         self.deviation.filter(|_| self.mean != 0.0).map(|d| d / self.mean.abs())
     }
 }
 
-/// Computes the mean of `runs` with an interval of confidence `level`. Refuses an empty list.
+/// Computes the mean of `runs` with a confidence interval of `level`. An empty list is an error.
 pub fn mean(runs: &[f64], level: f64) -> Result<MeanOfRuns, BadInput> {
     checked(runs)?;
     let (n, mean) = (runs.len(), describe::mean(runs));
@@ -46,19 +46,19 @@ pub fn mean(runs: &[f64], level: f64) -> Result<MeanOfRuns, BadInput> {
     Ok(MeanOfRuns { n, mean, deviation, interval })
 }
 
-/// Median of several runs.
+/// Median of several runs, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianOfRuns {
     /// Number of runs.
     pub n: usize,
-    /// Median, in the unit of the values.
+    /// Median of the runs, in the unit of the values.
     pub median: f64,
-    /// Interval between two of the runs, valid for any distribution, with the confidence achieved. None if there are
+    /// Confidence interval of the median, bounded by two of the runs and valid for any distribution. None with
     /// too few runs (fewer than 6 for 95 %).
     pub interval: Option<ConfidenceInterval>,
 }
 
-/// Computes the median of `runs` with an interval of confidence `level` or more. Refuses an empty list.
+/// Computes the median of `runs` with a confidence interval of at least `level`. An empty list is an error.
 pub fn median(runs: &[f64], level: f64) -> Result<MedianOfRuns, BadInput> {
     checked(runs)?;
     let sorted = describe::sorted(runs);
@@ -79,9 +79,9 @@ fn checked(runs: &[f64]) -> Result<(), BadInput> {
     all_finite("the runs", runs)
 }
 
-/// Fewest runs (2 or more) for which the interval of the mean has a half width of at most `half_width_share`, given
-/// the runs' coefficient of variation `variation`; both are shares of the mean. None if a million is not enough, or
-/// the shares are out of range.
+/// Minimum number of runs (2 or more) for a confidence interval of the mean with a half width of at most
+/// `half_width_share` of the mean, at a coefficient of variation of `variation`. None if a million runs are
+/// not enough, or an argument is out of range.
 pub fn runs_needed(variation: f64, half_width_share: f64, level: f64) -> Option<u32> {
     if !(variation >= 0.0 && half_width_share > 0.0) {
         return None;
@@ -131,7 +131,7 @@ mod tests {
         assert!(median(&runs[..6], 0.95).unwrap().interval.is_some());
     }
 
-    /// The recommended number of runs is the smallest whose interval is narrow enough.
+    /// The recommended number of runs gives a narrow enough confidence interval, and one run less does not.
     #[test]
     fn runs_needed_are_the_fewest() {
         let table = [(0.02, 0.02, 7), (0.02, 0.01, 18), (0.05, 0.05, 7), (0.05, 0.02, 27)];

@@ -9,30 +9,31 @@
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};
 
-/// One measured point.
+/// Measured throughput of N threads, devices or hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScalePoint {
-    /// Threads, devices or hosts; 1 or more.
+    /// Number of threads, devices or hosts; 1 or more.
     pub n: u32,
-    /// Combined throughput of all n, in any unit (IOPS, MB/s), above 0.
+    /// Combined throughput of all `n`, in any unit (IOPS, MB/s), above 0.
     pub throughput: f64,
 }
 
-/// A point relative to the smallest one.
+/// Speed-up and efficiency of a point relative to the point with the smallest `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scaled {
-    /// Threads, devices or hosts.
+    /// Number of threads, devices or hosts.
     pub n: u32,
-    /// Absolute throughput, to be printed with the normalised one.
+    /// Combined throughput of all `n`, in the unit measured.
     pub throughput: f64,
-    /// Throughput ÷ throughput at the smallest number measured.
+    /// Throughput divided by the throughput at the smallest `n` measured.
     pub speed_up: f64,
-    /// Throughput per unit ÷ throughput per unit at the smallest number; 1 is perfect, more is superlinear.
+    /// Throughput per thread, device or host, divided by that at the smallest `n`. 1 is perfect scaling; more is
+    /// superlinear.
     pub efficiency: f64,
 }
 
-/// Computes speed-up and efficiency of every point, in their order. The base is the smallest `n` given (the first of
-/// several): X(1) if it was measured. Refuses points that are not valid.
+/// Computes speed-up and efficiency of every point, in the given order, relative to the point with the
+/// smallest `n`. Points with a zero `n` or an invalid throughput are an error.
 pub fn scaled(points: &[ScalePoint]) -> Result<Vec<Scaled>, BadInput> {
     checked(points)?;
     let Some(base) = points.iter().min_by_key(|p| p.n) else {
@@ -63,30 +64,31 @@ fn checked(points: &[ScalePoint]) -> Result<(), BadInput> {
 pub struct Scalability {
     /// λ: throughput of a single thread, device or host, in the unit of the points.
     pub alone: f64,
-    /// σ: contention, 0 or more.
+    /// σ: contention parameter, 0 or more.
     pub contention: f64,
-    /// κ: coherency, 0 or more.
+    /// κ: coherency parameter, 0 or more.
     pub coherency: f64,
-    /// Largest relative deviation of a point from the curve.
+    /// Largest relative deviation of a measured point from the fitted curve.
     pub deviation_share_max: f64,
 }
 
 impl Scalability {
-    /// Throughput at `n`, in the unit of the points.
+    /// Predicted throughput of `n` threads, devices or hosts, in the unit of the points.
     pub fn at(&self, n: f64) -> f64 {
         self.alone * n / (1.0 + self.contention * (n - 1.0) + self.coherency * n * (n - 1.0))
     }
 
-    /// Number with the highest throughput, √((1 − σ)/κ). None if throughput never falls again.
+    /// Number of threads, devices or hosts with the highest throughput, √((1 − σ)/κ). None if throughput never
+    /// declines.
     pub fn peak(&self) -> Option<f64> {
         (self.coherency > 0.0 && self.contention < 1.0)
             .then(|| ((1.0 - self.contention) / self.coherency).sqrt())
     }
 }
 
-/// Fits the law by least squares of the relative error. In n/X(n) = (1 + σ(n − 1) + κ n(n − 1))/λ the coefficients
-/// are linear, so no iteration is needed; σ and κ are bounded below by 0. Refuses fewer than four different numbers,
-/// since three parameters fit any three points.
+/// Fits the universal scalability law by least squares of the relative error. In n/X(n) = (1 + σ(n − 1) + κ
+/// n(n − 1))/λ the coefficients are linear, so no iteration is needed; σ and κ are kept at 0 or above. Fewer
+/// than four different `n` are an error, since three parameters fit any three points.
 pub fn fit(points: &[ScalePoint]) -> Result<Scalability, BadInput> {
     checked(points)?;
     let mut different: Vec<u32> = points.iter().map(|p| p.n).collect();
@@ -131,8 +133,8 @@ fn misfit(rows: &[[f64; 3]], c: &[f64; 3]) -> f64 {
     rows.iter().map(|r| (r.iter().zip(c).map(|(x, c)| x * c).sum::<f64>() - 1.0).powi(2)).sum()
 }
 
-/// Minimises Σ (row · c − 1)² over the coefficients in `set`, with the others 0: solves the normal equations by
-/// elimination with pivots. None if they are singular.
+/// Minimises Σ (row · c − 1)² over the coefficients c in `set`, with the others 0, by solving the normal
+/// equations. None if they are singular.
 fn least_squares(rows: &[[f64; 3]], set: &[usize]) -> Option<[f64; 3]> {
     let k = set.len();
     // The coefficient of `alone` is tiny where throughput is large: scale each column to 1.
@@ -189,7 +191,7 @@ mod tests {
     }
 
     proptest! {
-        /// Fitting the points of a known law recovers its parameters, whatever the unit.
+        /// Fitting points of a known law recovers its parameters in any unit.
         #[test]
         fn a_known_law_is_found(
             alone in 1e-3_f64..1e9, contention in 0.0_f64..0.5, coherency in 0.0_f64..0.02,

@@ -11,22 +11,22 @@
 use super::{ConfidenceInterval, describe, distribution};
 use iodyno_units::rng;
 
-/// Number of resamplings: they give the standard error within 5 %.
+/// Number of bootstrap resamplings, enough for the standard error to be within 5 %.
 const DRAWS: usize = 200;
 
-/// A slope with its interval, per step of the series.
+/// Slope of a series with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slope {
     /// Theil–Sen slope, unit of the values per step.
     pub per_step: f64,
-    /// Confidence interval of the slope.
+    /// Confidence interval of the slope, in the unit of the values per step.
     pub interval: ConfidenceInterval,
-    /// Length of the resampled blocks, steps.
+    /// Block length of the bootstrap, in steps of the series.
     pub block: usize,
 }
 
-/// Median of the slopes of all pairs; 0 for fewer than two values. `scratch` is overwritten, and kept between calls
-/// to save allocations.
+/// Median of the slopes of all pairs of values; 0 for fewer than two values. `scratch` is a reusable buffer
+/// that saves allocations.
 pub fn theil_sen(values: &[f64], scratch: &mut Vec<i64>) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -49,8 +49,8 @@ pub fn theil_sen(values: &[f64], scratch: &mut Vec<i64>) -> f64 {
     lower + (upper - lower) / 2.0
 }
 
-/// Maps doubles to integers in the same order as [`f64::total_cmp`]: comparisons are most of the work, and several
-/// times faster on integers.
+/// Maps a double to an integer with the same order as [`f64::total_cmp`], because integers compare several
+/// times faster.
 fn ordered(x: f64) -> i64 {
     let bits = x.to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64
@@ -60,9 +60,9 @@ fn from_ordered(key: i64) -> f64 {
     f64::from_bits((key ^ (((key >> 63) as u64) >> 1) as i64) as u64)
 }
 
-/// Fits a slope to `values` (evenly spaced, at least 8 for a meaningful interval), with an interval of confidence
-/// `level`. Time grows with the square of their number: average to some hundred points before. The same `seed` gives
-/// the same interval.
+/// Fits a slope to evenly spaced `values` (at least 8) with a confidence interval of `level`. The run time
+/// grows with the square of their number, so average longer series down to a few hundred points. `seed` makes
+/// the bootstrap reproducible.
 pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {
     let n = values.len();
     let mut scratch = Vec::with_capacity(n * n / 2);
@@ -100,8 +100,8 @@ pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {
     Slope { per_step, interval, block }
 }
 
-/// Block length that covers the correlation: n^(1/3) by rule (Künsch 1989), and more if the lag-1 correlation ρ means
-/// that about (1 + ρ)/(1 − ρ) neighbours are worth one.
+/// Block length of the bootstrap: n^(1/3) (Künsch, 1989), or longer if the lag-1 correlation ρ is high, since
+/// about (1 + ρ)/(1 − ρ) neighbours equal one independent value.
 fn block_length(residuals: &[f64]) -> usize {
     let n = residuals.len() as f64;
     let rho = describe::autocorrelation(residuals, 1).unwrap_or(0.0).clamp(0.0, 0.9);
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(slope(&y, 0.95, 1), s, "the same seed replays");
     }
 
-    /// An example like those of Hollander and Wolfe's *Nonparametric Statistical Methods*: a list small enough to
-    /// write down every pair.
+    /// An example in the style of Hollander and Wolfe's *Nonparametric Statistical Methods*, small enough to list
+    /// every pair.
     #[test]
     fn the_median_of_all_pairs() {
         // Pairs: 1, 3, 2 (distance 1), 2, 2.5 (2), 2 (3).
@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// The slope follows scale, shift, tilt and reversal of its series.
+        /// Scaling, shifting, tilting or reversing a series changes its slope accordingly.
         #[test]
         fn the_slope_follows_its_series(
             y in prop::collection::vec(0.0_f64..1e3, 8..40), tilt in -5.0_f64..5.0,

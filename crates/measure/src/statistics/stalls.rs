@@ -3,12 +3,12 @@
 use super::describe;
 use core::ops::Range;
 
-/// Share of the median rate below which an interval is a stall: a user perceives a hang, not a slow
-/// second.
+/// Fraction of the median rate below which an interval counts as a stall. It is low because users notice
+/// hangs, not slow seconds.
 pub const STALL_SHARE: f64 = 0.1;
 
-/// Returns runs of neighbouring rates below [`STALL_SHARE`] of the median, as ranges of indices. An empty series has
-/// none, nor does one whose median is 0.
+/// Returns the index ranges of consecutive rates below [`STALL_SHARE`] of the median. Empty if the median is
+/// 0.
 pub fn stalls(rates: &[f64]) -> Vec<Range<usize>> {
     if rates.is_empty() {
         return Vec::new();

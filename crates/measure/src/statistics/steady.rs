@@ -11,32 +11,32 @@
 use super::{BadInput, all_finite, describe};
 use serde::{Deserialize, Serialize};
 
-/// Limits of a steady state. Limits other than [`SteadyLimits::PTS`] are sensible for a noisy target, but the report
-/// must state them, so it carries them.
+/// Steady-state criterion. Limits other than [`SteadyLimits::PTS`] may suit a noisy target, but the report
+/// must state them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyLimits {
-    /// Rounds in a window, 2 or more.
+    /// Number of rounds in the measurement window, 2 or more.
     pub window_rounds: u32,
-    /// Rounds after which the search ends; at least `window_rounds`.
+    /// Maximum number of rounds of the search; at least `window_rounds`.
     pub rounds_max: u32,
-    /// Limit of the range (largest minus smallest value), as a share of the mean; above 0.
+    /// Maximum range (largest minus smallest value) within the window, as a fraction of the mean; above 0.
     pub range_share_max: f64,
-    /// Limit of the fitted line's rise or fall over the window, as a share of the mean; above 0.
+    /// Maximum rise or fall of the fitted line over the window, as a fraction of the mean; above 0.
     pub slope_share_max: f64,
 }
 
 impl SteadyLimits {
-    /// Limits of the specification.
+    /// Limits of the SNIA Performance Test Specification (PTS).
     pub const PTS: Self =
         Self { window_rounds: 5, rounds_max: 25, range_share_max: 0.20, slope_share_max: 0.10 };
 
-    /// Whether these are the specification's limits; it permits more than 25 rounds.
+    /// Whether the limits are those of the PTS, which permits more than 25 rounds.
     pub fn is_pts(&self) -> bool {
         *self == Self { rounds_max: self.rounds_max, ..Self::PTS } && self.rounds_max >= 25
     }
 }
 
-/// Text for the report.
+/// Formats the limits for the report.
 impl std::fmt::Display for SteadyLimits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -51,30 +51,30 @@ impl std::fmt::Display for SteadyLimits {
     }
 }
 
-/// One tracking variable over one measurement window.
+/// Judgement of one tracking variable over one measurement window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// Number of the first round, counted from 1.
+    /// Number of the window's first round, counted from 1.
     pub first_round: u32,
-    /// Value of each round, in the variable's own unit.
+    /// Value of the tracking variable in each round of the window, in its own unit.
     pub values: Vec<f64>,
     /// Mean of the values.
     pub mean: f64,
-    /// Fitted line over the *number of the round*: slope × round + intercept.
+    /// Line fitted to the values as a function of the round number: slope × round + intercept.
     pub fit: describe::Line,
     /// Largest minus smallest value.
     pub range: f64,
-    /// Absolute rise or fall of the fitted line from the first to the last round.
+    /// Absolute rise or fall of the fitted line from the first to the last round of the window.
     pub slope_excursion: f64,
     /// Whether the range is within the limit.
     pub range_ok: bool,
-    /// Whether the slope is within the limit.
+    /// Whether the slope excursion is within the limit.
     pub slope_ok: bool,
 }
 
 impl Window {
-    /// Judges `values`, the rounds from `first_round` on. A mean of 0 or less is never steady, because shares of it
-    /// mean nothing.
+    /// Judges the `values` of consecutive rounds, beginning with round `first_round`. A mean of 0 or less is
+    /// never steady, because the limits are fractions of the mean.
     pub fn judge(limits: &SteadyLimits, first_round: u32, values: &[f64]) -> Self {
         let mean = describe::mean(values);
         let fit = describe::least_squares(f64::from(first_round), values);
@@ -95,51 +95,51 @@ impl Window {
         }
     }
 
-    /// Whether the variable is steady over this window.
+    /// Whether the tracking variable is steady over this window.
     pub fn steady(&self) -> bool {
         self.range_ok && self.slope_ok
     }
 
-    /// Number of the last round.
+    /// Number of the window's last round, counted from 1.
     pub fn last_round(&self) -> u32 {
         self.first_round + self.values.len() as u32 - 1
     }
 
-    /// The range as a share of the mean.
+    /// Range of the values as a fraction of the mean.
     pub fn range_share(&self) -> f64 {
         self.range / self.mean
     }
 
-    /// The slope's excursion as a share of the mean.
+    /// Slope excursion as a fraction of the mean.
     pub fn slope_share(&self) -> f64 {
         self.slope_excursion / self.mean
     }
 }
 
-/// Whether the search for a steady state goes on, succeeded or failed.
+/// State of the search for a steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
     /// Another round is needed.
     Running,
-    /// All variables were steady over the last window.
+    /// All tracking variables were steady over the last window.
     Reached,
-    /// The rounds are used up: report the last window as NOT REACHED.
+    /// The maximum number of rounds is used up; the last window must be reported as NOT REACHED.
     NotReached,
 }
 
-/// The search for a steady state of one or more tracking variables, as a value that can be stored and resumed.
+/// Search for a steady state of one or more tracking variables. It can be stored and resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
     limits: SteadyLimits,
     variables: Vec<String>,
-    /// Values by round, then by variable.
+    /// Values of all rounds so far: one list per round, with one value per tracking variable.
     rounds: Vec<Vec<f64>>,
     progress: Progress,
 }
 
 impl SteadyState {
-    /// Starts a search without rounds. Refuses limits that can't be met or judged, and an empty list of variables.
+    /// Creates a search before its first round. Contradictory limits and an empty list of variables are errors.
     pub fn new(limits: SteadyLimits, variables: Vec<String>) -> Result<Self, BadInput> {
         let refuse = |text: String| Err(BadInput(text));
         if variables.is_empty() {
@@ -161,8 +161,8 @@ impl SteadyState {
         Ok(Self { limits, variables, rounds: Vec::new(), progress: Progress::Running })
     }
 
-    /// Adds the values of a finished round, one per variable in their order, and judges. Refuses missing or infinite
-    /// values, and rounds after the end.
+    /// Adds the results of a finished round, one value per tracking variable, and returns the new state. Missing
+    /// or infinite values, and rounds after the end of the search, are errors.
     pub fn push_round(&mut self, values: &[f64]) -> Result<Progress, BadInput> {
         if self.progress != Progress::Running {
             return Err(BadInput(format!(
@@ -188,7 +188,7 @@ impl SteadyState {
         Ok(self.progress)
     }
 
-    /// Window of each variable that ends with the last round; empty until there are enough rounds.
+    /// Latest measurement window of each variable; empty while there are too few rounds.
     fn last_windows(&self) -> Vec<Window> {
         let length = self.limits.window_rounds as usize;
         let Some(start) = self.rounds.len().checked_sub(length) else {
@@ -202,7 +202,7 @@ impl SteadyState {
             .collect()
     }
 
-    /// Summarises the search.
+    /// Summarises the search so far.
     pub fn report(&self) -> SteadyReport {
         let rounds = self.rounds.len() as u32;
         SteadyReport {
@@ -215,18 +215,18 @@ impl SteadyState {
     }
 }
 
-/// Report on a search, whatever its result.
+/// Summary of a search for a steady state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyReport {
-    /// Limits used; [`SteadyLimits`] formats them as text.
+    /// Limits by which the rounds were judged.
     pub limits: SteadyLimits,
-    /// Result of the search.
+    /// Outcome of the search, or that it goes on.
     pub progress: Progress,
-    /// Number of rounds.
+    /// Number of completed rounds.
     pub rounds: u32,
-    /// Number of windows judged, including the last. More than ten make a success doubtful.
+    /// Number of windows judged. If it exceeds ten, success may be due to chance.
     pub windows_tried: u32,
-    /// Last window of each variable, by name; empty if there was none.
+    /// Name and latest window of each tracking variable; empty with too few rounds.
     pub windows: Vec<(String, Window)>,
 }
 
@@ -250,8 +250,8 @@ mod tests {
         s.report()
     }
 
-    /// Worked examples, each also at the scale of seconds and of nanoseconds: an implementation that
-    /// rounds to a fixed number of decimals accepts any small values.
+    /// Worked examples, repeated in units of seconds and nanoseconds, because an implementation that rounds to
+    /// fixed decimals would accept any small values.
     #[test]
     fn worked_examples() {
         type Case = (&'static [f64], f64, f64, bool, bool);
@@ -332,7 +332,8 @@ mod tests {
         assert!(SteadyState::new(cloud, Vec::new()).is_err());
     }
 
-    /// The criterion's weakness, as found by simulation.
+    /// The criterion is known to be weak: it accepts declining, alternating and noisy series, as often as
+    /// simulated.
     #[test]
     fn the_criterion_is_as_weak_as_known() {
         assert_eq!(search((0..25).map(|i| 0.976_f64.powi(i))).windows_tried, 1);
@@ -352,7 +353,8 @@ mod tests {
     }
 
     proptest! {
-        /// Neither the unit nor the direction of time matters. (Powers of two scale exactly.)
+        /// Changing the unit (here by powers of two, which scale exactly) or reversing time does not change the
+        /// verdict.
         #[test]
         fn scale_and_reversal_leave_the_verdict(
             y in prop::collection::vec(0.8_f64..1.2, 5), power in -60_i32..60,

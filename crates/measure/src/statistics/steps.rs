@@ -5,18 +5,18 @@ use super::describe;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::OpKind;
 
-/// Length of a step, rounded to whole intervals, ns.
+/// Intended length of a step, ns; rounded to whole intervals.
 const STEP_NS: u64 = 1_000_000_000;
 
-/// Kinds of operation that count.
+/// Kinds of operation included in the rates and latencies of a step.
 const KINDS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind::Trim];
 
-/// Division of a cell into steps.
+/// Division of a cell's series into steps of about a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// Length of a step, ns: whole intervals of the cell.
+    /// Length of a step, ns; a multiple of the cell's interval length.
     pub length_ns: u64,
-    /// Start of the first step, ns into the measured time.
+    /// Start of the first step, ns after the start of the window.
     after_ns: u64,
     /// Index of the first interval of the first step.
     first: usize,
@@ -27,27 +27,28 @@ pub struct Steps {
 /// Mean rates and mean latency of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Operations per second.
+    /// Completed operations per second.
     pub iops: f64,
-    /// Bytes per second.
+    /// Bytes moved per second.
     pub bytes_per_s: f64,
     /// Mean latency, ns; 0 if nothing completed.
     pub mean_ns: f64,
 }
 
-/// Deviation of a window's values from a steady state.
+/// Variation of a window's values: largest deviation from the mean, and slope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Excursion {
     /// Mean of the values; above 0.
     pub mean: f64,
-    /// Largest deviation from the mean.
+    /// Largest absolute deviation of a value from the mean.
     pub deviation: f64,
-    /// Rise of the least-squares line per step.
+    /// Slope of the least-squares line, per step.
     pub slope: f64,
 }
 
 impl Steps {
-    /// Divides a cell with intervals of `interval_ns` into steps, starting `after_ns` into the measured time.
+    /// Divides a cell with intervals of `interval_ns` into steps. The first begins `after_ns` after the window's
+    /// start.
     pub fn new(interval_ns: u64, after_ns: u64) -> Self {
         let interval_ns = interval_ns.max(1);
         let (first, each) = (after_ns.div_ceil(interval_ns), (STEP_NS / interval_ns).max(1));
@@ -59,17 +60,17 @@ impl Steps {
         }
     }
 
-    /// Number of complete steps once `measured_ns` are measured.
+    /// Number of complete steps within the first `measured_ns` of the window.
     pub fn complete(&self, measured_ns: u64) -> usize {
         (measured_ns.saturating_sub(self.after_ns) / self.length_ns) as usize
     }
 
-    /// Number of steps in a window; at least two.
+    /// Number of steps in a period of `window_ns`; at least two.
     pub fn of_window(&self, window_ns: u64) -> usize {
         (window_ns / self.length_ns).max(2) as usize
     }
 
-    /// Returns the last `count` of the first `complete` steps, or all if there are fewer.
+    /// Returns the last `count` of the first `complete` steps of `series`, or all of them if there are fewer.
     pub fn last(&self, series: &[Interval], complete: usize, count: usize) -> Vec<Step> {
         let step = |number: usize| {
             let from = self.first + number * self.each;
@@ -84,7 +85,7 @@ impl Steps {
 }
 
 impl Step {
-    /// Computes a step from an interval of `length_ns`. Flushes don't count, as in fio.
+    /// Computes rates and mean latency of an interval of `length_ns`. Flushes are not counted, as in fio.
     pub fn of(interval: &Interval, length_ns: u64) -> Self {
         let per_second = 1e9 / length_ns.max(1) as f64;
         let of = || KINDS.into_iter().filter_map(|kind| interval.class(kind));
@@ -102,7 +103,7 @@ impl Step {
 }
 
 impl Excursion {
-    /// Computes the deviation; None for fewer than two values, or a mean of 0.
+    /// Computes the variation of `values`; None for fewer than two values, or a mean that is not above 0.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mean = describe::mean(values);
         if values.len() < 2 || mean.is_nan() || mean <= 0.0 {
@@ -117,7 +118,7 @@ impl Excursion {
 mod tests {
     use super::*;
 
-    /// Known results: a line of known slope, and one value that stands out.
+    /// Compares with known results, for a line of known slope and for a single outlier.
     #[test]
     fn excursions_have_their_closed_forms() {
         let line: Vec<f64> = (0..30).map(|n| 100.0 + f64::from(n)).collect();
@@ -140,7 +141,7 @@ mod tests {
         interval
     }
 
-    /// Intervals of 250 ms from 500 ms on: four of them are a second, and flushes don't count.
+    /// Four intervals of 250 ms, the first at 500 ms, form a step of a second. Flushes are not counted.
     #[test]
     fn a_step_is_a_second_of_intervals() {
         let steps = Steps::new(250_000_000, 500_000_000);

@@ -18,10 +18,10 @@ use super::quantile::quantile;
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Scope of the intervals computed here, as text to be shown with them.
+/// Explanation of the confidence intervals, to be displayed with them.
 pub const COVERS: &str = "covers only the sampling error of this window, corrected for slow operations that come in clusters; only repeats show the difference between runs";
 
-/// Confidence interval of a percentile within one window.
+/// Confidence interval of a percentile, from the operations of one window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Within {
     /// Lower end, ns. None: unbounded.
@@ -30,18 +30,17 @@ pub struct Within {
     /// Upper end, ns. None: unbounded, because too few operations lie beyond the percentile.
     #[serde(rename = "high")]
     pub high_ns: Option<u64>,
-    /// Confidence, 0 to 1.
+    /// Confidence level, 0 to 1.
     pub level: f64,
-    /// Operations counted.
+    /// Number of operations in the window.
     pub count: u64,
-    /// Number of operations that carry as much information as one independent operation, 1 or more. None if the series
-    /// has fewer than ten parts to estimate it from: operations are then taken as independent.
+    /// Number of operations equivalent to one independent operation, 1 or more. None if the series has fewer than
+    /// ten intervals to estimate it; operations are then assumed to be independent.
     pub inflation: Option<f64>,
 }
 
-/// Computes the intervals of quantiles `qs` (0 to 1) of the operations in `total`. `parts` is its series: for each
-/// interval of time in order, all histograms recorded in it. None where there are too few samples for the percentile
-/// itself.
+/// Computes confidence intervals of the quantiles `qs` (0 to 1) of the operations in `total`. `parts`
+/// contains the histograms of each interval of the series, in order. None for quantiles with too few samples.
 pub fn within(
     total: &Histogram,
     parts: &[Vec<&Histogram>],
@@ -67,7 +66,8 @@ pub fn within(
     qs.iter().enumerate().map(of).collect()
 }
 
-/// Number of operations in one interval, and number of those above each value.
+/// Returns the number of operations in an interval, and for each of `values` the number of operations above
+/// it.
 fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
     let mut above = vec![0; values.len()];
     for bucket in part.iter().flat_map(|h| h.buckets()) {
@@ -80,8 +80,8 @@ fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
     (part.iter().map(|h| h.count()).sum(), above)
 }
 
-/// Excess scatter over that of independent operations, 1 or more. `series` holds the number of operations, and the
-/// number beyond the percentile. None if it is too short.
+/// Factor, 1 or more, by which the variance exceeds that of independent operations. `series` holds, per
+/// interval, the number of operations and the number beyond the percentile. None if it is too short.
 fn inflation(series: &[(u64, u64)]) -> Option<f64> {
     if series.len() < BATCHES_MIN {
         return None;
@@ -124,7 +124,7 @@ mod tests {
     const SCALE: f64 = 1e5;
     const TRIALS: u64 = 80;
 
-    /// A window of `n` intervals with 20 operations each. With `stalls`, one interval in twenty is eight times as
+    /// Simulates `n` intervals of 20 operations each. With `stalls`, one interval in twenty is eight times as
     /// slow, in groups of ten intervals.
     fn window(name: &str, number: u64, n: usize, stalls: bool) -> Vec<Histogram> {
         let mut random = noise::trial(name, number);
@@ -146,7 +146,8 @@ mod tests {
             .collect()
     }
 
-    /// Share of trials whose interval contains the true value, with and without the correction.
+    /// Fraction of trials whose confidence interval contains the true value, with and without the correction for
+    /// correlation.
     fn held(name: &str, stalls: bool, truth: f64) -> (f64, f64) {
         let both = (0..TRIALS).map(|number| {
             let series = window(name, number, 1200, stalls);

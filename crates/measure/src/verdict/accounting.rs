@@ -5,21 +5,26 @@ use crate::cell::{Cell, Ended};
 use crate::interval::Interval;
 use iodyno_units::human;
 
-/// Tolerance of Little's law, as a share. The law is an identity of the counts, so only a defect can break it.
+/// Maximum relative deviation from Little's law. The counts satisfy the law exactly, so only a defect can
+/// cause more.
 const LITTLE_TOLERANCE: f64 = 0.001;
 
-/// Tolerance of the fast clock, parts in 10^6. Reported only if both tolerances are exceeded.
+/// Maximum deviation of the timestamp clock from the system clock, parts per million. Reported only if
+/// [`CLOCK_NS_MAX`] is exceeded too.
 const CLOCK_PPM_MAX: f64 = 500.0;
-/// Tolerance of the fast clock, ns: an interrupt may fall between the readings of two clocks.
+/// Maximum deviation of the timestamp clock from the system clock, ns. Allows for an interrupt between the
+/// readings of the two clocks.
 const CLOCK_NS_MAX: f64 = 50_000.0;
 
-/// Maximum share of the time in flight that may belong to operations still in flight at the window's end. If
-/// operations complete in order, their share is half the latency divided by the window's length.
+/// Maximum fraction of the total time in flight that belongs to operations still in flight at the window's
+/// end. If operations complete in order, the fraction is half the latency divided by the window's length.
 const CARRIED_SHARE_MAX: f64 = 0.1;
-/// Minimum number of operations, per operation that can be in flight, of a cell that ends by count.
+/// Minimum number of operations per outstanding I/O in a cell that ends after a number of operations or
+/// bytes.
 const OPS_FOR_EACH_SLOT: u64 = 10;
 
-/// Reports figures that leave out slow operations, or that show a queue filling and emptying.
+/// Reports figures that exclude slow operations still in flight, or are dominated by the queue filling and
+/// emptying.
 fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
     let resources = &cell.resources;
     let share = resources.carried_out_ns as f64 / resources.outstanding_area_ns.max(1) as f64;
@@ -58,12 +63,12 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Mean latency of all operations, including those still in flight, ns: by Little's law.
+/// Mean latency by Little's law, ns; it includes operations still in flight.
 fn latency_ns(cell: &Cell, total: &Interval) -> f64 {
     cell.resources.outstanding_area_ns as f64 / total.ops().max(1) as f64
 }
 
-/// Rounds up to whole seconds, ns.
+/// Rounds a duration in ns up to whole seconds, in ns.
 fn round_up_s(ns: f64) -> u64 {
     (ns / 1e9).ceil() as u64 * 1_000_000_000
 }

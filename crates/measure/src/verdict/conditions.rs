@@ -6,24 +6,26 @@ use crate::conditions::Conditions;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 
-/// Minimum number of swapped pages that is reported; idle programs cause fewer.
+/// Minimum number of swapped pages to report; idle programs cause fewer.
 const SWAPPED_PAGES_MIN: u64 = 256;
-/// Minimum number of major faults that is reported: a program reads a few pages when it first uses them.
+/// Minimum number of major page faults to report. A program causes a few when it first touches its pages.
 const MAJOR_FAULTS_MIN: u64 = 16;
-/// Latency below which entering and leaving the kernel is a significant part of an I/O, ns.
+/// Latency below which the cost of system calls is a significant fraction of an I/O, ns.
 const KERNEL_ENTRY_MATTERS_NS: u64 = 20_000;
-/// Used share of a file system from which it searches longer for free space and fragments new data.
+/// Used fraction of a file system above which it searches longer for free space and fragments new data.
 const FILE_SYSTEM_USED_MAX: f64 = 0.9;
-/// Fewest interrupts from which their distribution can be judged.
+/// Minimum number of interrupts for judging their distribution over processors.
 const INTERRUPTS_MIN: u64 = 10_000;
-/// Share of interrupts on one processor that counts as all; the rest are those from before a change of affinity.
+/// Fraction of interrupts on one processor above which all are considered to be on it. The rest may precede a
+/// change of affinity.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
-/// Minimum of the bytes discarded by others, as a share of the cell's own, that is reported: less is a file system's
-/// usual activity. A discard is a short command, whatever its length.
+/// Minimum of bytes discarded by other programs, as a fraction of the cell's bytes, to report. Fewer are
+/// normal for a file system, and a discard is a short command whatever its length.
 const DISCARDED_SHARE_MIN: f64 = 0.05;
-/// Share from which discards may have been as much work as the cell's own I/O.
+/// Discarded bytes, as a fraction of the cell's bytes, from which discards may load the device like the cell
+/// itself.
 const DISCARDED_SHARE_MAX: f64 = 0.5;
-/// Minimum of discarded bytes that is reported.
+/// Minimum of bytes discarded by other programs to report.
 const DISCARDED_BYTES_MIN: u64 = 16 << 20;
 
 pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
@@ -65,7 +67,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Reports conditions of the machine that affect every time measured on it.
+/// Reports conditions of the processors and the machine that affect all measured times.
 fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     if let Some(times) = found.processor_throttles.filter(|n| *n > 0) {
         say(
@@ -169,7 +171,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     surroundings(found, cell, say);
 }
 
-/// Reports what the device does with writes and discards.
+/// Reports conditions that affect writes, and discards by other programs.
 fn writes(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     let own_discards = ops(OpKind::Trim) + ops(OpKind::WriteZeroes);
@@ -219,7 +221,7 @@ fn writes(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Reports the state of the file system and of interrupts.
+/// Reports a nearly full file system, and interrupts concentrated on one processor.
 fn surroundings(found: &Conditions, cell: &Cell, say: &mut Say) {
     if let Some(used) = found.file_system_used.filter(|used| *used > FILE_SYSTEM_USED_MAX) {
         say(

@@ -3,13 +3,13 @@
 use super::{Level, Say};
 use crate::cell::Cell;
 
-/// Share of late completions above which the times of an emulated target in real time are doubtful.
+/// Fraction of late completions above which the timing of a target emulated in real time is unreliable.
 const LATE_SHARE_MAX: f64 = 0.02;
 
-/// Busy share from which on a driver thread limits its flash DIMMs.
+/// Utilisation of a driver thread from which it limits its flash DIMMs.
 const DRIVER_THREAD_BUSY: f64 = 0.9;
 
-/// Reports emulated targets, and their late completions.
+/// Reports that a target is emulated, and late completions of the emulation.
 pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     if cell.evidence.virtual_time {
         say(
@@ -46,7 +46,7 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Whether flash DIMMs are limited by a driver thread that they share by default.
+/// Reports flash DIMMs whose rate is limited by a driver thread shared by default.
 fn driver_threads(cell: &Cell, say: &mut Say) {
     let Some(modules) = cell.evidence.modules_per_driver_thread else { return };
     let thread = cell.evidence.busy.iter().find(|busy| busy.resource == "driver thread");

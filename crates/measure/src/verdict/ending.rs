@@ -5,7 +5,7 @@ use crate::cell::{Cell, Ended, Role};
 use crate::errors::{ErrorKind, errno_text};
 use crate::interval::Interval;
 
-/// Describes a step of a method without figures to judge: it was skipped, or only prepared.
+/// Describes a step of a method that was skipped or only prepared the target; None for a measurement.
 pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
     let place = cell.key.place.as_ref()?;
     if let Some(why) = &cell.evidence.skipped {
@@ -18,7 +18,7 @@ pub(super) fn not_measured(cell: &Cell) -> Option<(&'static str, String)> {
     None
 }
 
-/// Reports cells that did not run to their end, and failed operations.
+/// Reports cells that ended early, and failed operations.
 pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
     match cell.ended {
         Ended::Interrupted => say(
@@ -116,7 +116,7 @@ fn failures(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Describes how the target was given up.
+/// Describes the operations that never completed on a hung target.
 fn hung(cell: &Cell) -> String {
     let Some(hung) = cell.evidence.hung else {
         return "the target stopped answering, and the run was ended".to_owned();

@@ -6,23 +6,24 @@ use crate::histogram::Histogram;
 use crate::interval::Interval;
 use iodyno_units::human;
 
-/// Completed share of the offered operations from which an open loop has met its rate.
+/// Minimum rate of completions, as a fraction of the offered rate, for an open loop to have met its rate.
 const RATE_SHARE_MIN: f64 = 0.97;
-/// Share of the due operations above which a backlog at the end means a missed rate: the queue grows, and a stall
-/// that has just begun does not explain it.
+/// Backlog at the window's end, as a fraction of the due operations, above which the rate counts as missed. A
+/// stall that has just begun leaves a smaller backlog.
 const BACKLOG_SHARE_MAX: f64 = 0.01;
-/// Standard deviations of a Poisson process within which fewer operations than offered are chance.
+/// Number of standard deviations of a Poisson process by which arrivals may fall below the offered rate by
+/// chance.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// Share of the generator's ceiling above which a cell measures the generator.
+/// Rate as a fraction of the generator's maximum above which a cell measures the generator.
 const CEILING_SHARE_MAX: f64 = 0.8;
-/// Time after its intended start from which a submission is late, ns.
+/// Delay after the intended start from which a submission is late, ns.
 const LATE_NS: u64 = 1_000_000;
-/// Busy share of a worker above which it can't reap promptly.
+/// CPU utilisation of a worker above which it cannot reap completions promptly.
 const BUSY_SHARE_MAX: f64 = 0.95;
-/// Share of the median latency from which coarse stamps are reported.
+/// Uncertainty of completion stamps, as a fraction of the median latency, from which it is reported.
 const STAMP_SHARE_MAX: f64 = 0.1;
 
-/// Reports whether a message log persisted the offered messages.
+/// Reports whether a message log persisted messages at the offered rate.
 fn messages(cell: &Cell, say: &mut Say) {
     let Some(log) = &cell.log else { return };
     let Some(rate_per_s) = log.rate_per_s.filter(|rate| rate * cell.seconds() >= 1.0) else {
@@ -59,7 +60,7 @@ fn messages(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Reports the limits of the generator.
+/// Reports limits of the load generator.
 pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
     messages(cell, say);
     offered_rate(cell, total, say);
@@ -129,7 +130,7 @@ fn offered_rate(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Reports cells that were limited by the generator or its processors.
+/// Reports cells whose rate was limited by the load generator or its processors.
 fn own_limits(cell: &Cell, total: &Interval, say: &mut Say) {
     let iops = cell.per_second(total.ops() as f64);
     let in_process = cell.evidence.in_process;
@@ -198,13 +199,13 @@ fn late_words(cell: &Cell) -> String {
     format!("; submission lateness {}", quantiles.chain(max).collect::<Vec<_>>().join(", "))
 }
 
-/// Number of late operations. They are counted, because a percentile needs more operations than a slow rate yields in
-/// a short window.
+/// Number of operations that were submitted late. Late operations are counted because a percentile of
+/// lateness would need more operations than a slow rate yields.
 pub(super) fn late_count(lateness: &Histogram) -> u64 {
     lateness.buckets().filter(|b| b.low_ns > LATE_NS).map(|b| b.count).sum()
 }
 
-/// Share (0 to 1) of late operations.
+/// Fraction (0 to 1) of operations that were submitted late.
 pub(crate) fn late_share(lateness: &Histogram) -> f64 {
     late_count(lateness) as f64 / lateness.count().max(1) as f64
 }

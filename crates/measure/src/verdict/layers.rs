@@ -6,7 +6,7 @@ use crate::interval::{ClassStats, Interval};
 use crate::storage::{Effect, LayerEffect};
 use iodyno_units::OpKind;
 
-/// Judges the effects of layers, by kind of effect.
+/// Reports effects of storage layers on the figures, one verdict per kind of effect.
 pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let Some(storage) = e.storage.as_ref().filter(|_| !e.virtual_time) else { return };
@@ -56,8 +56,8 @@ pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Describes a layer's effect; a warning if the figures are not the device's own. None if the effect has its own
-/// code, or does not affect this cell.
+/// Describes a layer's effect, with the level `Warning` if the figures are not those of the device. None if
+/// another verdict covers the effect, or it does not affect this cell.
 fn of(found: &LayerEffect, writes: bool) -> Option<(Level, String)> {
     let amount = found.amount.as_deref();
     let where_writes = |level| if writes { level } else { Level::Note };

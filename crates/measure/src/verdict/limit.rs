@@ -14,32 +14,34 @@ use crate::stationarity::Stationarity;
 use crate::statistics::describe;
 use iodyno_units::{OpKind, human};
 
-/// Share of a limit from which the limit counts as reached.
+/// Fraction of a control group's limit from which the limit counts as reached.
 const REACHED_SHARE: f64 = 0.9;
-/// Share of the offered rate from which an open loop is limited by its schedule.
+/// Fraction of the offered rate from which an open loop counts as limited by its schedule alone.
 const MET_SHARE: f64 = 0.98;
-/// Minimum number of intervals for judging their spread.
+/// Minimum number of intervals for judging the spread of their rates.
 const INTERVALS_MIN: usize = 10;
-/// Largest variance of an interval's operations, as a share of their mean. Random counts have a variance equal to
-/// their mean; a limiter counts more evenly.
+/// Maximum variance of the operations per interval behind a limiter, as a fraction of their mean. For random
+/// counts the fraction would be 1.
 const DISPERSION_MAX: f64 = 0.15;
-/// Largest standard deviation of a limited rate, as a share of the rate.
+/// Maximum standard deviation of a rate behind a limiter, as a fraction of the rate.
 const DEVIATION_SHARE_MAX: f64 = 0.03;
-/// Ratio of mean to shortest latency from which operations are taken to wait unequally for a limiter.
+/// Minimum ratio of mean to shortest latency for concluding that a limiter delays some operations more than
+/// others.
 const WAIT_FACTOR_MIN: f64 = 5.0;
-/// Ratio of mean to shortest latency from which operations are taken to wait equally, in a queue for a limiter, so
-/// that only the roundness of the rate is evidence. In a device's own pipeline latencies do not spread at all.
+/// Minimum ratio of mean to shortest latency for concluding that all operations queue for a limiter. In a
+/// device's own pipeline latencies hardly vary. The only other evidence is then a round rate.
 const ALIKE_FACTOR_MIN: f64 = 1.25;
-/// Number of operations in flight from which there is a queue.
+/// Minimum number of operations in flight for a queue to exist.
 const QUEUE_OIO_MIN: f64 = 2.0;
-/// Maximum probability that a rate is so close to a round number by chance, if operations wait unequally.
+/// Maximum probability that a rate is this close to a round number by chance, if latencies vary widely.
 const CHANCE_MAX_WAITS: f64 = 0.02;
-/// Maximum probability that a rate is so close to a round number by chance, if operations wait equally.
+/// Maximum probability that a rate is this close to a round number by chance, if latencies vary little.
 const CHANCE_MAX_ALIKE: f64 = 0.008;
-/// Largest deviation of a rate from its limit, as a share of the limit.
+/// Maximum deviation of a rate from a round number, as a fraction of that number.
 const ROUND_SHARE_MAX: f64 = 0.005;
-/// Leading digits of common limits, each with its share of the accepted probability of a match by chance. The rounder
-/// the number, the farther from it a rate may be. The shares add up to 1.
+/// Leading digits of common limits, each with its fraction of the accepted probability of a chance match.
+/// Rounder numbers have larger fractions, so that a rate may deviate more from them. The fractions add up to
+/// 1.
 const ROUND: [(f64, f64); 15] = [
     (1.0, 0.16),
     (2.0, 0.16),
@@ -57,22 +59,23 @@ const ROUND: [(f64, f64); 15] = [
     (1.6, 0.02),
     (6.4, 0.02),
 ];
-/// Cloud volumes count each started 256 KiB of an operation as one operation.
+/// Size up to which cloud volumes count an operation once, bytes. Larger operations count once per started
+/// 256 KiB.
 const COUNTED_BYTES: f64 = 262_144.0;
 
-/// A limit that determined a cell's rate.
+/// An external limit that determined a cell's rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitSeen {
     /// Completed operations per second.
     pub iops: f64,
-    /// The limit, with its source or the evidence for it.
+    /// Description of the limit, with its source or the evidence for it.
     pub words: String,
-    /// Whether the limit was read from the kernel, rather than recognised by the figures.
+    /// Whether the limit was read from the kernel; otherwise it was inferred from the figures.
     pub is_read: bool,
 }
 
-/// Returns the external limit that determined a cell's rate, also for the steps of a method; None if no limit is
-/// known or recognised.
+/// Returns the external limit that determined a cell's rate, even for a cell of a method. None if no limit is
+/// known or inferred.
 pub fn limit_seen(cell: &Cell) -> Option<LimitSeen> {
     let total = cell.total();
     let iops = cell.per_second(total.ops() as f64);
@@ -90,7 +93,8 @@ pub fn limit_seen(cell: &Cell) -> Option<LimitSeen> {
     fingerprint(cell, &total).map(|words| seen(words, false))
 }
 
-/// Reports a limit above the device.
+/// Reports an external limit, such as that of a control group, that determined the rate instead of the
+/// device.
 pub(super) fn limit(cell: &Cell, say: &mut Say) {
     let Some(LimitSeen { words, is_read, .. }) = limit_seen(cell) else { return };
     if is_read {
@@ -113,7 +117,7 @@ pub(super) fn limit(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Describes the limit of a control group that was reached.
+/// Describes the limit of a control group (cgroup) that the cell reached; None if it reached none.
 fn reached(cell: &Cell, total: &Interval) -> Option<String> {
     let limits = cell.evidence.conditions.as_ref().map_or(&[][..], |c| &c.io_limits);
     let shares = limits.iter().map(|limit| (limit, share_of(cell, total, limit)));
@@ -129,7 +133,7 @@ fn reached(cell: &Cell, total: &Interval) -> Option<String> {
     })
 }
 
-/// The cell's rate as a share of a limit.
+/// Rate of the cell as a fraction of a control group's limit.
 fn share_of(cell: &Cell, total: &Interval, limit: &IoLimit) -> f64 {
     let kind = if limit.is_of_reads { OpKind::Read } else { OpKind::Write };
     let amount = total
@@ -142,7 +146,8 @@ fn amount(per_s: f64, is_of_bytes: bool) -> String {
     if is_of_bytes { human::throughput(per_s) } else { format!("{}/s", human::count(per_s)) }
 }
 
-/// Recognises a limiter by its effect on the figures: a round rate that is far more even than random counts.
+/// Infers a limiter from the figures: the rate is close to a round number and much steadier than random
+/// counts.
 fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let (interval_ns, rates) = cell.rates_iops();
     let of = Stationarity::of(cell);
@@ -184,8 +189,9 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     ))
 }
 
-/// Describes the scale on which a rate is roundest, with the probability that a rate is as round on any scale by
-/// chance. `ops` operations were counted, so distances below 1 operation are not known.
+/// Finds the scale, such as IOPS or MiB/s, on which a rate is closest to a round number. Returns its
+/// description, and the probability of a match this close by chance. `ops`, the number of operations counted,
+/// limits the resolution.
 fn round_rate(iops: f64, bytes_per_op: f64, ops: f64) -> Option<(String, f64)> {
     let bytes_per_s = iops * bytes_per_op;
     let counted = (bytes_per_op / COUNTED_BYTES).ceil();

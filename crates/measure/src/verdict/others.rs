@@ -5,14 +5,15 @@ use crate::Interval;
 use crate::cell::Cell;
 use iodyno_units::human;
 
-/// Longest latency of memory in this process, ns. It answers within microseconds: a slower operation waited for
-/// something else.
+/// Maximum normal latency of storage in this process's memory, ns. Memory responds within microseconds, so a
+/// slower operation waited for something else.
 const MEMORY_NS_MAX: u64 = 5_000_000;
 
-/// Share of all latency from which stalls are taken to determine the mean.
+/// Fraction of the total latency from which stalls are considered to determine the mean.
 const STALLED_SHARE_MAX: f64 = 0.1;
 
-/// I/O of other programs, as a share of ours, from which it is a disturbance. Less is a file system's journal.
+/// I/O of other programs, as a fraction of the cell's, from which it counts as a disturbance. A file system's
+/// journal causes less.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 
 /// Reports interference by other programs.
@@ -82,7 +83,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Share of all latency spent in operations longer than [`MEMORY_NS_MAX`].
+/// Fraction of the total latency that belongs to operations longer than [`MEMORY_NS_MAX`].
 fn stalled_share(total: &Interval) -> f64 {
     let (mut stalled, mut all) = (0.0, 0.0);
     for (_, stats) in total.iter() {

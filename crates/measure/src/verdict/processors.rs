@@ -6,16 +6,19 @@ use crate::cell::Cell;
 use crate::histogram::EXCEEDANCES_MIN;
 use iodyno_units::human;
 
-/// Closed loop: maximum share of the window in which a worker may lack a processor; its rate falls by that share.
+/// Closed loop: maximum fraction of the window that a worker may wait for a processor. The rate drops by this
+/// fraction.
 const CLOSED_SHARE_MAX: f64 = 0.05;
-/// Open loop: maximum share of the window in which a worker may lack a processor. About that share of operations is
-/// late, so at 1 % the 99th percentile shows the waits.
+/// Open loop: maximum fraction of the window that a worker may wait for a processor. About this fraction of
+/// operations is late, so at 1 % the waits show in the 99th percentile.
 const OPEN_SHARE_MAX: f64 = 0.01;
-/// Below this share only the highest percentiles include waits.
+/// Fraction of the window below which waits for a processor are not reported, because they affect only the
+/// highest percentiles.
 const SHARE_MIN: f64 = 0.005;
-/// Minimum share of late operations that is reported.
+/// Minimum fraction of late operations to report.
 const LATE_SHARE_MIN: f64 = 0.01;
-/// Mean share of occupied slots from which bursts of due operations are taken to find no free slot.
+/// Mean queue utilisation (operations in flight divided by threads × depth) from which the queue counts as
+/// full.
 const FULL_SHARE_MIN: f64 = 0.5;
 
 /// Reports waits for a processor, and late submissions by cause.
@@ -71,7 +74,7 @@ fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
     );
 }
 
-/// Describes the interval in which workers waited most, if it stands out.
+/// Describes the interval in which workers waited longest for a processor; empty unless it stands out.
 fn worst_interval(cell: &Cell) -> String {
     let waited = &cell.resources.starved_by_interval_ns;
     let total_ns: u64 = waited.iter().sum();
@@ -91,7 +94,7 @@ fn worst_interval(cell: &Cell) -> String {
     }
 }
 
-/// Reports operations that were submitted late for lack of a processor or of a free slot.
+/// Reports operations that were submitted late because no processor was free or the queue was full.
 fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
     let Some(lateness) = &cell.lateness else { return };
     let share = late_share(lateness);

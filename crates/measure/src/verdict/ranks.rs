@@ -5,16 +5,17 @@ use crate::cell::Cell;
 use crate::ranks::RankFigures;
 use iodyno_units::human;
 
-/// Maximum share of the window in which not all ranks measure.
+/// Maximum fraction of the window by which the starts of ranks may differ.
 const APART_SHARE_MAX: f64 = 0.01;
-/// Share of the median rank's rate below which a rank is a straggler.
+/// Rate as a fraction of the median rank's rate below which a rank is a straggler.
 const LAGS_BELOW: f64 = 0.7;
-/// Share of late operations from which lateness explains a rank's rate.
+/// Fraction of late operations from which lateness explains a rank's low rate.
 const LATE_SHARE: f64 = 0.01;
-/// Share of the workers' processors, or of the generator's ceiling, from which the client is the limit.
+/// Utilisation of the workers' processors, or of the generator's maximum rate, from which the client is the
+/// limit.
 const BUSY_SHARE: f64 = 0.9;
 
-/// Judges the merged cell of several ranks.
+/// Reports skewed starts, stragglers and overloaded clients among the ranks of a merged cell.
 pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     let ranks = &cell.evidence.ranks;
     if ranks.len() < 2 {
@@ -41,8 +42,8 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Judges each rank of a merged cell by the same rules as all of them together; returns the verdicts in the order of
-/// the ranks.
+/// Judges each rank of a merged cell by the rules that apply to the whole. Returns the verdicts of each rank,
+/// in their order.
 pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
     let ranks = &cell.evidence.ranks;
     let median = median_iops(ranks);
@@ -78,7 +79,7 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
     ranks.iter().map(of_rank).collect()
 }
 
-/// Longest possible time between the agreed start and the start of a rank's last worker, ns.
+/// Upper bound of the delay between the agreed start and the start of a rank's last worker, ns.
 fn apart_ns(rank: &RankFigures) -> u64 {
     rank.start_late_ns + rank.clock_bound_ns
 }
@@ -119,7 +120,7 @@ fn stragglers(ranks: &[RankFigures], say: &mut Say) {
     say("STRAGGLER", Level::Warning, words);
 }
 
-/// Explains why a rank may have been slow.
+/// Explains why a straggling rank may have been slow.
 fn why(rank: &RankFigures) -> String {
     let mut reasons = Vec::new();
     if rank.cpu_share >= BUSY_SHARE {
@@ -172,7 +173,7 @@ mod tests {
         RankFigures { rank: number, host, ops, window_ns, cpu_share: 0.3, ..RankFigures::default() }
     }
 
-    /// Codes and texts of the verdicts on these ranks.
+    /// Codes and texts of the verdicts on a merged cell of these ranks.
     fn found(ranks_of: Vec<RankFigures>) -> Vec<(String, String)> {
         let evidence = Evidence { ranks: ranks_of, ..Evidence::default() };
         let cell = Cell { evidence, window_ns: 1_000_000_000, ..Cell::default() };
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(codes(vec![alone]), [""; 0]);
     }
 
-    /// The limit is 1 % of the window, for the known delay plus the uncertainty of the clock.
+    /// Ranks are reported if the known start delay plus the clock's uncertainty exceeds 1 % of the window.
     #[test]
     fn ranks_that_start_apart_are_skewed() {
         let late = |start_late_ns, clock_bound_ns| {
@@ -237,7 +238,7 @@ mod tests {
         assert!(all[0].1.contains(words), "{all:?}");
     }
 
-    /// Each rank is judged by the same rules as all together, so that a table can mark the ranks concerned.
+    /// Each rank is judged by the rules that apply to the whole, so that a table can mark the affected ranks.
     #[test]
     fn each_rank_has_its_own_verdicts() {
         let late = RankFigures { start_late_ns: 11_000_000, ..rank(1, 1000) };
@@ -254,7 +255,7 @@ mod tests {
         assert_eq!(of(&cell), [[""; 0]]);
     }
 
-    /// Half of the ranks are limited by their processors, or by their generators' ceilings.
+    /// Half of the ranks are limited by their processors, or by their generators' maximum rates.
     #[test]
     fn busy_ranks_bound_the_rate() {
         let busy = |n| RankFigures { cpu_share: 0.95, ..rank(n, 1000) };

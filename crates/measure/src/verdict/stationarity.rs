@@ -5,17 +5,17 @@ use crate::cell::{Cell, Ended, Role};
 use crate::stationarity::{Shift, Stall, Stationarity, Swing};
 use iodyno_units::human;
 
-/// Share of the window below which stalls change the mean by less than runs differ.
+/// Fraction of the window below which stalls change the mean by less than the difference between runs.
 const STALLED_SHARE_MIN: f64 = 0.03;
-/// Number of stalls from which they are a property of the target, included in the mean and its interval.
+/// Number of stalls from which they count as normal behaviour of the target, which the mean represents.
 const STALLS_MANY: usize = 10;
-/// Share of the window above which even many stalls are reported as a warning.
+/// Fraction of the window above which stalls are a warning, however many there are.
 const STALLED_SHARE_MAX: f64 = 0.1;
-/// Maximum change of the mean, as a share, by the phase of a swing in which the window begins and ends.
+/// Maximum relative error of the mean because the window does not contain whole periods of a swing.
 const PHASE_SHARE_MAX: f64 = 0.02;
 
-/// Reports stalls, changes of the level, and swings. For the cells of a method only stalls are reported, because the
-/// method judges the steady state over its rounds.
+/// Reports stalls, steps, trends and periodic swings of the rate. For cells of a method it reports only
+/// stalls, because the method judges the steady state over its rounds.
 pub(super) fn stationarity(cell: &Cell, say: &mut Say) {
     let place = cell.key.place.as_ref();
     let is_preparation = place.is_some_and(|place| place.role == Role::Prepare);
@@ -95,7 +95,7 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
     );
 }
 
-/// Whether the workers lacked a processor during half of a stall.
+/// Whether the workers waited for a processor during at least half of a stall.
 fn is_starved(cell: &Cell, stall: &Stall) -> bool {
     let interval_ns = cell.interval_ns.max(1);
     let places = (stall.from_ns / interval_ns) as usize..stall.to_ns.div_ceil(interval_ns) as usize;

@@ -6,14 +6,15 @@ use crate::interval::{ClassStats, Interval};
 use crate::storage::{Reached, Storage, StorageEnd, Uncached};
 use iodyno_units::{OpKind, human};
 
-/// Share of a cell's bytes that must reach the device to show that the device, not a cache, answered.
+/// Minimum fraction of a cell's bytes that must reach the device to rule out that a cache responded instead.
 const REACHED_SHARE_MIN: f64 = 0.95;
-/// Minimum number of bytes for a comparison with a device's counters.
+/// Minimum number of bytes issued for a comparison with a device's counters.
 const ISSUED_BYTES_MIN: u64 = 1 << 20;
-/// Written share of a range below which unwritten parts are considered: reads of them need not reach a device.
+/// Written fraction of a range below which its unwritten blocks are taken into account: reads of them may not
+/// reach a device.
 const WRITTEN_SHARE_MIN: f64 = 0.999;
 
-/// Number of flushes per write from which buffered writes count as flushed one by one.
+/// Number of flushes per write from which each buffered write counts as flushed.
 const FLUSHED_SHARE_MIN: f64 = 0.95;
 /// Size of a page of the page cache, bytes.
 const PAGE_BYTES: u32 = 4096;
@@ -21,14 +22,14 @@ const PAGE_BYTES: u32 = 4096;
 /// Maximum share of its bytes that uncached I/O may leave in the page cache.
 const KEPT_SHARE_MAX: f64 = 0.05;
 
-/// Whether uncached I/O is known to have left next to nothing in the page cache; then its reads came from the layers
-/// below.
+/// Whether uncached I/O demonstrably left almost nothing in the page cache, so that reads were served by the
+/// layers below.
 pub(super) fn is_uncached(cell: &Cell) -> bool {
     let kept = cell.evidence.uncached.as_ref().and_then(Uncached::kept_share);
     kept.is_some_and(|share| share <= KEPT_SHARE_MAX)
 }
 
-/// Reports uncached I/O that was cached after all.
+/// Reports I/O that was requested as uncached but left data in the page cache.
 fn uncached(cell: &Cell, say: &mut Say) {
     let Some(of) = &cell.evidence.uncached else { return };
     let counts = match (of.before_bytes, of.after_bytes, of.unwritten_bytes) {
@@ -57,7 +58,7 @@ fn uncached(cell: &Cell, say: &mut Say) {
     );
 }
 
-/// Reports whether the I/O reached the storage of the target's bytes.
+/// Reports whether the I/O reached the devices below the target.
 pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let unknown = Storage::default();
@@ -92,8 +93,8 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     unpreconditioned(cell, total, storage, say);
 }
 
-/// Whether nearly every buffered write was followed by a flush: the page cache holds the writes, but the flush
-/// includes the device's time.
+/// Whether nearly every buffered write was followed by a flush. The page cache absorbs the writes, but the
+/// flushes include the device's time.
 pub(super) fn flushes_each_write(total: &Interval) -> bool {
     let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     let writes = ops(OpKind::Write);
@@ -102,7 +103,8 @@ pub(super) fn flushes_each_write(total: &Interval) -> bool {
         && ops(OpKind::Flush) as f64 >= FLUSHED_SHARE_MIN * writes as f64
 }
 
-/// Explains that memory answered instead of the storage, with the remedy; None if it did not, as far as is known.
+/// Explains that memory served the I/O instead of the device, with the remedy; None if there is no evidence
+/// of that.
 fn why_cached(
     cell: &Cell,
     total: &Interval,
@@ -153,15 +155,16 @@ fn why_cached(
     })
 }
 
-/// Whether too few bytes reached a device, given the share of the range that was ever written.
+/// Whether fewer bytes reached a device than were issued, allowing for blocks of the range that were never
+/// written.
 fn is_short(device_bytes: u64, issued_bytes: u64, written_share: Option<f64>) -> bool {
     let written = written_share.filter(|share| *share < WRITTEN_SHARE_MIN).unwrap_or(1.0);
     issued_bytes >= ISSUED_BYTES_MIN
         && (device_bytes as f64) < REACHED_SHARE_MIN * written * issued_bytes as f64
 }
 
-/// Formats the counts: `0 B of 1.2 GiB read (0 %) reached a device`. If the device moved more than the cell issued,
-/// no share is given, because the device's counters include all programs.
+/// Formats the byte counts, such as `0 B of 1.2 GiB read (0 %) reached a device`. If the device moved more
+/// than the cell issued, it omits the percentage, because the device's counters include all programs.
 fn counts(cell: &Cell, r: &Reached) -> String {
     let part = |what: &str, device: u64, issued: u64| {
         (issued > 0).then(|| {
@@ -196,7 +199,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
     )
 }
 
-/// Bytes of the pages that a write touches, per byte of the write.
+/// Size of all pages that a write touches, divided by the size of the write.
 fn pages_factor(cell: &Cell) -> f64 {
     let factor = |bytes: u32| {
         let pages = if bytes.is_multiple_of(PAGE_BYTES) {

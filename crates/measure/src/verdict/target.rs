@@ -6,12 +6,12 @@ use crate::coverage::FillProof;
 use crate::interval::{ClassStats, Interval};
 use iodyno_units::{OpKind, human};
 
-/// Size below which a direct target fits into the DRAM or SLC cache of common devices, bytes.
+/// Active range below which a device may serve direct I/O from its DRAM or SLC cache, bytes.
 const ACTIVE_BYTES_MIN: u64 = 1 << 30;
-/// Share of the CPU time below which kernel workers are taken to have handled only a few requests.
+/// Fraction of the CPU time below which kernel workers are assumed to have handled only a few requests.
 const WORKER_SHARE_MIN: f64 = 0.02;
 
-/// Reports targets that did not answer themselves, or were not in the expected state.
+/// Reports targets whose I/O was served by a cache or memory, or whose state was unsuitable.
 pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let reads = total.class(OpKind::Read).map_or(0, ClassStats::ops);
@@ -78,7 +78,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     size(cell, total, say);
 }
 
-/// Reports targets that may fit in a cache.
+/// Reports active ranges small enough to fit in a cache.
 fn size(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     // An emulated device models the behaviour of a small range.
@@ -112,12 +112,12 @@ fn size(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// In per cent, rounded down to two decimals: 99.999 % is not 100 %.
+/// Converts a fraction to per cent, rounded down to two decimals so that 99.999 % does not become 100 %.
 fn floor_percent(share: f64) -> f64 {
     (share * 1e4).floor() / 1e2
 }
 
-/// Reports ring requests that the kernel handed to its own threads.
+/// Reports ring requests that the kernel passed to its worker threads (io-wq).
 fn kernel_workers(cell: &Cell, say: &mut Say) {
     let (workers, theirs_ns) =
         (cell.evidence.kernel_workers, cell.evidence.kernel_workers_cpu_ns as f64);

@@ -6,12 +6,12 @@ use crate::cell::Cell;
 use crate::evidence::{StoreLevel, WarmUp};
 use iodyno_units::human;
 
-/// Maximum net change of a buffer or cache at rest, as a share of the bytes that it took in.
+/// Maximum net change of a steady buffer's or cache's fill, as a fraction of the bytes that entered it.
 const NET_SHARE_MAX: f64 = 0.02;
-/// Fill level, as a share of the capacity, from which a buffer makes hosts wait.
+/// Fill of a buffer, as a fraction of its capacity, from which it blocks hosts.
 const FULL_SHARE: f64 = 0.95;
-/// Minimum number of times that a store must write out its reorderable backlog within a window, for a mean rate exact
-/// to a few per cent.
+/// Minimum number of times that a buffer must write out its reorderable backlog within a window, for a mean
+/// rate accurate to a few per cent.
 const TURNS_MIN: f64 = 8.0;
 
 pub(super) fn transient(cell: &Cell, say: &mut Say) {
@@ -49,8 +49,8 @@ const SKEWED: &str = "writes are skewed, but the flash started in the steady sta
                       different amount of data. To start in the right steady state, use uniform \
                       writes in a part of the device (--active)";
 
-/// Whether a full store wrote out its reorderable backlog fewer than [`TURNS_MIN`] times. A store that is not full
-/// keeps up, and its own rate has no effect on hosts.
+/// Whether a full buffer wrote out its reorderable backlog fewer than [`TURNS_MIN`] times. Buffers that are
+/// not full do not slow hosts down and are exempt.
 fn is_short_for(level: &StoreLevel) -> bool {
     let is_full = level.end_bytes as f64 >= FULL_SHARE * level.capacity_bytes as f64;
     is_full && (level.taken_bytes as f64) < TURNS_MIN * level.choice_bytes as f64
@@ -71,7 +71,7 @@ fn whole_seconds(ns: f64) -> String {
     human::duration_ns((ns as u64).next_multiple_of(1_000_000_000))
 }
 
-/// Net change of the fill over the window, as a share of the bytes taken in.
+/// Net change of the fill over the window, as a fraction of the bytes that entered the buffer or cache.
 fn net_share(level: &StoreLevel) -> f64 {
     let gain = level.end_bytes as f64 - level.start_bytes as f64;
     if gain == 0.0 { 0.0 } else { gain / (level.taken_bytes as f64).max(gain.abs()) }

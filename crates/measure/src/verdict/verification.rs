@@ -5,10 +5,10 @@ use crate::cell::Cell;
 use crate::verification::{Finding, KeptMap, Verification, Writer};
 use iodyno_units::human;
 
-/// Maximum number of writers that a text names.
+/// Maximum number of writers that a verdict's text names.
 const WRITERS_SHOWN: usize = 3;
 
-/// Reports reads that were verified, not verified, or wrong.
+/// Reports the results of verifying reads.
 pub(super) fn verification(cell: &Cell, say: &mut Say) {
     let Some(v) = cell.evidence.verification.as_ref() else { return };
     if v.checked == 0 {
@@ -58,7 +58,7 @@ pub(super) fn verification(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Describes the verified units. `is_new`: the target was newly created for this cell.
+/// Describes the verified units. `is_new` means that the target was newly created for this cell.
 fn verified(v: &Verification, is_new: bool) -> String {
     let latest = if v.whole == 0 {
         ", and each held its latest write".to_owned()
@@ -94,7 +94,7 @@ fn unverified(v: &Verification) -> String {
     )
 }
 
-/// Formats findings: `12 stale (at byte 4096, 8192 …), 3 torn (at byte 0)`.
+/// Formats the selected findings, such as `12 stale (at byte 4096, 8192 …), 3 torn (at byte 0)`.
 fn findings(v: &Verification, which: impl Fn(Finding) -> bool) -> String {
     let found = v.found.iter().filter(|(of, found)| which(**of) && found.reads > 0);
     let words = found.map(|(of, found)| {
@@ -124,7 +124,7 @@ fn writers(writers: &[Writer], others: u64, is_new: bool) -> String {
     words.join(", ")
 }
 
-/// UTC time of a stamp, to the second; None if it is not a time of this century.
+/// Formats a writer's stamp as UTC time to the second; None if it is not a time of this century.
 fn began(stamp: u64) -> Option<String> {
     let seconds = stamp / 1_000_000_000;
     if !(946_684_800..4_102_444_800).contains(&seconds) {
@@ -136,7 +136,7 @@ fn began(stamp: u64) -> Option<String> {
     Some(format!("{year}-{month:02}-{date:02} {hour:02}:{minute:02}:{second:02} UTC"))
 }
 
-/// Year, month and day of the month for a day counted from 1970 (Hinnant's algorithm).
+/// Converts a day number, counted from 1970-01-01, to year, month and day (Hinnant's algorithm).
 fn civil(day: u64) -> (u64, u64, u64) {
     let shifted = day + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);

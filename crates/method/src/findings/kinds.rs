@@ -5,29 +5,29 @@ use iodyno_measure::{KindSummary, Latency, PERCENTILES, Quantity};
 use iodyno_units::OpKind;
 use serde::{Serialize, Serializer};
 
-/// Percentiles of a table: the median, and two to five nines.
+/// Percentiles that tables show, with their labels: the median, and two to five nines.
 pub const NINES: [(f64, &str); 5] =
     [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
 
-/// Figures of one kind of operation at a point.
+/// Results of one kind of operation at a grid point, in their JSON form.
 #[derive(Serialize)]
 struct OfKind {
     kind: &'static str,
     ops: u64,
     iops: f64,
     bytes_per_s: f64,
-    /// Response time in open loop, service time otherwise.
+    /// Response time in open loop, service time in closed loop.
     #[serde(flatten)]
     latency: OfLatency,
-    /// Service time, in open loop only.
+    /// Service time in open loop; None in closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<OfLatency>,
-    /// Precision within the windows of the cells, by [`NINES`]; only if the point has several kinds.
+    /// Confidence intervals of the percentiles in [`NINES`]; empty if the point has only one kind of operation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     within: Vec<Option<Within>>,
 }
 
-/// Latencies of one kind.
+/// Latencies of one kind of operation, in their JSON form.
 #[derive(Serialize)]
 #[expect(clippy::struct_field_names, reason = "they are the keys in JSON")]
 struct OfLatency {
@@ -56,7 +56,7 @@ fn within(latency: &Latency) -> Vec<Option<Within>> {
     each.filter(|(p, _)| is_shown(p.label)).map(|(_, within)| within).collect()
 }
 
-/// Serializes a list of kinds' figures.
+/// Serializes the results of each kind of operation as a list.
 pub(super) fn serialize<S: Serializer>(kinds: &[KindSummary], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(kinds.iter().map(|of| OfKind {
         kind: of.kind.name(),
@@ -69,7 +69,7 @@ pub(super) fn serialize<S: Serializer>(kinds: &[KindSummary], to: S) -> Result<S
     }))
 }
 
-/// Serializes a list of kinds' names.
+/// Serializes the names of kinds of operation as a list.
 pub(super) fn names<S: Serializer>(kinds: &[OpKind], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(kinds.iter().map(|kind| kind.name()))
 }

@@ -28,53 +28,53 @@ pub use table::{Row, Table, kinds_apart};
 pub use verdicts::verdicts;
 pub use within_cell::Stalls;
 
-/// Findings of one run of a method.
+/// Results of a complete run of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
     /// Name of the method.
     pub method: String,
-    /// Description, one line.
+    /// One-line description of the method.
     pub about: String,
-    /// Published specification that the method follows, if any.
+    /// Published specification that the method follows; `None` if there is none.
     pub standard: Option<String>,
-    /// Settings in effect.
+    /// Name of the group of settings in effect; `None` if the method has none.
     pub setting: Option<String>,
-    /// The run's deviations from the standard or the file, as text. A standard's name must not be
-    /// shown without them.
+    /// Deviations of the run from the specification or the method file, as text. Whoever shows the
+    /// specification's name must also show them.
     pub deviations: Vec<String>,
     /// Whether all stages were carried out.
     pub complete: bool,
     /// Verdicts on the run as a whole, most severe first. [`iodyno_measure::Level::Invalid`] means that the method
     /// failed.
     pub verdicts: Vec<Verdict>,
-    /// Findings for each target alone, or for all of them together.
+    /// Results for each target separately, or a single entry for all targets together.
     pub subjects: Vec<Subject>,
 }
 
 impl Findings {
-    /// The most severe verdict on the run as a whole; `None` without verdicts.
+    /// Level of the most severe verdict on the run as a whole; `None` without verdicts.
     pub fn level(&self) -> Option<Level> {
         self.verdicts.iter().map(|v| v.level).max()
     }
 }
 
-/// Findings on one target, or on all together.
+/// Results for one target, or for all targets together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Subject {
-    /// Name of the target, or of all.
+    /// Name of the target, or the joint name of all targets.
     pub target: String,
-    /// Findings by stage.
+    /// Results of the stages, in their order.
     pub stages: Vec<StageFinding>,
 }
 
 /// Result of one stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFinding {
-    /// Name of the stage.
+    /// Name of the stage, unique within the method.
     pub name: String,
-    /// Name of the stage's action, such as `rounds`.
+    /// Type of the stage, such as `rounds`.
     pub act: &'static str,
-    /// Result; `None` if the stage did not begin.
+    /// Result of the stage; `None` if it did not begin.
     pub showed: Option<Showed>,
 }
 
@@ -83,37 +83,37 @@ pub struct StageFinding {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "there are as many as stages")]
 pub enum Showed {
-    /// Facts about a purge, a fill or a wait.
+    /// Description of a purge, fill or wait.
     Preparation {
-        /// Facts, as topic and text.
+        /// Facts about the preparation, as pairs of topic and text.
         facts: Vec<(String, String)>,
-        /// Facts on how the target came into its state.
+        /// Sentences that describe how the targets were prepared.
         #[serde(skip)]
         words: Vec<String>,
     },
-    /// Result of a grid.
+    /// Result of measuring a grid of points.
     Sweep(SweepFinding),
-    /// Result of rounds until the steady state.
+    /// Result of rounds repeated until the steady state.
     Rounds(RoundsFinding),
-    /// Result of one workload over time.
+    /// Result of one workload sampled over time.
     Series(SeriesFinding),
-    /// Results at operating points.
+    /// Results at operating points chosen from an earlier stage.
     Points {
-        /// Points in the method's order.
+        /// Operating points, in the order of the method.
         points: Vec<PointFinding>,
     },
     /// Result of the search for the highest rate under a latency limit.
     RateSearch(RateSearchFinding),
 }
 
-/// A finished step with its cell. For several targets, the merged cell counts.
+/// A completed step with its cell; for several targets, the merged cell.
 pub(crate) struct Step<'a> {
     pub(crate) done: &'a Done,
     pub(crate) cell: &'a Cell,
 }
 
-/// Findings from the cells of a run. `subjects` is the number of targets if the method was applied to each alone,
-/// otherwise 1.
+/// Derives the results of a method from the cells of its run. `subjects` is the number of targets if the
+/// method is applied to each separately, otherwise 1.
 pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Findings {
     let (done, cells) = finished(cells);
     let steps = steps(&done, &cells);
@@ -146,7 +146,7 @@ pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Fi
     }
 }
 
-/// Deviations recorded in the cells, without duplicates.
+/// Deviations recorded in the evidence of the cells, without duplicates.
 fn noted(steps: &[Step<'_>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for step in steps {
@@ -159,7 +159,8 @@ fn noted(steps: &[Step<'_>]) -> Vec<String> {
     all
 }
 
-/// Finished steps with their cells, one per place. Of several cells, the merged one counts, which comes last.
+/// Completed steps with their cells, one per position in the method. If a step ran on several targets, its
+/// merged cell, which comes last, is used.
 fn finished(cells: &[Cell]) -> (Vec<Done>, Vec<&Cell>) {
     let mut all: (Vec<Done>, Vec<&Cell>) = (Vec::new(), Vec::new());
     for cell in cells {
@@ -228,7 +229,7 @@ fn preparation(cell: &Cell) -> Showed {
     Showed::Preparation { facts: cell.facts.clone().into_iter().collect(), words }
 }
 
-/// The steps that measured, rather than prepared.
+/// Selects the steps that measured; the others only prepared the target.
 fn measured<'a, 'b>(steps: &'b [&'a Step<'a>]) -> impl Iterator<Item = &'a Step<'a>> + Clone + 'b {
     steps.iter().copied().filter(|s| s.done.place.role == Role::Measure)
 }

@@ -7,18 +7,18 @@ use crate::next_step::Method;
 use crate::stage::{Ceiling, Points};
 use serde::Serialize;
 
-/// One operating point.
+/// Result at one operating point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointFinding {
-    /// Kind: max, optimal, mid or min.
+    /// Type of operating point: `max`, `optimal`, `mid` or `min`.
     pub which: &'static str,
-    /// Chosen point of the earlier stage, as text.
+    /// Name of the point that was chosen from the earlier stage.
     pub chosen: String,
-    /// Ceilings, as text; may be empty.
+    /// Latency ceilings that the point must meet, as text; may be empty.
     pub ceilings: Vec<String>,
-    /// Whether the point stays below the ceilings in its own longer run.
+    /// Whether the point stayed below the ceilings in its own, longer measurement.
     pub keeps: bool,
-    /// Figures of the point in its own longer run.
+    /// Results of the point's own, longer measurement.
     pub row: Row,
 }
 

@@ -10,56 +10,59 @@ use iodyno_measure::{Cell, ClassStats, Histogram, Interval, KindSummary};
 use iodyno_units::{OpKind, human};
 use serde::Serialize;
 
-/// Share of the capacity from which on a rate waits for the external limit.
+/// Rate that missed the limit, as a fraction of the capacity, from which the miss is attributed to an
+/// external limit.
 const EDGE_SHARE_MIN: f64 = 0.5;
 
-/// Result of a rate search.
+/// Result of a search for the highest rate under a latency limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateSearchFinding {
     /// Latency limit, as text.
     pub limit: String,
-    /// Kinds of operation that the limit covers, among those that completed.
+    /// Kinds of operation to which the limit applies and that occurred.
     #[serde(serialize_with = "kinds::names")]
     pub covers: Vec<OpKind>,
-    /// Latency that has the maximum.
+    /// Latency metric to which the limit applies.
     #[serde(skip)]
     pub metric: Metric,
-    /// Rate of the closed loop, operations per second.
+    /// Capacity: rate in closed loop, operations per second.
     pub capacity_iops: f64,
-    /// Rate at which the search ended, because too few operations completed in its cell to know the latency.
+    /// Rate at which the search gave up because too few operations completed to determine the latency; `None` if
+    /// it did not.
     pub unknown_iops: Option<f64>,
-    /// Measured time that would have sufficed at that rate, s.
+    /// Measuring time that would have sufficed to determine the latency at `unknown_iops`, s.
     pub time_needed_s: Option<f64>,
     /// The highest rate that met the limit; None if none did.
     pub holds_iops: Option<f64>,
-    /// The lowest rate that missed the limit; `None` if all met it, up to the precision below the capacity.
+    /// Lowest rate that missed the limit; `None` if all rates up to almost the capacity met it.
     pub fails_iops: Option<f64>,
-    /// The highest rate below all that missed the limit in any cell, if its latency's 95 % interval is below the
-    /// limit; `None` if there is none.
+    /// Highest rate that certainly meets the limit: its latency's 95 % confidence interval is below the limit,
+    /// and no cell at this or a lower rate missed it. `None` if there is none.
     pub surely_holds_iops: Option<f64>,
-    /// The lowest rate above all that met the limit in any cell, if its latency's 95 % interval is above the limit, or
-    /// too few operations completed; `None` if there is none.
+    /// Lowest rate that certainly misses the limit: its latency's 95 % confidence interval is above the limit, or
+    /// too few operations completed, and no cell at this or a higher rate met it. `None` if there is none.
     pub surely_fails_iops: Option<f64>,
-    /// Range of mixed outcomes: the lowest rate at which a cell missed the limit, and the highest rate at which one
-    /// met it, if not lower. `None` if every miss is above every success.
+    /// Range of rates with mixed outcomes, from the lowest at which a cell missed the limit to the highest at
+    /// which one met it. `None` if all misses are at higher rates than all successes.
     pub mixed_iops: Option<(f64, f64)>,
     /// Number of cells measured at the highest rate that met the limit.
     pub cells_at_answer: usize,
-    /// External limit that set the rate of a cell, for people: read in any cell, or recognised in the closed loop or at
-    /// the highest rate. `None` if there is none.
+    /// Description of an external limit that determined a rate. It was read from the kernel in any cell, or
+    /// inferred in closed loop or at the highest rate. `None` if there is none.
     pub limited_by: Option<String>,
-    /// Tried rates, ascending.
+    /// Results at all rates tried, in ascending order.
     pub probes: Vec<Probe>,
 }
 
 impl RateSearchFinding {
-    /// The limited latency of one kind of operation at a tried rate, ns; `None` if the samples do not support it.
+    /// Latency of one kind of operation at a tried rate, ns, in the metric that is limited; `None` with too few
+    /// samples.
     pub fn of_kind(&self, probe: &Probe, kind: OpKind) -> Option<f64> {
         let of = probe.kinds.iter().find(|of| of.kind == kind)?;
         of.response_time.get(self.metric.quantity)
     }
 
-    /// The result as a sentence, for people.
+    /// Describes the result of the search in a sentence.
     pub fn sentence(&self) -> String {
         let rate = |iops: f64| format!("{}/s", human::count(iops));
         let capacity = rate(self.capacity_iops);
@@ -103,7 +106,8 @@ impl RateSearchFinding {
         }
     }
 
-    /// States that the edge belongs to an external limit, not to the device; `None` if no limit was seen.
+    /// Describes the external limit that determined the highest rate instead of the device; `None` if there is
+    /// none.
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;
         let is_edge =
@@ -118,8 +122,7 @@ impl RateSearchFinding {
 }
 
 impl RateSearchFinding {
-    /// Describes outcomes that are not monotonic, for people; `None` if every rate above the first miss missed the
-    /// limit too.
+    /// Describes rates at or above the first miss that nevertheless met the limit; `None` if there are none.
     pub fn not_monotonic(&self) -> Option<String> {
         let (lowest, highest) = self.mixed_iops?;
         let rate = |iops: f64| format!("{}/s", human::count(iops));
@@ -138,20 +141,20 @@ impl RateSearchFinding {
     }
 }
 
-/// One tried rate.
+/// Result at one tried rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
     /// Offered rate, operations per second; `None` for the closed loop.
     pub offered_iops: Option<f64>,
     /// Completed operations of all kinds per second.
     pub iops: f64,
-    /// The limited latency, ns; `None` if the samples do not support it.
+    /// Latency in the limited metric, ns; `None` with too few samples.
     pub latency_ns: Option<f64>,
-    /// 95 % interval of the latency within the cell; `None` for a mean, and if the samples do not support it.
+    /// 95 % confidence interval of the latency; `None` for a mean, or with too few samples.
     pub within: Option<Within>,
-    /// Whether the rate was met with the latency under the limit; `None` for the closed loop.
+    /// Whether the target sustained the rate with the latency under the limit; `None` for the closed loop.
     pub holds: Option<bool>,
-    /// Figures per kind of operation.
+    /// Results of each kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
 }
@@ -219,8 +222,8 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     })
 }
 
-/// The external limit that was read in any cell, or else recognised in the closed loop or at the highest rate. Looking
-/// for a round rate in every cell would find one by chance.
+/// External limit that was read from the kernel in any cell, or else inferred in closed loop or at the
+/// highest rate. In other cells none is inferred, since among many rates one is round by chance.
 fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     let mut cells: Vec<&Cell> = cells.collect();
     let rate = |cell: &Cell| cell.key.offered_iops.unwrap_or(f64::INFINITY);
@@ -229,7 +232,7 @@ fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     seen.filter(|(i, limit)| limit.is_read || *i < 2).map(|(_, limit)| limit.words).next()
 }
 
-/// 95 % interval of the limited percentile in a cell.
+/// 95 % confidence interval of the limited percentile in a cell.
 fn interval(search: &RateSearch, cell: &Cell) -> Option<Within> {
     let Quantity::Quantile(q) = search.limit.metric.quantity else { return None };
     let kind = search.limit.metric.kind;

@@ -14,38 +14,37 @@ use serde::Serialize;
 /// Result of a stage of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsFinding {
-    /// Verdict by the specification's rule, with its windows; `None` if a tracking variable could
-    /// not be measured.
+    /// Verdict of the specification's steady-state test; `None` if a tracking variable could not be measured.
     pub steady: Option<SteadyReport>,
-    /// Reason if `steady` is `None`.
+    /// Reason why `steady` is `None`.
     pub trouble: Option<String>,
-    /// Limits of the steady state, as text.
+    /// Limits of the steady-state test, as text.
     pub limits: String,
-    /// Tracking variables over all rounds.
+    /// Tracking variables with their values in all rounds.
     pub variables: Vec<Variable>,
     /// Number of complete rounds.
     pub rounds: u32,
-    /// Table of the measurement window, the last rounds.
+    /// Results of the grid's points over the rounds of the measurement window.
     pub table: Table,
-    /// First round of the measurement window, counted from 1.
+    /// Number of the measurement window's first round, counted from 1.
     pub window_first: u32,
 }
 
-/// A tracking variable over the rounds.
+/// A tracking variable with its value in each round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variable {
-    /// Name for people, such as `iops of block=4KiB`.
+    /// Display name of the variable, such as `iops of block=4KiB`.
     pub name: String,
-    /// Index of the point in the grid.
+    /// Index of the tracked point in the grid.
     #[serde(skip)]
     pub point: usize,
-    /// Figure of the point.
+    /// Tracked quantity of the point.
     #[serde(skip)]
     pub quantity: Quantity,
-    /// Value in each round: operations or bytes per second, or ns.
+    /// Value in each round, in operations per second, bytes per second or ns; `None` if it could not be measured.
     pub values: Vec<Option<f64>>,
-    /// Iodyno's drift test, in addition to the specification's verdict: on the rate within the
-    /// cells of the measurement window, interval by interval. `None` for too few intervals.
+    /// Result of iodyno's own drift test, in addition to the specification's. It uses the rates of all intervals
+    /// in the measurement window. `None` for too few intervals.
     pub drift: Option<Drift>,
 }
 

@@ -10,16 +10,17 @@ use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::SteadyReport;
 use serde::Serialize;
 
-/// Result of a series.
+/// Result of a stage that samples one workload over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesFinding {
     /// Samples in order of time.
     pub samples: Vec<Sample>,
-    /// Verdict by the specification's rule on every n-th sample, if the method requires it.
+    /// Verdict of the specification's steady-state test on every n-th sample; `None` if the method does not
+    /// require it.
     pub steady: Option<SteadyReport>,
-    /// Iodyno's drift test on the rate, interval by interval; `None` for too few intervals.
+    /// Result of iodyno's own drift test on the rates of all intervals; `None` for too few intervals.
     pub drift: Option<Drift>,
-    /// Stalls: intervals with less than a tenth of the usual operations.
+    /// Stalls: intervals with a rate below a tenth of the median.
     pub stalls: Stalls,
     /// Figures over the last fifth of the samples, at least ten.
     pub end: Row,
@@ -30,17 +31,17 @@ pub struct SeriesFinding {
 /// One sample of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// Time from the start of the series to the end of the sample, including waits, s.
+    /// Time from the start of the series to the end of the sample, including idle time, s.
     pub at_s: f64,
-    /// Bytes written since the start, as a multiple of the active range (drive fills); `None` if unknown.
+    /// Bytes written since the start of the series, divided by the active range (drive fills); `None` if unknown.
     pub fills: Option<f64>,
     /// Operations per second.
     pub iops: f64,
-    /// Bytes per second.
+    /// Bytes moved per second.
     pub bytes_per_s: f64,
     /// Mean latency, ns.
     pub mean_ns: Option<f64>,
-    /// 99.999th percentile of latency, ns; `None` if the samples do not support it.
+    /// 99.999th percentile of the latency, ns; `None` with too few samples.
     pub p99_999_ns: Option<f64>,
     /// Maximum latency, ns.
     pub max_ns: Option<f64>,

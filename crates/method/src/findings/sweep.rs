@@ -12,42 +12,43 @@ use iodyno_measure::statistics::scaling::{Scalability, ScalePoint, Scaled, fit, 
 use iodyno_measure::verdict::limit_seen;
 use serde::Serialize;
 
-/// Result of a grid.
+/// Result of measuring a grid of points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SweepFinding {
-    /// Table of the points.
+    /// Results of all points.
     pub table: Table,
-    /// Latency by load, if depth, threads or rate is an axis and no other axis changes the operations.
+    /// Latency as a function of load; `None` unless every axis is depth, threads or rate.
     pub load: Option<Load>,
-    /// Throughput by parallelism, if targets or threads is the only axis.
+    /// Throughput as a function of parallelism; `None` unless targets or threads is the only axis.
     pub scaling: Option<Scaling>,
 }
 
-/// A load curve.
+/// Load curve: throughput and latency as functions of the outstanding I/Os.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// Index of each point's row in the table.
+    /// For each point of the curve, the index of its row in the table.
     pub rows: Vec<usize>,
     /// Points of the curve.
     pub points: Vec<LoadPoint>,
-    /// Ceilings that the best point meets, as text.
+    /// Latency ceilings that the best point must meet, as text.
     pub ceilings: Vec<String>,
-    /// Ceilings by name, ns.
+    /// Latency ceilings: text such as `p99 ≤ 1 ms`, and the maximum in ns.
     pub limits: Vec<(String, f64)>,
-    /// Best point under the ceilings, by its index in `points`.
+    /// Best point under the ceilings; its indices refer to `points`.
     pub optimum: Optimum,
-    /// Points that can't be distinguished from the best one, because the 95 % intervals of their IOPS overlap; by
-    /// index in `points`. Without ceilings, compared with the point of highest IOPS.
+    /// Indices in `points` of the points statistically indistinguishable from the best one, because the 95 %
+    /// confidence intervals of their IOPS overlap. Without ceilings, the reference is the point of highest IOPS.
     pub ties: Vec<usize>,
-    /// Points with higher IOPS than all points with fewer outstanding I/Os, by index in `points`.
+    /// Indices in `points` of those with higher IOPS than all points with fewer outstanding I/Os.
     pub outside: Vec<usize>,
-    /// External limit that set the rate of the point with the highest IOPS, for people; `None` if none is known or
-    /// recognised.
+    /// Description of the external limit that determined the highest IOPS; `None` if no limit is known or
+    /// inferred.
     pub limited_by: Option<String>,
 }
 
 impl Load {
-    /// States that the knee belongs to an external limit, not to the device; `None` if no limit was seen.
+    /// States that the curve's knee is due to an external limit, not the device; `None` without an external
+    /// limit.
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;
         Some(format!(
@@ -56,14 +57,14 @@ impl Load {
     }
 }
 
-/// Throughput by number of targets or threads.
+/// Throughput as a function of the number of targets or threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
-    /// Things that are counted: targets or threads.
+    /// Axis of the scaling: `targets` or `threads`.
     pub of: &'static str,
-    /// Points, relative to the smallest.
+    /// Speed-up and efficiency of each point, relative to the smallest number.
     pub points: Vec<Scaled>,
-    /// Universal scalability law fitted to the points, if there are enough.
+    /// Universal scalability law fitted to the points; `None` with too few points.
     pub law: Option<Scalability>,
 }
 
@@ -107,7 +108,7 @@ fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells, table: &Table) -> Load {
     }
 }
 
-/// External limit seen in the cell with the most operations per second.
+/// External limit that determined the rate of the cell with the highest rate; `None` if there is none.
 fn limited_by(steps: &[&Step<'_>]) -> Option<String> {
     let rate = |step: &&Step<'_>| step.done.figures.as_ref().map_or(0.0, |f| f.summary.ops_per_s);
     let fastest = measured(steps).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;

@@ -11,56 +11,57 @@ use iodyno_units::OpKind;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The points of a grid.
+/// Results of all points of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Names of the axes, outermost first.
     pub axes: Vec<String>,
-    /// Rows, one per point, in the grid's own order.
+    /// Rows, one per point, in the order in which the grid was written.
     pub rows: Vec<Row>,
 }
 
-/// Figures of one point.
+/// Results of one point, over all of its cells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// Value on each axis.
+    /// Value of the point on each axis, as text.
     pub at: Vec<String>,
-    /// Number of valid cells, over which the figures are computed.
+    /// Number of valid cells from which the results were computed.
     pub n: usize,
-    /// Reason if the point was skipped, so that `n` is 0.
+    /// Reason why the point was skipped; `None` if it was measured.
     pub skipped: Option<String>,
-    /// Outstanding I/Os over all threads of a target.
+    /// Outstanding I/Os of all threads of a target.
     pub oio: u32,
-    /// Mean of the cells' IOPS, over the kinds that IOPS count.
+    /// Mean of the cells' IOPS.
     pub iops: Option<f64>,
-    /// Half width of the 95 % interval of `iops` over the cells, as a share of the mean; `None` for fewer than two
-    /// cells.
+    /// Half width of the 95 % confidence interval of `iops` over the cells, as a fraction of `iops`; `None` for
+    /// fewer than two cells.
     pub iops_half_width: Option<f64>,
     /// Mean of the cells' bytes per second.
     pub bytes_per_s: Option<f64>,
     /// Mean latency over all operations of all cells, of any kind, ns.
     pub mean_ns: Option<f64>,
-    /// Latencies by [`NINES`], from the merged histogram, ns; each is `None` if the samples do not support it.
+    /// Latency percentiles in the order of [`NINES`], from the merged histogram of the cells, ns; `None` with too
+    /// few samples.
     pub nines_ns: Vec<Option<u64>>,
-    /// Confidence interval of each latency within the windows of the cells, by [`NINES`].
+    /// Confidence interval of each latency percentile, in the order of [`NINES`].
     pub within: Vec<Option<Within>>,
     /// Maximum latency, ns.
     pub max_ns: Option<u64>,
-    /// Number of operations in the cells.
+    /// Number of operations completed in all cells.
     pub ops: u64,
-    /// The most severe level of the cells' verdicts.
+    /// Level of the most severe verdict on the cells; `None` if they were not judged.
     pub level: Option<Level>,
-    /// Codes of verdicts of level warning or worse, without duplicates.
+    /// Codes of the cells' verdicts of the level `Warning` or worse, without duplicates.
     pub codes: Vec<String>,
-    /// Whether a cell ended early because its steady state was proven.
+    /// Whether a cell ended early because its mean was precise enough (virtual time only).
     pub settled: bool,
-    /// Figures per kind of operation.
+    /// Results of each kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
 }
 
 impl Table {
-    /// Builds the table from the steps that count.
+    /// Builds the table from the completed steps of a grid.
     pub(crate) fn of<'a>(
         grid: &Grid,
         steps: &(impl Iterator<Item = &'a Step<'a>> + Clone),
@@ -78,13 +79,14 @@ impl Table {
 }
 
 impl Table {
-    /// Kinds of operation, if a point has several: their latencies are then shown separately.
+    /// Kinds of operation whose latencies must be shown separately, because a point has several; otherwise empty.
     pub fn kinds_apart(&self) -> Vec<OpKind> {
         kinds_apart(self.rows.iter())
     }
 }
 
-/// Kinds of operation of some points, if a point has several; otherwise empty.
+/// Kinds of operation in `rows` whose latencies must be shown separately, because a row has several;
+/// otherwise empty.
 pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
     let (mut all, mut has_several) = (BTreeSet::new(), false);
     for row in rows {
@@ -95,7 +97,7 @@ pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
 }
 
 impl Row {
-    /// Completions and failures of one kind of operation.
+    /// Results of one kind of operation; None if it did not occur.
     pub fn of_kind(&self, kind: OpKind) -> Option<&KindSummary> {
         self.kinds.iter().find(|of| of.kind == kind)
     }

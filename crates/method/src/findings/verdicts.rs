@@ -9,11 +9,11 @@ use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, Ended, Level, Preparation, Role, Verdict};
 use std::collections::BTreeSet;
 
-/// Verdicts on a run of `method` as a whole, most severe first; may be empty. `subjects` is the number of targets if
-/// the method was applied to each alone, otherwise 1.
+/// Judges a run of `method` as a whole. Returns the verdicts, most severe first; there may be none.
+/// `subjects` is the number of targets if the method is applied to each separately, otherwise 1.
 ///
-/// [`Level::Invalid`] means that the method failed: it did not reach its aim. The verdicts equal
-/// [`super::Findings::verdicts`], at a lower cost.
+/// [`Level::Invalid`] means that the method did not reach its aim. The verdicts equal
+/// [`super::Findings::verdicts`], but cost less to compute.
 pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Vec<Verdict> {
     let (done, cells) = finished(cells);
     let steps = steps(&done, &cells);
@@ -21,14 +21,14 @@ pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Ve
     of_steps(method, complete, &steps, &done)
 }
 
-/// Whether all stages were carried out on all subjects.
+/// Whether all stages were completed, for each target that the method treats separately.
 pub(super) fn is_complete(method: &Method, seed: u64, subjects: u32, done: &[Done]) -> bool {
     let seen: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
     seen.len() == subjects as usize
         && seen.iter().all(|s| method.next(*s, seed, done) == Ok(crate::Step::Finished))
 }
 
-/// Deviations of the run from the method's standard or file, as text.
+/// Deviations of the run from the method's specification or file, as text.
 pub(super) fn deviations(method: &Method, steps: &[Step<'_>]) -> Vec<String> {
     let mut deviations = method.deviations();
     deviations.extend(noted(steps));
@@ -86,17 +86,17 @@ pub(super) fn of_steps(
     found
 }
 
-/// A stage of a method on one subject.
+/// A stage of a method, with its results for one target.
 #[derive(Clone, Copy)]
 struct StageOf<'a> {
     method: &'a Method,
     subject: u32,
     number: usize,
-    /// Prefix that names the target; empty with one subject.
+    /// Prefix of texts that names the target; empty unless targets are treated separately.
     target: &'a str,
 }
 
-/// Reports stages without a steady state and stages without cells.
+/// Reports stages that did not reach a steady state, and stages all of whose cells were skipped.
 fn unsteady_or_empty(
     at: StageOf<'_>,
     complete: bool,
@@ -161,7 +161,7 @@ fn unsteady_or_empty(
     }
 }
 
-/// Whether a purge or fill of real targets did less than the method requires.
+/// Whether a purge or fill of a real target did less than the method requires.
 fn is_prepared_less(steps: &[Step<'_>]) -> bool {
     steps.iter().any(|s| {
         let e = &s.cell.evidence;

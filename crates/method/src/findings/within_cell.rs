@@ -6,24 +6,25 @@ use iodyno_measure::statistics;
 use iodyno_measure::statistics::drift::{Drift, DriftLimits, judge};
 use serde::Serialize;
 
-/// Number of points to which a series is averaged before the test, whose cost grows with their square.
+/// Maximum number of points in the drift test, whose run time grows with their square; longer series are
+/// averaged.
 const POINTS_MAX: usize = 600;
-/// Minimum number of points for a trend.
+/// Minimum number of intervals for the drift test.
 const POINTS_MIN: usize = 20;
 
-/// Stalls in a series of intervals.
+/// Number and length of the stalls in a series of intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stalls {
-    /// Number of stalls: runs of intervals below a tenth of the median.
+    /// Number of stalls: runs of consecutive intervals with a rate below a tenth of the median.
     pub count: usize,
     /// Length of the longest stall, s.
     pub longest_s: f64,
-    /// Length of an interval, s. Shorter stalls can't be detected.
+    /// Length of an interval, s. Shorter stalls are not detected.
     pub interval_s: f64,
 }
 
-/// Rates of the complete intervals of consecutive cells, and the length of an interval, s. Cells with different
-/// intervals can't be joined.
+/// Joins the rates of consecutive cells. Returns the rate of each complete interval, and the length of an
+/// interval, s. `None` if the cells have different interval lengths.
 fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64)> {
     let mut interval_ns = None;
     let mut all = Vec::new();
@@ -49,7 +50,7 @@ pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) ->
     judge(&means, interval_s * each as f64, &DriftLimits::default(), seed).ok()
 }
 
-/// Counts the stalls of the rate.
+/// Finds the stalls in the rate of consecutive cells.
 pub(super) fn stalls<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Stalls {
     let Some((rates, interval_s)) = rates(steps) else { return Stalls::default() };
     let found = statistics::stalls::stalls(&rates);

@@ -5,30 +5,31 @@
 //! ([`Course::below`]). A simulated cell repeats exactly, so one decides; such a search may start from a rate that
 //! holds, and raises it until one fails ([`Course::above`]). Both then bisect to the same precision.
 
-/// Precision: the search ends when the lowest rate that missed the limit exceeds the highest that met it by at most
-/// this share of the latter.
+/// Precision of the search. It ends when the gap between the highest rate that met the limit and the lowest
+/// that missed it is at most this fraction of the former.
 pub const PRECISION_SHARE: f64 = 0.02;
-/// Share of the capacity below which the search tries no rate.
+/// Fraction of the capacity below which no rate is tried.
 const LEAST_SHARE: f64 = 0.001;
-/// First step above a rate that holds, if no rate has failed and the capacity is unknown. Each success doubles it.
+/// First relative step above a rate that met the limit, while the capacity is unknown and no rate has failed.
+/// The step doubles after each success.
 const STEP_SHARE: f64 = 0.12;
-/// Maximum cells at one rate.
+/// Maximum number of cells to confirm the final rate.
 const CELLS_MAX: usize = 3;
 
 /// Outcome of a cell that offered a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The rate was met, with the latency under the limit.
+    /// The target sustained the rate, with the latency under the limit.
     Holds,
-    /// The rate was not met, or the latency was not under the limit.
+    /// The target did not sustain the rate, or the latency was not under the limit.
     Fails,
-    /// Far less completed than was offered: repeats can't change that.
+    /// The target completed far less than the offered rate, so that repeats are pointless.
     Overloaded,
-    /// The rate was met, but with too few operations to know the latency.
+    /// The target sustained the rate, but too few operations completed to determine the latency.
     Unknown,
 }
 
-/// A tried rate.
+/// A tried rate with the outcomes of its cells.
 #[derive(Clone, Debug, PartialEq)]
 struct Tried {
     rate_iops: f64,
@@ -42,7 +43,8 @@ impl Tried {
         self.held + self.failed
     }
 
-    /// True if the rate holds; `None` if its cells are undecided: a failure counts after `deciding` cells.
+    /// Whether the rate meets the limit, by a majority of its cells; `None` if undecided. A first success decides
+    /// alone, but a failure only after `deciding` cells.
     fn verdict(&self, deciding: usize) -> Option<bool> {
         if self.is_overloaded {
             return Some(false);
@@ -55,30 +57,29 @@ impl Tried {
     }
 }
 
-/// Course of a search; see the module.
+/// State of a search for the highest rate that meets a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
-    /// Rate of the closed loop, operations of all kinds per second, counted like an offered rate; infinite if it is not
-    /// known.
+    /// Capacity: rate in closed loop, operations of all kinds per second; infinite if unknown.
     pub(crate) capacity_iops: f64,
-    /// The highest rate found to meet the limit; 0 if none yet.
+    /// Highest rate known to meet the limit; 0 if none yet.
     pub holds_iops: f64,
-    /// The lowest rate above `holds_iops` found to miss the limit; the capacity if none was found yet.
+    /// Lowest rate above `holds_iops` known to miss the limit; the capacity if none yet.
     pub(crate) fails_iops: f64,
-    /// Whether `fails_iops` was tried, rather than being the capacity.
+    /// Whether `fails_iops` is a rate that was tried and failed; otherwise it is the capacity.
     pub(crate) has_failed: bool,
-    /// Rate that was met in a cell with too few operations to know the latency, and the time that would have been
-    /// enough, ns.
+    /// Rate at which too few operations completed to determine the latency, and the measuring time that would
+    /// have sufficed, ns. `None` if there is none.
     pub(crate) unknown: Option<(f64, u64)>,
     tried: Vec<Tried>,
-    /// Equal outcomes that decide a rate.
+    /// Number of cells needed to decide that a rate fails, and to confirm the final rate.
     deciding: usize,
-    /// Next step above `holds_iops`, as a share of it, while the capacity is unknown and no rate has failed.
+    /// Next relative step above `holds_iops`, while the capacity is unknown and no rate has failed.
     step_share: f64,
 }
 
 impl Course {
-    /// A search below a measured capacity, by cells that are samples.
+    /// Starts a search below a measured capacity. Outcomes vary by chance, so failures are repeated.
     pub(super) const fn below(capacity_iops: f64) -> Self {
         Self {
             capacity_iops,
@@ -92,12 +93,13 @@ impl Course {
         }
     }
 
-    /// A search above a rate that holds, by cells that repeat exactly.
+    /// Starts a search above a rate that meets the limit. Outcomes are reproducible, so a single cell decides a
+    /// rate.
     pub fn above(holds_iops: f64) -> Self {
         Self { holds_iops, deciding: 1, ..Self::below(f64::INFINITY) }
     }
 
-    /// Next rate to try; `None` at the end.
+    /// Next rate to try; `None` if the search is complete.
     pub fn next_iops(&self) -> Option<f64> {
         if self.unknown.is_some() || self.capacity_iops <= 0.0 {
             return None;
@@ -121,7 +123,7 @@ impl Course {
         (!is_least).then(|| f64::midpoint(self.holds_iops, self.fails_iops))
     }
 
-    /// Records a cell's outcome at the requested rate.
+    /// Records the outcome of a cell that offered `rate_iops`.
     pub fn add(&mut self, rate_iops: f64, outcome: Outcome) {
         let place = self.tried.iter().position(|tried| tried.is(rate_iops));
         let place = place.unwrap_or_else(|| {
@@ -157,7 +159,8 @@ impl Course {
         }
     }
 
-    /// Records a failure at the requested rate, of which `completed_iops` completed: no rate above that holds.
+    /// Records that the offered rate `rate_iops` failed and only `completed_iops` completed. Rates above the
+    /// latter are then taken to fail too.
     pub fn add_failed(&mut self, rate_iops: f64, completed_iops: f64) {
         self.add(rate_iops, Outcome::Fails);
         let least_iops = self.holds_iops * (1.0 + PRECISION_SHARE / 2.0);
@@ -173,8 +176,8 @@ impl Course {
         self.tried.iter().find(|tried| tried.is(rate_iops)).map_or(0, Tried::cells)
     }
 
-    /// Range of rates with mixed outcomes: the lowest that failed below a success, and the highest that met the limit.
-    /// `None` if no failure lies below a success.
+    /// Range of rates with mixed outcomes, from the lowest at which a cell failed to the highest at which one
+    /// succeeded. `None` if all failures are at higher rates than all successes.
     pub(crate) fn mixed_iops(&self) -> Option<(f64, f64)> {
         let rate = |tried: &Tried| tried.rate_iops;
         let lowest =
@@ -195,7 +198,8 @@ impl Tried {
 mod tests {
     use super::*;
 
-    /// Answers of searches in which the probability of meeting the limit falls gradually around the edge.
+    /// Simulates searches on a target whose probability of meeting the limit falls gradually around a known rate.
+    /// Returns the rates found.
     fn answers(noise: f64, spoiled: f64) -> Vec<f64> {
         let edge = 0.4e5;
         let run = |seed| {
@@ -219,8 +223,8 @@ mod tests {
         (0..200).map(run).collect()
     }
 
-    /// One cell in ten is spoiled by a stall, and the edge moves by 2 %: nearly all answers are within 5 %. A search
-    /// that trusts each cell would end at half the rate or less after the first spoiled one.
+    /// One cell in ten is spoiled by a stall, and the edge varies by 2 %. Nearly all results are within 5 %,
+    /// whereas trusting every cell would lead to half the rate or less.
     #[test]
     fn a_spoiled_cell_does_not_lead_astray() {
         for (noise, spoiled) in [(0.0, 0.0), (0.02, 0.0), (0.02, 0.1)] {

@@ -8,16 +8,16 @@ use iodyno_catalog::{Entry, FileError};
 use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 
-/// Default workload of a stage: single blocks at random addresses.
+/// Default workload of a stage: random reads and writes of 4 KiB, as a workload file.
 const PLAIN: &str = "schema = 1\nblock = \"4KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"uniform\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 
-/// First error in a workload.
+/// First of the errors in a workload.
 fn first(errors: Vec<FileError>) -> FileError {
     errors.into_iter().next().unwrap_or_else(|| wrong(0..0, "no workload"))
 }
 
 impl Reader<'_> {
-    /// Workloads before the axes are applied.
+    /// Workloads of the stage with their names, before the axes are applied.
     pub(super) fn base(&self) -> Result<Vec<(String, Spec)>, FileError> {
         let raw = self.raw;
         let mut all = match (raw.get("workload"), raw.get("io"), raw.get("addresses")) {
@@ -78,7 +78,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// The workloads over their axes.
+    /// Builds the stage's grid from its workloads and axes.
     pub(super) fn grid(&self, time_ns: u64, state: Precondition) -> Result<Grid, FileError> {
         let raw = self.raw;
         let mut base = self.base()?;

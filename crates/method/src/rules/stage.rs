@@ -10,7 +10,7 @@ use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_units::Precondition;
 use iodyno_workload::{Block, Percent, Spec};
 
-/// Default sequential workload of a stage.
+/// Default sequential workload of a stage: reads and writes of 128 KiB, as a workload file.
 pub(super) const PLAIN_SEQUENTIAL: &str = "schema = 1\nblock = \"128KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"sequential\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 
 pub(super) fn stage(
@@ -46,7 +46,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A duration, scaled; at least 1 ns.
+    /// Duration at a key of the stage, multiplied by the operator's factor, ns; at least 1.
     fn time(&self, path: &str) -> u64 {
         let ns = self.raw.whole(path).unwrap_or(1);
         ((ns as f64 * self.defaults.scale) as u64).max(1)
@@ -56,7 +56,7 @@ impl Reader<'_> {
         self.raw.whole(path).map(|count| count as u32)
     }
 
-    /// Index of the earlier stage that `of` names.
+    /// Index of the earlier grid stage `name`, to which the key `of` refers.
     pub(super) fn earlier(&self, name: &str) -> Result<usize, FileError> {
         let at = self.raw.place("of");
         let found = self.before.iter().position(|stage| stage.name == name);
@@ -222,7 +222,7 @@ impl Reader<'_> {
     }
 }
 
-/// Parses a tracking variable: the point with these values, and its figure.
+/// Parses a tracking variable: the grid point that it names by axis values, and the measured quantity.
 fn track(grid: &Grid, given: &Record) -> Result<Track, FileError> {
     let mut quantity = Quantity::Iops;
     let mut wanted: Vec<(AxisKind, crate::axis::Value)> = Vec::new();

@@ -13,13 +13,13 @@ use iodyno_catalog::FileError;
 use iodyno_units::Precondition;
 use iodyno_workload::{ArrivalKind, Percent, Spec};
 
-/// Queue depth of a fill.
+/// Queue depth of a fill before a sweep.
 const FILL_DEPTH: u32 = 32;
 
-/// Makes the method of a sweep.
+/// Creates the method that carries out a sweep.
 ///
 /// # Errors
-/// The violated rule, without a position.
+/// The violated rule, without a position in a file.
 pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, FileError> {
     let wrong = |message: String| FileError::new(0..0, message);
     source.choice.check_scale()?;

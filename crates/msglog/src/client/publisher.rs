@@ -8,17 +8,16 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Shortest and longest pause between attempts to connect.
+/// Shortest and longest delay between attempts to connect (exponential backoff).
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// Time for which a publisher retries while the log is full, because retention or compaction may be about to make
-/// space.
+/// Maximum time to retry while the log is full. Retention or compaction may soon free space.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a publisher does with a message that exceeds its limit on held messages.
+/// Action of a publisher when its messages awaiting persistence have reached the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
-    /// [`Publisher::publish`] waits until other messages are persisted.
+    /// [`Publisher::publish`] blocks until earlier messages are persisted.
     Block,
     /// [`Publisher::publish`] drops the message and counts it.
     Drop,
@@ -27,15 +26,16 @@ pub enum AtLimit {
 /// Options of a publisher.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
-    /// Name of the publisher. Without a name, a message may be stored twice if the connection breaks.
+    /// Name of the publisher, which the server uses to detect duplicates. If empty, a message may be stored twice
+    /// after a reconnect.
     pub name: String,
-    /// Content of the server's token file; empty if the server has none.
+    /// Access token, as in the server's token file; empty if the server requires none.
     pub token: Vec<u8>,
-    /// Maximum size of messages that are not persisted yet, bytes; a single message may exceed it.
+    /// Limit on the total size of messages awaiting persistence, bytes. A single message may exceed it.
     pub held_bytes_max: usize,
-    /// What to do with a message beyond `held_bytes_max`.
+    /// Action for a message that would exceed `held_bytes_max`.
     pub at_limit: AtLimit,
-    /// Time for which the publisher tries to reconnect before it fails.
+    /// Maximum time for which the publisher tries to reconnect before it returns an error.
     pub patience: Duration,
     /// Called with the error when the publisher begins to retry.
     pub on_retry: fn(&ClientError),
@@ -54,7 +54,7 @@ impl Default for PublisherOptions {
     }
 }
 
-/// A message that is not persisted yet.
+/// A published message that is not yet known to be persisted.
 #[derive(Debug)]
 struct Held {
     sequence: u64,
@@ -75,7 +75,8 @@ impl Held {
     }
 }
 
-/// A publisher that holds its messages until they are persisted, and reconnects. `dial` connects to the server.
+/// A client that publishes messages, keeps them until they are persisted, and resends them after a reconnect.
+/// `dial` connects to the server.
 #[derive(Debug)]
 pub struct Publisher<S, D> {
     dial: D,
@@ -83,22 +84,24 @@ pub struct Publisher<S, D> {
     connection: Option<Connection<S>>,
     held: VecDeque<Held>,
     held_bytes: usize,
-    /// Messages with sequences below this were sent on the current connection.
+    /// Sequence number of the first message that has not been sent on the current connection.
     sent: u64,
     next_sequence: u64,
     persisted: u64,
     dropped: u64,
     reconnects: u64,
-    /// Whether the publisher has connected before, so a reconnect checks the log's last sequence.
+    /// Whether the publisher has connected before. A reconnect checks the sequence number of its last message in
+    /// the log.
     was_open: bool,
-    /// Start of the current failure, and the pause before the next retry; None while there is no failure.
+    /// Start of the current failure, and the delay before the next retry; `None` if the last request succeeded.
     failing: Option<(Instant, Duration)>,
     /// Whether `on_retry` was called for the current failure.
     has_told: bool,
 }
 
 impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
-    /// Connects, and continues after the last persisted message of the publisher's name.
+    /// Connects to the server. Sequence numbers continue after the last persisted message with this publisher's
+    /// name.
     ///
     /// # Errors
     /// The server refuses, or can't be reached within `patience`.
@@ -123,22 +126,22 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(publisher)
     }
 
-    /// Sequence that the next message will get.
+    /// Sequence number of the next message to publish.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Sequence of the last message known to be persisted, from the replies received so far.
+    /// Sequence number of the last message that the server has reported as persisted.
     pub fn persisted(&self) -> u64 {
         self.persisted
     }
 
-    /// Number of messages that are not persisted yet.
+    /// Number of published messages that are not yet known to be persisted.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Number of messages dropped at the limit of held messages.
+    /// Number of messages dropped because of the limit on messages awaiting persistence.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -153,11 +156,11 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connection.as_ref()
     }
 
-    /// Publishes a message. Returns its sequence; None if the message was dropped. The message is held, and sent
-    /// together with others: see [`Publisher::flush`].
+    /// Publishes a message. The message is buffered and sent together with others: see [`Publisher::flush`].
+    /// Returns its sequence number, or `None` if the message was dropped.
     ///
     /// # Errors
-    /// The server refuses, or can't be reached within `patience`. The message is still held.
+    /// The server refuses, or can't be reached within `patience`. The message stays buffered.
     pub fn publish(
         &mut self,
         kind: MessageKind,
@@ -187,18 +190,18 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(Some(sequence))
     }
 
-    /// Sends all messages that are not sent yet.
+    /// Sends all buffered messages that have not been sent.
     ///
     /// # Errors
-    /// As [`Publisher::publish`].
+    /// Those of [`Publisher::publish`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
         self.retry(Connection::send)
     }
 
-    /// Waits until all messages are persisted.
+    /// Sends all messages, and waits until they are persisted.
     ///
     /// # Errors
-    /// As [`Publisher::publish`].
+    /// Those of [`Publisher::publish`].
     pub fn finish(&mut self) -> Result<(), ClientError> {
         self.flush()?;
         while !self.held.is_empty() {
@@ -207,10 +210,10 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(())
     }
 
-    /// Waits until the server reports further messages as persisted. Messages must have been sent before.
+    /// Waits until the server reports more messages as persisted. The messages must already have been sent.
     ///
     /// # Errors
-    /// As [`Publisher::publish`].
+    /// Those of [`Publisher::publish`].
     pub fn wait_persisted(&mut self) -> Result<(), ClientError> {
         let Some(connection) = &mut self.connection else { return self.connect() };
         match connection.reply() {
@@ -235,7 +238,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Adds the messages that were not sent on this connection to those to be sent.
+    /// Adds messages that have not been sent on the current connection to its send buffer.
     fn send_new(&mut self) -> Result<(), ClientError> {
         let Some(connection) = &mut self.connection else {
             return Err(io::Error::from(io::ErrorKind::NotConnected).into());
@@ -260,7 +263,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Reconnects after an error, if it may be temporary.
+    /// Reconnects after an error that may be temporary; returns any other error.
     fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.connection = None;
         // A server that refuses each time can still be reached each time, so time is counted since the last progress.
@@ -273,7 +276,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connect()
     }
 
-    /// Time for which to retry after an error; None: no retry.
+    /// Maximum time to retry after an error; `None`: no retry.
     fn patience(&self, error: &ClientError) -> Option<Duration> {
         let is_full = matches!(error, ClientError::Server(error) if error.code == ErrorCode::Full);
         match error.may_pass() {
@@ -283,14 +286,14 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Calls `on_retry`, once per failure.
+    /// Calls `on_retry`, at most once per failure.
     fn tell(&mut self, error: &ClientError) {
         if !std::mem::replace(&mut self.has_told, true) {
             (self.options.on_retry)(error);
         }
     }
 
-    /// Marks the current failure as over: the first connection was made, or a message was persisted.
+    /// Ends the current failure, after the first connection or after progress in persisting messages.
     fn goes_on(&mut self) {
         self.failing = None;
         self.has_told = false;
@@ -313,7 +316,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Waits before a retry, longer each time.
+    /// Waits before a retry. The delay doubles each time, up to a limit.
     fn pause(&mut self) {
         if let Some((_, pause)) = &mut self.failing {
             std::thread::sleep(*pause);

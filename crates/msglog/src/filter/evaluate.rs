@@ -8,10 +8,10 @@ use core::cell::OnceCell;
 use core::cmp::Ordering;
 use serde_json::Value as Json;
 
-/// Steps of effort per byte of a body that is parsed.
+/// Cost of parsing a JSON body, in evaluation steps per byte.
 const STEPS_OF_JSON: usize = 4;
 
-/// Whether the condition is true for a message; false if the effort runs out.
+/// Whether a filter's condition is true for a message. Returns false if the budget of steps runs out.
 pub(super) fn holds(
     condition: &Condition,
     number: u64,
@@ -24,9 +24,9 @@ pub(super) fn holds(
 struct Subject<'a> {
     number: u64,
     message: &'a Message<'a>,
-    /// Parsed body; None if it is not JSON.
+    /// Body of the message, parsed on first use; `None` if it is not JSON.
     body: OnceCell<Option<Json>>,
-    /// Remaining effort; once it is spent, every comparison is unknown.
+    /// Remaining evaluation steps. Once they are used up, every comparison has the result unknown.
     effort: &'a Effort,
 }
 
@@ -43,13 +43,13 @@ impl Subject<'_> {
 enum Value<'a> {
     Bool(bool),
     Number(Number),
-    /// Text: UTF-8, except for keys, which may be any bytes.
+    /// Text in UTF-8, or a message's key, which may be any bytes.
     Text(&'a [u8]),
-    /// A JSON object: not null, but not comparable with any value.
+    /// A JSON object. It is not null, but can't be compared with any value.
     Object,
 }
 
-/// Three-valued OR: true if any value is true; otherwise unknown if any is unknown.
+/// Three-valued OR: true if any value is true, otherwise unknown (`None`) if any is unknown, otherwise false.
 fn any(all: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     let mut result = Some(false);
     for one in all {
@@ -115,7 +115,7 @@ impl Comparison {
     }
 }
 
-/// Compares two values; None if their types differ. Text that is a number is compared with numbers as a number.
+/// Compares two values; `None` if their types differ. Numeric text is compared with numbers as a number.
 fn compare(left: Value<'_>, right: Value<'_>, effort: &Effort) -> Option<Ordering> {
     effort.spend(1).ok()?;
     let number = |text: &[u8]| {
@@ -146,7 +146,8 @@ impl Literal {
 }
 
 impl Operand {
-    /// Whether `test` is true for any of the operand's values. Unknown if it has none.
+    /// Whether `test` is true for at least one of the operand's values; `None` (unknown) if the operand has no
+    /// value.
     fn any<'a>(
         &'a self,
         subject: &'a Subject<'_>,
@@ -159,8 +160,8 @@ impl Operand {
         }
     }
 
-    /// The operand's only value. None if it has no value or several: comparing many values with many others would take
-    /// too long.
+    /// The operand's value, if it has exactly one; otherwise `None`. Comparing many values with many others would
+    /// be too slow.
     fn single<'a>(&'a self, subject: &'a Subject<'_>) -> Option<Value<'a>> {
         let mut found = None;
         let has_several = self.any(subject, &mut |value| Some(found.replace(value).is_some()));
@@ -187,8 +188,9 @@ impl Header {
     }
 }
 
-/// Whether `test` is true for any value at a path. A step into an array selects the element with that index, if the
-/// name is a number; otherwise any element. Unknown if there is no value.
+/// Whether `test` is true for at least one value at a path in a JSON body; `None` (unknown) if no value
+/// exists. In an array, a numeric name selects the element with that index; any other name applies to all
+/// elements.
 fn any_at<'a>(
     json: &'a Json,
     steps: &[Step],

@@ -6,13 +6,13 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Whole(i128),
-    /// A finite number.
+    /// A finite floating-point number.
     Real(f64),
 }
 
 impl Number {
-    /// Parses the whole text as a number in JSON's notation. A plus sign, leading zeroes, and a point at either end are
-    /// also accepted. None for other text, and for numbers beyond the range of an f64.
+    /// Parses a text as a number in JSON's notation; also accepts a plus sign, leading zeroes, and a decimal
+    /// point at either end. `None` for other text, and for numbers beyond the range of an f64.
     pub(super) fn of_text(text: &str) -> Option<Self> {
         if let Ok(whole) = text.parse() {
             return Some(Self::Whole(whole));
@@ -31,7 +31,7 @@ impl Number {
         whole.map(Self::Whole).or_else(real)
     }
 
-    /// Compares two numbers exactly, also integers with floats.
+    /// Compares two numbers exactly, even an integer with a floating-point number.
     pub(super) fn compare(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Whole(a), Self::Whole(b)) => a.cmp(&b),
@@ -43,7 +43,7 @@ impl Number {
 }
 
 fn compare_exactly(whole: i128, real: f64) -> Ordering {
-    /// 2^127, the smallest float above every i128.
+    /// 2^127, the smallest f64 that exceeds every i128.
     const ABOVE: f64 = 1.701_411_834_604_692_3e38;
     if real >= ABOVE {
         return Ordering::Less;

@@ -31,7 +31,7 @@ use winnow::error::{ErrMode, ModalResult, ParserError};
 use winnow::stream::{LocatingSlice, Location, Stateful, Stream};
 use winnow::token::{one_of, take_till, take_while};
 
-/// The text to parse, and the current depth of nesting in parentheses and NOT.
+/// Parser input: the rest of the filter's text, and the current nesting depth of parentheses and NOT.
 type Input<'a> = Stateful<LocatingSlice<&'a str>, u32>;
 type Parsed<T> = ModalResult<T, Fault>;
 
@@ -69,7 +69,7 @@ struct Fault {
 impl ParserError<Input<'_>> for Fault {
     type Inner = Self;
 
-    /// Error of an alternative that does not match, without details.
+    /// Creates the error of a parser alternative that does not match, without details.
     fn from_input(_: &Input<'_>) -> Self {
         Self::default()
     }
@@ -88,7 +88,7 @@ impl Fault {
         ErrMode::Cut(Self { span, message: message.into(), help: Some(help.into()) })
     }
 
-    /// Creates the error that something other than `expected` was found.
+    /// Creates the error "`expected` is missing here" for the current position.
     fn unexpected(input: &mut Input<'_>, expected: &str) -> ErrMode<Self> {
         let _ = spaces(input);
         let (at, rest) = (input.current_token_start(), rest(input));
@@ -133,7 +133,7 @@ fn keyword<'a>(wanted: &'static str) -> impl Parser<Input<'a>, (), ErrMode<Fault
     word.verify(move |found: &str| found.eq_ignore_ascii_case(wanted)).void()
 }
 
-/// Applies `parser`, and reports an error if it does not match.
+/// Applies `parser`, which must match: a mismatch is a syntax error, and no alternative is tried.
 fn expect<'a, T>(
     expected: &'static str,
     mut parser: impl Parser<Input<'a>, T, ErrMode<Fault>>,
@@ -170,7 +170,7 @@ fn negation(input: &mut Input<'_>) -> Parsed<Condition> {
     comparison(input)
 }
 
-/// Parses the content of parentheses, or the operand of NOT.
+/// Parses the content of parentheses or the operand of NOT, one nesting level deeper.
 fn nested<'a>(
     parser: fn(&mut Input<'a>) -> Parsed<Condition>,
     input: &mut Input<'a>,
@@ -236,7 +236,8 @@ fn negated(is_not: bool, condition: Condition) -> Condition {
     if is_not { Condition::Not(Box::new(condition)) } else { condition }
 }
 
-/// Parses an operand that is compared with `other`.
+/// Parses the second operand of a comparison; `other` is the first, which determines how literals are
+/// converted.
 fn operand_beside(other: &Operand, input: &mut Input<'_>) -> Parsed<Operand> {
     match spanned_operand(input)? {
         (Operand::Literal(found), span) => compared_with(other, found, span).map(Operand::Literal),
@@ -244,8 +245,8 @@ fn operand_beside(other: &Operand, input: &mut Input<'_>) -> Parsed<Operand> {
     }
 }
 
-/// Converts a literal for comparison with another operand: compared with `time`, text is parsed as a time; compared
-/// with another header, it must be a possible value.
+/// Converts a literal for comparison with another operand. If that is `time`, text is parsed as a time. If it
+/// is another header of a message, the literal must be one of the header's possible values.
 fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parsed<Literal> {
     let (Operand::Header(header), Literal::Text(text)) = (other, &literal) else {
         return Ok(literal);

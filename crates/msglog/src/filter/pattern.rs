@@ -7,24 +7,26 @@ use core::fmt;
 /// A parsed pattern of LIKE.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pattern {
-    /// The segments between the `%`: one more than there are `%`. The first must match at the text's start and the last
-    /// at its end.
+    /// Segments of the pattern, separated by `%`. The first must match at the start of the text, and the last at
+    /// its end.
     segments: Vec<Segment>,
 }
 
-/// Literal texts with one `_`, which matches any character, between neighbours.
+/// Section of a pattern without `%`: literal texts, separated by one `_` each, which matches any one
+/// character.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Segment {
     texts: Vec<Box<str>>,
     characters: usize,
 }
 
-/// Error: the pattern ends in a backslash.
+/// Error: the LIKE pattern ends in a backslash, which escapes nothing.
 #[derive(Debug)]
 pub(super) struct EndsInBackslash;
 
 impl Pattern {
-    /// Parses a pattern. `%` matches any characters and `_` matches one; a backslash before either makes it literal.
+    /// Parses a LIKE pattern. `%` matches any text, and `_` matches one character; a backslash makes either
+    /// literal.
     pub(super) fn parse(text: &str) -> Result<Self, EndsInBackslash> {
         let mut segments = vec![Segment::default()];
         let (mut part, mut rest) = (String::new(), text.chars());
@@ -84,7 +86,7 @@ impl Pattern {
     }
 }
 
-/// Byte offset of the last `characters` characters. None if there are fewer.
+/// Byte offset at which the last `characters` characters of the text start. `None` if the text is shorter.
 fn back(text: &str, characters: usize) -> Option<usize> {
     match characters {
         0 => Some(text.len()),
@@ -92,14 +94,14 @@ fn back(text: &str, characters: usize) -> Option<usize> {
     }
 }
 
-/// Byte offset after the first `characters` characters. None if there are fewer.
+/// Byte offset at which the first `characters` characters of the text end. `None` if the text is shorter.
 fn ahead(text: &str, characters: usize) -> Option<usize> {
     let mut ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
     if characters == 0 { Some(0) } else { ends.nth(characters - 1) }
 }
 
 impl Segment {
-    /// Matches the segment at the start of a text, and returns the rest. None if it does not match.
+    /// Matches the segment at the start of a text, and returns the rest of the text. `None` if it does not match.
     fn rest_behind<'a>(
         &self,
         text: &'a str,

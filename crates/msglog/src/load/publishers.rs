@@ -3,36 +3,37 @@
 use iodyno_workload::{LogLoad, WhenFull};
 use std::collections::VecDeque;
 
-/// A run of consecutive messages.
+/// A run of consecutive unpersisted messages.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// With a rate, the number in the schedule of the first message. Without one, the time at which all messages of the
-    /// run were due, ns.
+    /// With a message rate: index of the run's first message in the schedule. Without a rate: time at which the
+    /// whole run was due, ns.
     first: u64,
     count: u64,
 }
 
-/// All publishers of a load together.
+/// All simulated publishers of a load, with a common schedule.
 #[derive(Debug)]
 pub(super) struct Publishers {
-    /// Time between the due times of two messages, ns; None: as fast as the log accepts messages.
+    /// Interval between the due times of consecutive messages, ns; `None`: as fast as the log accepts messages.
     gap_ns: Option<f64>,
     room: u64,
     drops: bool,
     start_ns: u64,
-    /// Number of messages of the schedule that were handled so far, published or dropped.
+    /// Number of scheduled messages processed so far, either published or dropped.
     seen: u64,
-    /// Messages that are published but not persisted.
+    /// Messages that are published but not yet persisted, oldest first.
     held: VecDeque<Run>,
     held_count: u64,
     pub(super) dropped: u64,
-    /// Start of the publishers' current wait for room, ns; None if they don't wait.
+    /// Time at which the publishers blocked because of the limit on unpersisted messages, ns; `None` if not
+    /// blocked.
     blocked_since_ns: Option<u64>,
     pub(super) blocked_ns: u64,
 }
 
 impl Publishers {
-    /// Creates the publishers. `room` is the limit on held messages if the load sets none.
+    /// Creates the publishers. `room` is the default limit on unpersisted messages, unless the load sets one.
     pub(super) fn new(load: &LogLoad, room: u64) -> Self {
         Self {
             gap_ns: load.rate_per_s.map(|rate| 1e9 / rate),
@@ -52,12 +53,12 @@ impl Publishers {
         self.start_ns = start_ns;
     }
 
-    /// Due time of message `number` of the schedule, ns.
+    /// Due time of the message with index `number` in the schedule, ns.
     fn due_ns(&self, number: u64, gap_ns: f64) -> u64 {
         self.start_ns + (number as f64 * gap_ns) as u64
     }
 
-    /// Number of messages of the schedule that are due at `now_ns`.
+    /// Number of scheduled messages whose due time is `now_ns` or earlier.
     fn due(&self, now_ns: u64, gap_ns: f64) -> u64 {
         let Some(passed_ns) = now_ns.checked_sub(self.start_ns) else { return 0 };
         let mut due = (passed_ns as f64 / gap_ns) as u64 + 1;
@@ -68,7 +69,8 @@ impl Publishers {
         due
     }
 
-    /// Publishes due messages as far as there is room. Returns the number of held messages.
+    /// Publishes due messages up to the limit on unpersisted messages. Returns the number of unpersisted
+    /// messages.
     pub(super) fn publish(&mut self, now_ns: u64) -> u64 {
         let room = self.room - self.held_count;
         let Some(gap_ns) = self.gap_ns else {
@@ -101,20 +103,22 @@ impl Publishers {
         self.held_count
     }
 
-    /// Number of messages that are due and not persisted: held, or waiting for room.
+    /// Number of due messages that are not persisted, including those that blocked publishers have not published
+    /// yet.
     pub(super) fn backlog(&self, now_ns: u64) -> u64 {
         let waiting =
             self.gap_ns.map_or(0, |gap_ns| self.due(now_ns, gap_ns).saturating_sub(self.seen));
         self.held_count + if self.drops { 0 } else { waiting }
     }
 
-    /// Due time of the next message, ns; None if it is due when another message is persisted.
+    /// Due time of the next message, ns; `None` if publishing must wait until earlier messages are persisted.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         let gap_ns = self.gap_ns?;
         (self.held_count < self.room).then(|| self.due_ns(self.seen, gap_ns))
     }
 
-    /// Due time of the held message `index`, counted from the oldest, ns; without a rate, that of its run.
+    /// Due time of an unpersisted message, ns; `index` counts from the oldest. Without a message rate, it is the
+    /// time of its run.
     pub(super) fn due_of_held_ns(&self, mut index: u64) -> u64 {
         for run in &self.held {
             if index < run.count {
@@ -128,8 +132,8 @@ impl Publishers {
         self.start_ns
     }
 
-    /// Marks the oldest `count` messages as persisted at `now_ns`. Calls `each` with a latency in ns and the number of
-    /// messages that had it.
+    /// Marks the oldest `count` unpersisted messages as persisted at `now_ns`. Calls `each` with every latency,
+    /// ns, and the number of messages that had it.
     pub(super) fn persisted(&mut self, count: u64, now_ns: u64, mut each: impl FnMut(u64, u64)) {
         let mut left = count;
         while left > 0 {
@@ -156,7 +160,7 @@ impl Publishers {
         self.held_count -= count - left;
     }
 
-    /// Ends the load. A wait in progress is counted up to `end_ns`.
+    /// Ends the load. If the publishers are blocked, the time up to `end_ns` is added to their blocked time.
     pub(super) fn end(&mut self, end_ns: u64) {
         if let Some(since_ns) = self.blocked_since_ns.take() {
             self.blocked_ns += end_ns.saturating_sub(since_ns);

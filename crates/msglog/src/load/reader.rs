@@ -10,20 +10,20 @@ use iodyno_workload::{Next, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Interval at which a reader looks for new chunks at the end of the persisted log, ns.
+/// Polling interval of a reader that waits for new chunks at the end of the log, ns.
 const LOOK_NS: u64 = 100_000;
 
-/// A worker that replays parts of the log.
+/// A worker of a log load that repeatedly replays sections of the log from random segments.
 #[derive(Debug)]
 pub struct Reader {
     of: Arc<LoadOfTarget>,
     rng: Generator,
-    /// Position of the next read; None before a replay starts.
+    /// Position in the log of the next read; `None` before a replay starts.
     position: Option<u64>,
     /// Number of reads left in the current replay.
     left: u32,
     in_flight: bool,
-    /// Result of checking the bytes of a read: position of the next chunk, and number of messages.
+    /// Result of verifying the data of the last read: position of the next chunk, and number of messages.
     checked: Option<(u64, u64)>,
     measured_ns: (u64, u64),
     found: MessageLog,
@@ -78,7 +78,7 @@ impl Reader {
         issue(Op { offset_bytes, len_bytes: len_bytes as u32, kind, fua: false }, 0)
     }
 
-    /// Checks that the bytes of a read are valid chunks of the log, from the read's position on.
+    /// Verifies that the data of a read consists of valid chunks of the log, starting at the read's position.
     pub(super) fn check(&mut self, _op: &Op, bytes: &[u8]) -> bool {
         let Some(at) = self.position.filter(|_| self.of.shape.returns_bytes) else { return true };
         let layout = &self.of.layout;
@@ -105,7 +105,7 @@ impl Reader {
         true
     }
 
-    /// Whether the writer may have overwritten the range that was read.
+    /// Whether the data just read may have been overwritten, because its segment is no longer retained.
     fn was_dropped(&self) -> bool {
         let oldest = self.of.oldest_position.load(Ordering::Acquire);
         self.position.is_some_and(|at| at < oldest)

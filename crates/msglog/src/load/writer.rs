@@ -14,12 +14,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Time after which the worker asks for the next operation again while it waits for its own operations, ns.
+/// Interval at which the worker asks for its next operation again while all must wait for operations in
+/// flight, ns.
 const WAIT_NS: u64 = 50_000_000;
-/// Tokens of the writes of the log's two descriptions, which precede any chunk.
+/// Tokens of the writes of the log's description and its copy, which precede the first chunk.
 const DESCRIPTION_TOKENS: [u64; 2] = [u64::MAX - 1, u64::MAX];
 
-/// A chunk that was issued but is not persisted yet.
+/// A chunk whose write has been issued but that is not yet persisted.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     position: u64,
@@ -29,7 +30,7 @@ struct Pending {
     is_last_of_segment: bool,
 }
 
-/// The worker that writes the log.
+/// The worker of a log load that writes the log.
 #[derive(Debug)]
 pub struct Writer {
     of: Arc<LoadOfTarget>,
@@ -41,10 +42,10 @@ pub struct Writer {
     tail: u64,
     next_message: u64,
     checksum: u32,
-    /// Chunks issued for writing but not persisted, from number `first_pending` on.
+    /// Chunks that have been issued but are not yet persisted. The first has the number `first_pending`.
     pending: VecDeque<Pending>,
     first_pending: u64,
-    /// Number of messages in `pending`.
+    /// Number of messages in the chunks in `pending`.
     pending_messages: u64,
     descriptions: usize,
     descriptions_written: usize,
@@ -181,8 +182,8 @@ impl Writer {
         issue(op, self.commit.write_begins(waiting))
     }
 
-    /// Fills the buffer of a write. Must be called in the order of chunks, because each names its predecessor's
-    /// checksum.
+    /// Fills the buffer of a chunk's write. Chunks must be filled in order, because each contains its
+    /// predecessor's checksum.
     pub(super) fn fill(&mut self, token: u64, bytes: &mut [u8]) {
         if DESCRIPTION_TOKENS.contains(&token) {
             let description = self.of.layout.describe(EpochStart { epoch: 1, position: 0 });
@@ -269,7 +270,7 @@ impl Writer {
         (self.measured_from_ns..self.measured_to_ns).contains(&now_ns)
     }
 
-    /// Closes all intervals that ended before `now_ns`.
+    /// Closes all intervals of the time series that ended before `now_ns`.
     fn roll(&mut self, now_ns: u64) {
         let interval_ns = self.of.shape.interval_ns.max(1);
         let to_ns = now_ns.min(self.measured_to_ns);

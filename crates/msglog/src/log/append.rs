@@ -7,7 +7,7 @@ use crate::message::{Message, MessageKind};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The chunk being filled.
+/// The chunk to which messages are currently added.
 #[derive(Debug)]
 pub(super) struct Open<B> {
     buffer: B,
@@ -18,11 +18,11 @@ pub(super) struct Open<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
-    /// Appends a message, or a [`MessageKind::Publisher`]. Returns the message's number; for a publisher, the next
-    /// message's. `buffers` allocates a buffer if none is free.
+    /// Appends a message or a [`MessageKind::Publisher`] record. Returns the message's number; for a publisher,
+    /// the number of the next message. `buffers` allocates a buffer if none is free.
     ///
     /// # Errors
-    /// The message was not appended; the error is the reason.
+    /// The record was not appended; the error is the reason.
     pub fn append(
         &mut self,
         message: &Message<'_>,
@@ -57,7 +57,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         Ok(number)
     }
 
-    /// Whether [`Log::append_end`] would append a chunk.
+    /// Whether an end marker is needed and possible: the log is idle, and the last chunk is not an end marker.
     pub fn wants_end(&self) -> bool {
         let is_at_rest = self.closed.is_empty() && self.open.is_none() && !self.commit.is_broken();
         // Only a message may enter a segment, since that drops another one.
@@ -65,8 +65,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         is_at_rest && is_within && !self.tail.is_ended
     }
 
-    /// Appends an end marker to an idle, fully durable log: an empty chunk. Recovery uses it to tell damage from a
-    /// torn tail.
+    /// Appends an end marker, which is an empty chunk, to an idle and fully durable log. Recovery uses it to tell
+    /// damage from a torn tail.
     pub fn append_end(&mut self, buffers: &mut impl FnMut() -> B) {
         if self.wants_end() {
             self.begin_chunk(buffers);
@@ -75,7 +75,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Makes space for a record in the open chunk, or returns without doing so if records must be carried first.
+    /// Makes space for a record in the current chunk, if necessary by starting a new one. Returns without space
+    /// if records must first be copied out of a dropped segment.
     fn make_space(
         &mut self,
         record_bytes: usize,
@@ -128,8 +129,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         AppendError::Full { kept_bytes: self.layout.slots() * self.layout.segment_bytes }
     }
 
-    /// Makes the tail enter a segment, in order to append a message. The oldest segment is dropped now, and
-    /// overwritten when the tail enters the segment after the next.
+    /// Moves the log's end to a new segment, in order to append a message. Drops the oldest segment, which is
+    /// overwritten two segments later.
     fn enter_segment(&mut self, segment: u64, appended: &Message<'_>) -> Result<(), AppendError> {
         let (oldest, slots) = (self.tail.oldest_segment, self.layout.slots());
         let drops = self.layout.oldest_kept(segment) > oldest;
@@ -172,7 +173,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         Ok(())
     }
 
-    /// Keys of messages that are not durable yet.
+    /// Topics and keys of messages that are not yet durable.
     fn changing(&self) -> HashSet<(Box<str>, Box<[u8]>)> {
         let mut keys = HashSet::new();
         for Closed { header, buffer, .. } in &self.closed {
@@ -196,7 +197,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         });
     }
 
-    /// Copies a record into the open chunk, which must have space for it.
+    /// Copies a record into the current chunk, which must have space for it.
     fn put(&mut self, message: &Message<'_>) {
         let Some(open) = &mut self.open else { return };
         self.tail.is_ended = false;
@@ -210,7 +211,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Closes the open chunk, if any.
+    /// Seals the current chunk, if there is one, so that it can be written.
     pub(super) fn close(&mut self, is_last_of_segment: bool) {
         let Some(mut open) = self.open.take() else { return };
         let used_bytes = open.used_bytes;

@@ -2,49 +2,49 @@
 
 use thiserror::Error;
 
-/// Reason why bytes are not a valid frame.
+/// Reason why bytes are not a valid protocol frame.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The frame's length is 0 or too large.
     #[error("a frame has {length} bytes, but 1 to {bytes_max} are allowed")]
     Length {
-        /// Length in the frame's length field, bytes.
+        /// Value of the frame's length field, bytes.
         length: usize,
-        /// Largest length that is allowed in this context, bytes.
+        /// Maximum length allowed in this context, bytes.
         bytes_max: usize,
     },
-    /// The frame's kind is unknown.
+    /// The frame's type code is unknown.
     #[error("a frame has the unknown kind {0}")]
     Kind(u8),
-    /// The frame ends within a field.
+    /// The frame ends before or within a field.
     #[error("a frame of kind {kind} ends within `{field}`")]
     Short {
-        /// Code of the frame's kind.
+        /// Code of the frame's type.
         kind: u8,
-        /// Name of the field.
+        /// Name of the incomplete field.
         field: &'static str,
     },
-    /// Bytes follow the last field.
+    /// The frame has extra bytes after its last field.
     #[error("a frame of kind {kind} has {bytes} bytes after its last field")]
     Long {
-        /// Code of the frame's kind.
+        /// Code of the frame's type.
         kind: u8,
         /// Number of extra bytes.
         bytes: usize,
     },
-    /// A field has an invalid value.
+    /// A field of the frame has an invalid value.
     #[error("in a frame of kind {kind}, `{field}` has the invalid value {found}")]
     Value {
-        /// Code of the frame's kind.
+        /// Code of the frame's type.
         kind: u8,
-        /// Name of the field.
+        /// Name of the field with the invalid value.
         field: &'static str,
         /// The invalid value, as text.
         found: String,
     },
 }
 
-/// Decodes the fields of a frame in order.
+/// Decoder for the fields of a frame, in order.
 pub(super) struct Fields<'a> {
     kind: u8,
     rest: &'a [u8],
@@ -91,25 +91,25 @@ impl<'a> Fields<'a> {
         self.array(field)
     }
 
-    /// Decodes bytes that follow a length of one byte.
+    /// Decodes a byte string that is preceded by a 1-byte length.
     pub(super) fn short_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let len = self.u8(field)?;
         self.bytes(field, len.into())
     }
 
-    /// Decodes bytes that follow a length of two bytes.
+    /// Decodes a byte string that is preceded by a 2-byte length.
     pub(super) fn long_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
         let len = self.u16(field)?;
         self.bytes(field, len.into())
     }
 
-    /// Decodes text that follows a length of one byte.
+    /// Decodes text that is preceded by a 1-byte length.
     pub(super) fn short_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
         let bytes = self.short_bytes(field)?;
         self.text(field, bytes)
     }
 
-    /// Decodes text that follows a length of two bytes.
+    /// Decodes text that is preceded by a 2-byte length.
     pub(super) fn long_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
         let bytes = self.long_bytes(field)?;
         self.text(field, bytes)
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
         core::str::from_utf8(bytes).map_err(|_| self.wrong(field, &"text that is not UTF-8"))
     }
 
-    /// Takes all remaining bytes.
+    /// Returns all remaining bytes of the frame.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
@@ -129,7 +129,7 @@ impl<'a> Fields<'a> {
         Malformed::Value { kind: self.kind, field, found: found.to_string() }
     }
 
-    /// Returns `value` if no bytes are left.
+    /// Returns `value` if the frame has been decoded completely, otherwise an error.
     pub(super) fn end<T>(self, value: T) -> Result<T, Malformed> {
         match self.rest.len() {
             0 => Ok(value),
@@ -138,7 +138,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appends encoded fields to a frame. Text that is too long for its length field is cut at a whole character.
+/// Encoder that appends fields to a frame. Text too long for its length field is truncated at a character
+/// boundary.
 pub(super) trait Put {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);
@@ -188,7 +189,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// The beginning of a text: as many whole characters as fit into `bytes_max` bytes.
+/// Truncates a text to at most `bytes_max` bytes, at a character boundary.
 pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {

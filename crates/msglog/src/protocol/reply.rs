@@ -17,83 +17,83 @@ const SNAPSHOT: u8 = 71;
 const VALUE: u8 = 72;
 const SNAPSHOT_END: u8 = 73;
 const STATUS: u8 = 74;
-/// Length of a message's frame up to its topic, bytes: length field, kind, four numbers, the message's kind, and the
-/// topic's length.
+/// Length of a message's frame before its topic, bytes: length field, type, four numbers, the message's kind,
+/// and the topic's length.
 const MESSAGE_BYTES: usize = 4 + 1 + 4 * 8 + 2;
 
-/// A reply of a server.
+/// A reply from the server to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// Answer to a hello.
+    /// The server accepts the connection, in answer to the client's hello.
     Welcome(Welcome),
     /// Error after which the server closes the connection.
     Error {
         /// Kind of the error.
         code: ErrorCode,
-        /// Sequence or number of the message at fault; 0 for none.
+        /// Sequence number or number of the message that caused the error; 0 for none.
         number: u64,
-        /// Description of the error for people.
+        /// Human-readable description of the error.
         text: &'a str,
     },
-    /// Answer to a request to open a publisher.
+    /// The publisher is open, in answer to the request to open it.
     Publisher {
-        /// Number of the publisher in the log; 0 without a name.
+        /// Number of the publisher in the log; 0 if it has no name.
         number: u64,
-        /// Sequence of the publisher's last persisted message; 0 before the first.
+        /// Sequence number of the publisher's last persisted message; 0 if it has none.
         persisted: u64,
     },
-    /// All of the publisher's messages up to a sequence are persisted.
+    /// Acknowledges that the publisher's messages up to a sequence number are persisted.
     Persisted {
-        /// Last persisted sequence.
+        /// Sequence number of the last persisted message.
         sequence: u64,
     },
-    /// A stream of messages begins.
+    /// Start of a stream of messages.
     Stream {
-        /// Lowest number that a message of the stream can have.
+        /// Lower bound of the first message's number.
         first: u64,
     },
-    /// A persisted message.
+    /// A persisted message, as part of a stream.
     Message {
         /// Number of the message in the log.
         number: u64,
-        /// The message, with its headers.
+        /// The message with all its fields.
         message: Message<'a>,
     },
-    /// The stream has ended.
+    /// End of a stream of messages.
     StreamEnd {
-        /// Bookmark: the last message's number plus 1.
+        /// Number at which a later stream continues: the last message's number plus 1.
         next: u64,
     },
-    /// A snapshot of the current values begins.
+    /// Start of a snapshot of the current values.
     Snapshot {
-        /// Bookmark: the snapshot includes all messages below this number, and none from it on.
+        /// Number of the first message that the snapshot does not include; a later stream continues there.
         next: u64,
     },
-    /// A current value of a key, in a snapshot.
+    /// The current value of a key, as part of a snapshot.
     Value {
         /// Number of the message that set the value.
         number: u64,
-        /// The message, with publisher 0.
+        /// The message that set the value, with its publisher set to 0.
         message: Message<'a>,
     },
-    /// The snapshot is complete.
+    /// End of a snapshot.
     SnapshotEnd {
-        /// Number of values sent.
+        /// Number of values in the snapshot.
         count: u64,
     },
-    /// The server's state.
+    /// The server's status.
     Status {
-        /// The state as a JSON object.
+        /// The status as a JSON object.
         json: &'a str,
     },
 }
 
-/// The server's answer to a hello.
+/// Properties of the server and its log, sent in answer to a client's hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// Version of the protocol that both sides speak.
+    /// Protocol version used on the connection.
     pub version: u16,
-    /// Identifier of the log: bookmarks are valid only in the log that they come from.
+    /// Identifier of the log. Message numbers that a client has stored are valid only for this log.
     pub log_id: u64,
     /// Condition under which messages count as persisted.
     pub durability: Durability,
@@ -103,43 +103,43 @@ pub struct Welcome {
     pub next: u64,
 }
 
-/// Kind of an error that a server reports.
+/// Type of an error that the server reports to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum ErrorCode {
-    /// The client sent bytes that are not a frame, or a frame that is not allowed in this state.
+    /// The client sent an invalid frame, or one that is not allowed at this point.
     Malformed = 1,
-    /// The server does not speak the client's version.
+    /// The server does not support the client's protocol version.
     Version = 2,
     /// The token is missing or wrong.
     Token = 3,
     /// The server's limit on connections is reached.
     Connections = 4,
-    /// The sequence is not the publisher's next one.
+    /// The message's sequence number does not follow the publisher's last one.
     Sequence = 5,
     /// The message can't be stored, because its topic, its key or the whole message is too long.
     Message = 6,
-    /// Every segment holds messages within their retention, or current values.
+    /// The log is full: every segment contains messages within their retention time, or current values.
     Full = 7,
     /// A write or a flush of the log has failed, and nothing more can be persisted.
     Broken = 8,
-    /// Messages that were requested, or are next for a slow subscriber, are no longer kept.
+    /// The requested messages, or those that a slow subscriber needs next, are no longer retained.
     Gone = 9,
-    /// The requested message does not exist yet: the bookmark is from another log.
+    /// The requested start is beyond the end of the log, so its message number must be from another log.
     Ahead = 10,
-    /// The filter is not valid.
+    /// The requested filter is not valid.
     Filter = 11,
-    /// The connection already has a stream or snapshot.
+    /// The connection is already sending a stream or a snapshot.
     Busy = 12,
-    /// Another connection has opened this publisher.
+    /// Another connection has opened the publisher with the same name.
     Replaced = 13,
     /// The log's limit on publishers is reached.
     Publishers = 14,
-    /// The server is stopping.
+    /// The server is shutting down.
     Stops = 15,
     /// Reading the log's target failed.
     Target = 16,
-    /// The server's memory for clients is spent.
+    /// The server has no memory left for this request.
     Memory = 17,
 }
 
@@ -164,25 +164,25 @@ impl ErrorCode {
         (Self::Memory, "memory"),
     ];
 
-    /// Name of the error in the protocol's documentation and in messages.
+    /// Name of the error type, as in the protocol's documentation.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(code, _)| *code == self).map_or("", |(_, name)| name)
     }
 
-    /// Whether the condition may be temporary, so that a client can try again later.
+    /// Whether the error may be temporary, so that a retry makes sense.
     pub fn may_pass(self) -> bool {
         matches!(self, Self::Connections | Self::Full | Self::Broken | Self::Stops | Self::Memory)
     }
 }
 
-/// An error reported by a server.
+/// An error that the server reports to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
-    /// Kind of the error.
+    /// Type of the error.
     pub code: ErrorCode,
-    /// Sequence or number of the message at fault; 0 for none.
+    /// Sequence number or number of the message that caused the error; 0 for none.
     pub number: u64,
-    /// Description of the error for people.
+    /// Human-readable description of the error.
     pub text: String,
 }
 
@@ -192,7 +192,7 @@ impl ServerError {
         Self { code, number, text: text.into() }
     }
 
-    /// Converts the error to a reply.
+    /// Borrows the error as a reply to send to the client.
     pub fn as_reply(&self) -> Reply<'_> {
         Reply::Error { code: self.code, number: self.number, text: &self.text }
     }
@@ -206,8 +206,8 @@ impl fmt::Display for ServerError {
 
 impl core::error::Error for ServerError {}
 
-/// Appends the frame of a message. Streams consist mostly of such frames, so the fields of fixed length are copied at
-/// once.
+/// Appends the frame of a message to `out`. Fields of fixed length are copied in one step, because most
+/// frames of a stream are messages.
 fn put_message(out: &mut Vec<u8>, kind: u8, number: u64, message: &Message<'_>) {
     let topic = cut(message.topic, u8::MAX.into()).as_bytes();
     let key = &message.key[..message.key.len().min(u16::MAX.into())];
@@ -248,7 +248,7 @@ fn take_message<'a>(fields: &mut Fields<'a>) -> Result<(u64, Message<'a>), Malfo
 }
 
 impl<'a> Reply<'a> {
-    /// Appends the reply as a frame.
+    /// Appends the encoded reply to `out`, as a frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Welcome(welcome) => put_frame(out, WELCOME, |out| {
@@ -280,7 +280,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Decodes a frame as a reply.
+    /// Decodes a frame, given its type and its fields, as a reply.
     ///
     /// # Errors
     /// The frame is not a valid reply.

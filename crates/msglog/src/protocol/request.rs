@@ -11,56 +11,56 @@ const READ: u8 = 4;
 const QUERY: u8 = 5;
 const STATUS: u8 = 6;
 
-/// A request of a client.
+/// A request from a client to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// First frame of a connection.
+    /// Opens the connection; must be the client's first frame.
     Hello {
-        /// Version of the protocol that the client speaks.
+        /// Protocol version of the client.
         version: u16,
-        /// Content of the server's token file; empty if the server has none.
+        /// Access token, as in the server's token file; empty if the server requires none.
         token: &'a [u8],
     },
-    /// Opens a publisher. The connection then publishes under its name.
+    /// Opens a publisher, under whose name the connection then publishes.
     OpenPublisher {
-        /// Name of the publisher; empty for none, but then messages that are resent after a reconnect may be stored
-        /// twice.
+        /// Name of the publisher, by which the server detects resent messages. If empty, a message resent after a
+        /// reconnect may be stored twice.
         name: &'a str,
     },
     /// Publishes a message.
     Publish(Published<'a>),
-    /// Requests a stream of messages, stored and future.
+    /// Requests a stream of stored and future messages.
     Read {
-        /// Start of the stream.
+        /// First message of the stream.
         start: Start,
         /// End of the stream.
         end: End,
-        /// Only messages of this topic; empty for all.
+        /// Topic of the requested messages; empty: all topics.
         topic: &'a str,
-        /// Only messages that match this filter; empty for all.
+        /// Text of a filter that the messages must match; empty: no filter.
         filter: &'a str,
     },
-    /// Requests a snapshot of the current values.
+    /// Requests a snapshot of the current values by key.
     Query {
-        /// Only values of this topic; empty for all.
+        /// Topic of the requested values; empty: all topics.
         topic: &'a str,
-        /// Only values that match this filter; empty for all.
+        /// Text of a filter that the values must match; empty: no filter.
         filter: &'a str,
     },
-    /// Requests the server's state.
+    /// Requests the server's status.
     Status,
 }
 
-/// A message to publish.
+/// A message that a client publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published<'a> {
-    /// Sequence number among the publisher's messages, from 1, without gaps.
+    /// Sequence number of the message at its publisher, from 1, without gaps.
     pub sequence: u64,
-    /// [`MessageKind::Publish`] or [`MessageKind::Delete`].
+    /// Kind of message: [`MessageKind::Publish`] or [`MessageKind::Delete`].
     pub kind: MessageKind,
     /// Topic of the message.
     pub topic: &'a str,
-    /// Key; empty for none.
+    /// Key of the message; empty for none.
     pub key: &'a [u8],
     /// Content of the message.
     pub body: &'a [u8],
@@ -73,16 +73,16 @@ pub enum Start {
     Now,
     /// Start with the message with this number.
     Message(u64),
-    /// Start with the first message of this time or later, ns since 1970.
+    /// Start with the first message published at this time or later, ns since 1970.
     TimeNs(u64),
-    /// Start with the oldest message that is kept.
+    /// Start with the oldest retained message.
     Oldest,
 }
 
 /// End of a stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The stream does not end: a subscription.
+    /// The stream does not end, as in a subscription.
     Never,
     /// End after the messages that are persisted when the request arrives.
     Now,
@@ -91,7 +91,7 @@ pub enum End {
 }
 
 impl<'a> Request<'a> {
-    /// Appends the request as a frame.
+    /// Appends the encoded request to `out`, as a frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Hello { version, token } => put_frame(out, HELLO, |out| {
@@ -136,7 +136,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Decodes a frame as a request.
+    /// Decodes a frame, given its type and its fields, as a request.
     ///
     /// # Errors
     /// The frame is not a valid request.

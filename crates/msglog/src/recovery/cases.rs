@@ -4,29 +4,29 @@
 //! A *gap* is a range without an accepted chunk. At the end of a log it is the torn tail, which was never acknowledged.
 //! If an accepted chunk follows, the gap is damage, since a chunk is acknowledged only after all before it.
 
-/// Conditions at one position of a scan. If there is no valid chunk, all are false; conditions on a gap are false
-/// unless the position is after one.
+/// Conditions that a recovery scan evaluates at one position of the log. Without a valid chunk at the
+/// position all are false. Conditions on a gap are false unless the position is after one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
-    /// The position has a whole chunk with a matching checksum, of this log and position.
+    /// The position has a complete chunk of this log for this position, with a matching checksum.
     pub is_valid: bool,
-    /// The chunk continues the last accepted one, by checksum, message number and epoch. After a gap, only its message
-    /// number and epoch must not be lower.
+    /// The chunk continues the last accepted one by checksum, message number and epoch. After a gap it is enough
+    /// that message number and epoch are not lower.
     pub is_in_order: bool,
-    /// The position is after a gap.
+    /// The position is after a gap, a range without an accepted chunk.
     pub is_after_gap: bool,
-    /// The position is below the highest durable position that any chunk states.
+    /// The position is below the highest durable position in any chunk's header, so it was durable.
     pub is_durable: bool,
-    /// The chunk was closed when the gap's position was already durable.
+    /// The chunk was closed after the start of the gap had become durable, according to its header.
     pub saw_gap_durable: bool,
-    /// The log's last chunk, which a look beyond the gap has found, is at this position or later.
+    /// The position is not after the log's last chunk, which a search beyond the gap has found.
     pub is_before_last: bool,
-    /// The chunk's epoch is not older than that of the chunk that states the highest durable position.
+    /// The chunk's epoch is at least that of the chunk whose header has the highest durable position.
     pub is_epoch_current: bool,
 }
 
 const CONDITIONS: usize = 7;
-/// Number of combinations of conditions.
+/// Number of combinations of the seven conditions.
 const COMBINATIONS: usize = 1 << CONDITIONS;
 
 impl Conditions {
@@ -41,7 +41,7 @@ impl Conditions {
             | (self.is_epoch_current as usize) << 6
     }
 
-    /// Decision of the case that matches these conditions.
+    /// Returns the decision of the one table entry that matches these conditions.
     pub(super) fn decision(self) -> Decision {
         let case = CASE_OF[self.bits()];
         #[cfg(test)]
@@ -50,21 +50,21 @@ impl Conditions {
     }
 }
 
-/// What a scan does with the chunk at a position.
+/// Decision of a recovery scan about the chunk at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Accept the chunk.
     Accept,
     /// Accept the chunk, and report the gap before it as damage.
     Damage,
-    /// Accept no chunk: a gap begins or continues.
+    /// Accept no chunk at this position: a gap starts or continues.
     Gap,
 }
 
-/// A case of the decision table: the conditions that it matches, and the decision.
+/// An entry of the decision table: the conditions that it matches, and its decision.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    /// Required value of each condition; None: any value.
+    /// Required value of each condition; `None`: either value.
     when: [Option<bool>; CONDITIONS],
     decision: Decision,
 }
@@ -75,7 +75,7 @@ const fn case(when: [Option<bool>; CONDITIONS], decision: Decision) -> Case {
 
 const Y: Option<bool> = Some(true);
 const N: Option<bool> = Some(false);
-/// The condition may have any value.
+/// Wildcard in the decision table: the condition may have either value.
 const O: Option<bool> = None;
 
 #[rustfmt::skip]
@@ -118,7 +118,7 @@ const CASES: [Case; 10] = {
     ]
 };
 
-/// Number of the matching case for each combination, indexed by [`Conditions::bits`].
+/// Index of the matching table entry for each combination of conditions, which [`Conditions::bits`] encodes.
 const CASE_OF: [u8; COMBINATIONS] = {
     let mut case_of = [0; COMBINATIONS];
     let mut bits = 0;

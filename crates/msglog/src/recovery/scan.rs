@@ -7,26 +7,26 @@ use crate::chunk::{Chunk, ChunkHeader, Invalid};
 use crate::segment_reader::SegmentReader;
 use core::ops::ControlFlow;
 
-/// Progress of a scan over a log's chunks.
+/// Progress and findings of a recovery scan over a log's chunks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scanned {
     /// Header of the last accepted chunk.
     pub last: Option<ChunkHeader>,
-    /// Start of the current gap, which is the position after the last accepted chunk, and why no chunk was accepted
-    /// there.
+    /// Start of the current gap (the position after the last accepted chunk), and the reason why the chunk there
+    /// was not accepted.
     pub gap: Option<(u64, Invalid)>,
-    /// Ranges of acknowledged data that are damaged.
+    /// Damaged ranges of data that had been acknowledged.
     pub damages: Vec<Damage>,
-    /// Highest epoch of any chunk, including chunks that were never acknowledged.
+    /// Highest epoch of any chunk found, even if the chunk was never acknowledged.
     pub epoch_max: u32,
-    /// Highest durable position that any chunk states, and that chunk's epoch. Chunks above that position are of that
-    /// epoch or later.
+    /// Highest durable position in any chunk's header, and that chunk's epoch. Valid chunks above the position
+    /// have that epoch or a later one.
     pub durable: (u64, u32),
 }
 
 impl Scanned {
-    /// Determines the conditions at a position, given the header of the valid chunk there, if any. `after_last` is an
-    /// exclusive upper bound of the last chunk's position, or 0.
+    /// Evaluates the conditions at position `at`, where `header` is the valid chunk's, if any. `after_last` is an
+    /// exclusive upper bound of the last chunk's position, or 0 if unknown.
     fn conditions(&self, at: u64, header: Option<&ChunkHeader>, after_last: u64) -> Conditions {
         let Some(header) = header else { return Conditions::default() };
         let gap = self.gap.map(|(from, _)| from);
@@ -43,13 +43,13 @@ impl Scanned {
     }
 }
 
-/// The durable position that a chunk states, with its epoch.
+/// Durable position in a chunk's header, and the chunk's epoch.
 pub(super) fn proven(header: &ChunkHeader) -> (u64, u32) {
     (header.durable_position, header.epoch)
 }
 
-/// Scans some segments of a log in order. Calls `visit` with each accepted chunk and the latest time of publication
-/// before it, until it breaks.
+/// Scans a range of segments in order. Calls `visit` with each accepted chunk and the latest publication time
+/// before it, until it returns `Break`.
 pub(super) fn scan_segments(
     reader: &mut SegmentReader<'_>,
     segments: core::ops::RangeInclusive<u64>,
@@ -62,8 +62,8 @@ pub(super) fn scan_segments(
     scan(reader, range, Scanned { durable, ..Scanned::default() }, evidence, visit)
 }
 
-/// Continues a scan over a range of positions. With `evidence`, the scan looks beyond the first gap for the durable
-/// position and the log's end; without, it uses only chunks that it has already read.
+/// Continues a scan over a range of positions. With `evidence` it searches beyond the first gap for the
+/// durable position and the log's end; without, it uses only the chunks already read.
 pub(super) fn scan(
     reader: &mut SegmentReader<'_>,
     range: core::ops::Range<u64>,
@@ -123,8 +123,8 @@ pub(super) fn scan(
     found
 }
 
-/// Looks beyond a scan's first gap for the durable position that chunks of the last segments state, and for the log's
-/// last chunk.
+/// Searches beyond a scan's first gap, in the segments in which the log may end, for the highest durable
+/// position and the log's last chunk.
 fn look_beyond_gap(
     reader: &mut SegmentReader<'_>,
     gap: u64,
@@ -143,9 +143,9 @@ fn look_beyond_gap(
     settled(reader, from..range.end, begin)
 }
 
-/// Repeats a scan until the durable position that it finds is the one that it began with, because that position also
-/// decides on earlier chunks. The log does not end before the durable position, so the last scan begins in its
-/// segment: the end that it finds does not depend on where the first one began.
+/// Repeats a scan until the highest durable position no longer changes, because that position also affects
+/// earlier decisions. The last pass starts in that position's segment, since the log does not end before it;
+/// so the result does not depend on where the first pass started.
 pub(super) fn settled(
     reader: &mut SegmentReader<'_>,
     mut range: core::ops::Range<u64>,
@@ -168,7 +168,7 @@ pub(super) fn settled(
     }
 }
 
-/// Whether a valid chunk may follow `last`; after a gap its predecessor is not known.
+/// Whether the valid chunk `next` may follow `last`. After a gap its direct predecessor is unknown.
 fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> bool {
     let Some(last) = last else { return true };
     let expected = last.next_message();

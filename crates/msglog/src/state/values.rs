@@ -6,16 +6,16 @@ use core::ops::Bound;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Maximum number of values in a leaf.
+/// Maximum number of values in a leaf, a block shared between the state and snapshots.
 const LEAF_VALUES: usize = 256;
 
 /// Estimated memory of a value in a leaf, without its key and body, bytes.
 const ENTRY_BYTES: u64 = 128;
 
-/// Consecutive keys with their values, shared between the state and snapshots.
+/// Block of consecutive keys and their values, shared between the state and snapshots (copy-on-write).
 pub type Leaf = Arc<BTreeMap<Arc<[u8]>, Value>>;
 
-/// Returns a leaf that may be changed. If a snapshot shares the leaf, it is copied, and its size is added to
+/// Makes a leaf writable. If a snapshot shares the leaf, it is first copied, and its size is added to
 /// `copied_bytes`.
 fn unshared<'a>(leaf: &'a mut Leaf, copied_bytes: &mut u64) -> &'a mut BTreeMap<Arc<[u8]>, Value> {
     if Arc::strong_count(leaf) > 1 {
@@ -24,7 +24,8 @@ fn unshared<'a>(leaf: &'a mut Leaf, copied_bytes: &mut u64) -> &'a mut BTreeMap<
     Arc::make_mut(leaf)
 }
 
-/// Values by key, in leaves. Each leaf is stored under a lower bound of its keys; no leaf is empty.
+/// Values of a topic by key, stored in non-empty leaves. The key of a leaf is a lower bound of the keys in
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     leaves: BTreeMap<Arc<[u8]>, Leaf>,
@@ -35,7 +36,7 @@ fn up_to(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
 }
 
 impl Values {
-    /// Bound under which the leaf for a key is stored; None if there are no leaves.
+    /// Key of the leaf in which a value is stored or to be inserted; `None` if there are no leaves.
     fn bound(&self, key: &[u8]) -> Option<&Arc<[u8]>> {
         let before = self.leaves.range::<[u8], _>(up_to(key)).next_back();
         before.or_else(|| self.leaves.first_key_value()).map(|(bound, _)| bound)
@@ -45,7 +46,8 @@ impl Values {
         self.leaves.range::<[u8], _>(up_to(key)).next_back()?.1.get(key)
     }
 
-    /// Inserts a value and returns the one it replaces. Adds the bytes of copied leaves to `copied`.
+    /// Inserts a value, and returns the one that it replaces. Adds the size of leaves copied on write to
+    /// `copied`, bytes.
     pub(super) fn insert(&mut self, key: &[u8], value: Value, copied: &mut u64) -> Option<Value> {
         let before = self.leaves.range_mut::<[u8], _>(up_to(key)).next_back();
         if let Some((_, leaf)) = before {
@@ -94,7 +96,7 @@ impl Values {
         self.leaves.values().map(|leaf| leaf.len()).sum()
     }
 
-    /// Values in the order of their keys.
+    /// Keys and values, in the order of the keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<[u8]>, &Value)> {
         self.leaves.values().flat_map(|leaf| leaf.iter())
     }
@@ -113,7 +115,7 @@ mod tests {
         Value { number, time_ns: 0, body: Arc::default(), segment: 0 }
     }
 
-    /// The values equal those of a single map, and each snapshot those of the map at its time.
+    /// The values equal those of a plain map, and each snapshot equals that map at the time of the snapshot.
     #[test]
     fn values_are_those_of_one_map_and_snapshots_keep_theirs() {
         let rng = &mut stream(1, "values", 0);

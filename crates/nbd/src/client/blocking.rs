@@ -5,35 +5,35 @@ use crate::wire::{CmdFlags, Errno, Extent, Info, Kind};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A connection whose calls return when they are done.
+/// A synchronous NBD client: each call waits for its reply.
 #[derive(Debug)]
 pub struct Blocking {
     connection: Connection,
-    /// The connection failed: a request may be half-sent.
+    /// Whether the connection has failed, possibly after sending part of a request.
     broken: bool,
-    /// Time limit of an answer; `None`: no limit.
+    /// Timeout for a reply; `None`: no timeout.
     timeout: Option<Duration>,
 }
 
-/// Converts a server's error, whose numbers are Linux's.
+/// Converts an error number from the server, which equals Linux's, to an I/O error.
 fn os_error(errno: Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.code() as i32)
 }
 
 impl Blocking {
-    /// Connects and negotiates, with `base:allocation` requested.
+    /// Connects to a server and opens the export. Requests the metadata context `base:allocation`.
     pub fn connect(uri: &Uri) -> Result<Self, ClientError> {
         Self::connect_with(uri, &Config { block_status: true, ..Config::default() })
     }
 
-    /// Connects and negotiates with this configuration.
+    /// Connects to a server and opens the export, with the given configuration.
     pub fn connect_with(uri: &Uri, config: &Config) -> Result<Self, ClientError> {
         let connection = Connection::connect(uri, config)?;
         Ok(Self { connection, broken: false, timeout: None })
     }
 
-    /// Sets the time limit of an answer. A later answer makes the call fail with
-    /// [`io::ErrorKind::TimedOut`], and the connection becomes unusable.
+    /// Sets the timeout for replies. If a reply is late, the call fails with [`io::ErrorKind::TimedOut`], and the
+    /// connection becomes unusable.
     #[must_use]
     pub fn with_patience(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -45,7 +45,7 @@ impl Blocking {
         self.connection.info()
     }
 
-    /// The underlying connection, for requests that this client lacks.
+    /// The underlying connection, for requests that this client does not offer.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
@@ -81,19 +81,19 @@ impl Blocking {
         result.unwrap_or(Ok(())).map_err(os_error)
     }
 
-    /// Reads a whole buffer. Panics at 4 GiB or more.
+    /// Fills the buffer with data from the export. Panics at 4 GiB or more.
     pub fn read(&mut self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
         let len = u32::try_from(to.len()).expect("a length of 32 bits");
         self.call(Kind::Read, CmdFlags::NONE, offset_bytes, len, to.as_mut_ptr())
     }
 
-    /// Writes a whole buffer. Panics at 4 GiB or more.
+    /// Writes the whole buffer to the export. Panics at 4 GiB or more.
     pub fn write(&mut self, offset_bytes: u64, from: &[u8], flags: CmdFlags) -> io::Result<()> {
         let len = u32::try_from(from.len()).expect("a length of 32 bits");
         self.call(Kind::Write, flags, offset_bytes, len, from.as_ptr().cast_mut())
     }
 
-    /// Sends a request without data: flush, trim, write-zeroes, cache.
+    /// Sends a request without data (flush, trim, write-zeroes or cache) and waits for its reply.
     pub fn command(
         &mut self,
         kind: Kind,
@@ -105,8 +105,8 @@ impl Blocking {
         self.call(kind, flags, offset_bytes, len_bytes, std::ptr::null_mut())
     }
 
-    /// Queries the allocation of a range. The extents begin at its start, and may end before its
-    /// end.
+    /// Queries which parts of a range are allocated. The returned extents begin at the range's start, but may not
+    /// cover all of it.
     pub fn block_status(
         &mut self,
         offset_bytes: u64,

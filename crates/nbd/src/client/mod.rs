@@ -27,11 +27,13 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Length of the buffer for replies. One receive takes everything that a server sends at once.
+/// Size of the receive buffer for replies, bytes. One receive takes everything that a server sends in one
+/// batch.
 const INPUT_BYTES: usize = 256 << 10;
-/// A payload with at least this many bytes outstanding is received directly into the caller's buffer.
+/// Remaining length from which a payload is received directly into the caller's buffer, bytes.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// Maximum number of bytes that one receive takes beyond a directly received payload, since they have to be copied.
+/// Maximum number of bytes received after a payload that goes directly to the caller's buffer. They must be
+/// copied.
 const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
@@ -39,16 +41,16 @@ const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Maximum number of requests in flight: slots 0 to `depth - 1`.
+    /// Maximum number of requests in flight. A request is identified by a slot number from 0 to `depth - 1`.
     pub depth: u32,
-    /// Certificates for TLS, if the URI names no folder of certificates.
+    /// Certificates for TLS; used if the URI does not name a folder of certificates.
     pub tls: Option<ClientTls>,
-    /// Request structured replies. Without them the server answers reads with simple replies, as for the kernel's
-    /// client.
+    /// Whether to request structured replies. Without them, the server sends simple replies, as it does to the
+    /// kernel's client.
     pub structured: bool,
-    /// Request `base:allocation`, for block status.
+    /// Whether to request the metadata context `base:allocation`, which block status requires.
     pub block_status: bool,
-    /// Time limit from the first connection attempt to the open export.
+    /// Timeout for connecting and negotiating.
     pub timeout: Duration,
 }
 
@@ -70,13 +72,13 @@ pub enum ClientError {
     /// The URI is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// No server answers at the address.
+    /// Connecting to the address failed.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, io::Error),
     /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// TLS was requested without certificates.
+    /// TLS is required, but there are no certificates.
     #[error(
         "TLS needs the certificates of the authorities that may sign the server's certificate; add tls-certificates=FOLDER, where FOLDER has a ca-cert.pem"
     )]
@@ -87,21 +89,21 @@ pub enum ClientError {
     /// The connection broke, or TLS could not be set up.
     #[error("{0}: {1}")]
     Broken(String, io::Error),
-    /// The server does not announce multi_conn.
+    /// Several connections were requested, but the server does not announce multi_conn.
     #[error(
         "{0} does not offer multi_conn, so writes of one connection may be invisible to another; use one connection"
     )]
     NoMultiConn(String),
 }
 
-/// How long [`Connection::turn`] waits for a completion.
+/// Whether and how long [`Connection::turn`] waits for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Don't wait.
     No,
-    /// Wait for a completion.
+    /// Wait for at least one completion, without a time limit.
     One,
-    /// Wait for a completion, at most for this time.
+    /// Wait for at least one completion, but not longer than this time.
     AtMost(Duration),
 }
 
@@ -110,7 +112,7 @@ enum Pipe {
     Tls(Box<TlsStream>),
 }
 
-/// A connection to an export.
+/// An asynchronous connection to an NBD export.
 pub struct Connection {
     socket: OwnedFd,
     pipe: Pipe,
@@ -120,12 +122,12 @@ pub struct Connection {
     input: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Buffers of the callers, by slot.
+    /// The caller's buffer of each request, indexed by slot.
     buffers: Box<[*mut u8]>,
-    /// Destination of the announced payload: slot, offset in its buffer.
+    /// Destination of the payload being received: slot of its request, and offset in the request's buffer.
     taking: (u32, u32),
     busy_poll: BusyPoll,
-    /// Reads in flight whose payload is received directly.
+    /// Number of reads in flight that are large enough to receive their payload directly.
     large_reads: u32,
     done: Vec<(u32, Result<(), Errno>)>,
     extents: Vec<(u32, Extent)>,
@@ -165,12 +167,12 @@ fn open_socket(address: &Address, deadline: Instant) -> io::Result<OwnedFd> {
     }
 }
 
-/// Result of the negotiation: everything that a connection starts with.
+/// Result of a negotiation, with the socket and transport.
 struct Dialled {
     socket: OwnedFd,
     pipe: Pipe,
     step: DialStep,
-    /// Bytes that were received after the end of the negotiation.
+    /// Bytes received after the last message of the negotiation.
     rest: Vec<u8>,
 }
 
@@ -278,7 +280,7 @@ fn receive_some(
     }
 }
 
-/// Lists a server's exports: name and description.
+/// Lists the names and descriptions of a server's exports.
 pub fn list(uri: &Uri, config: &Config) -> Result<Vec<(String, String)>, ClientError> {
     match dial(uri, config, true)?.step {
         DialStep::Listed(exports) => Ok(exports),
@@ -330,34 +332,34 @@ impl Connection {
         &self.found.info
     }
 
-    /// What client and server agreed on.
+    /// Result of the negotiation between client and server.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// Requests queued or sent whose completion no [`Self::turn`] has received yet.
+    /// Number of requests that were queued or sent, but have not completed yet.
     pub fn in_flight(&self) -> u32 {
         self.calls.in_flight()
     }
 
-    /// The socket, for waiting on several connections at once.
+    /// The connection's socket, so that a caller can wait for several connections simultaneously.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Message of the server's last error; may be empty.
+    /// Message of the last error reply from the server; may be empty.
     pub fn said(&self) -> &str {
         self.calls.said()
     }
 
-    /// Queues a request. The caller is responsible for range, alignment and use of a supported command (see
-    /// [`Self::info`]); a server answers mistakes with an error. Panics when the slot is in flight or not below the
-    /// depth, and for [`Kind::Disc`].
+    /// Queues a request. The caller must check range, alignment and support for the command (see [`Self::info`]);
+    /// a server replies to mistakes with an error. Panics if the slot is in flight or not below the depth, and
+    /// for [`Kind::Disc`].
     ///
     /// # Safety
-    /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received or
-    /// the connection is dropped. For a write they are readable, and nothing changes them until then. For other
-    /// requests the buffer is not used and may be null.
+    /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received
+    /// or the connection is dropped. For a write they are readable, and nothing changes them until then. For
+    /// other requests the buffer is not used and may be null.
     #[inline]
     pub unsafe fn queue(
         &mut self,
@@ -378,8 +380,8 @@ impl Connection {
         }
     }
 
-    /// Sends queued requests, receives replies, and waits as `wait` says; a signal ends the wait. After an error the
-    /// connection is unusable, and it is unknown which requests in flight were carried out.
+    /// Sends queued requests, receives replies, and waits for completions according to `wait`. A signal ends the
+    /// wait. After an error the connection is unusable, and the outcome of requests in flight is unknown.
     #[inline]
     pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
         let sent = self.send()?;
@@ -404,8 +406,8 @@ impl Connection {
         self.wait(deadline)
     }
 
-    /// Sends queued requests as far as the socket takes them without waiting: the first part of a turn. After an error
-    /// the connection is unusable.
+    /// Sends queued requests until the socket is full, without waiting; [`Self::turn`] begins with the same step.
+    /// After an error the connection is unusable.
     pub fn send_queued(&mut self) -> io::Result<()> {
         self.send().map(drop)
     }
@@ -423,7 +425,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Passes each completion to `each`: slot and result. Frees the slots.
+    /// Calls `each` with the slot and result of every completed request. The slots can then be reused.
     #[inline]
     pub fn drain(&mut self, mut each: impl FnMut(u32, Result<(), Errno>)) {
         for (slot, result) in self.done.drain(..) {
@@ -431,14 +433,14 @@ impl Connection {
         }
     }
 
-    /// Passes each extent from block status replies to `each`: slot and extent.
+    /// Calls `each` with the slot of the request and the extent, for every extent in block status replies.
     pub fn drain_extents(&mut self, mut each: impl FnMut(u32, Extent)) {
         for (slot, extent) in self.extents.drain(..) {
             each(slot, extent);
         }
     }
 
-    /// Sends queued bytes. True if all are sent.
+    /// Sends queued bytes until the socket is full. Returns true if everything is sent.
     #[inline]
     fn send(&mut self) -> io::Result<bool> {
         match &mut self.pipe {
@@ -448,7 +450,7 @@ impl Connection {
         }
     }
 
-    /// Receives and parses available bytes.
+    /// Receives and parses available replies. If `block`, waits for the first byte.
     #[inline]
     fn receive(&mut self, mut block: bool) -> io::Result<()> {
         loop {
@@ -503,7 +505,7 @@ impl Connection {
         }
     }
 
-    /// Parses the bytes in the input.
+    /// Parses the received bytes, copies payloads to the callers' buffers, and records completions.
     #[inline]
     fn absorb(&mut self) -> io::Result<()> {
         loop {
@@ -546,7 +548,7 @@ impl Connection {
     }
 }
 
-/// True if the reply's payload is received directly into the caller's buffer.
+/// Whether the payload of a reply to this request is received directly into the caller's buffer.
 fn is_large(kind: Kind, len_bytes: u32) -> bool {
     kind == Kind::Read && len_bytes as usize >= DIRECT_BYTES_MIN
 }

@@ -6,14 +6,14 @@ use crate::wire::REQUEST_BYTES;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Number of sent pieces after which they are removed, in case the queue never runs empty.
+/// Number of sent pieces (headers and payloads) after which they are removed, even if the queue is not empty.
 const CUT_PIECES: usize = 4096;
 
 #[derive(Clone, Copy)]
 enum Piece {
-    /// A range of `headers`.
+    /// A range of bytes in `headers`.
     Own { start: usize, len: usize },
-    /// A payload in a caller's buffer.
+    /// A write's payload, which stays in the caller's buffer.
     Foreign { start: *const u8, len: usize },
 }
 
@@ -28,7 +28,7 @@ impl Piece {
 pub(super) struct Outbox {
     headers: Vec<u8>,
     pieces: Vec<Piece>,
-    /// Index of the first piece that is not completely sent, and its bytes sent.
+    /// Index of the first piece that is not fully sent. `skip` is the number of its bytes that are sent.
     first: usize,
     skip: usize,
     spans: Vec<Span>,
@@ -75,7 +75,7 @@ impl Outbox {
         }
     }
 
-    /// Sends as much as the socket takes. True if everything is sent.
+    /// Sends until the socket is full. Returns true if everything is sent.
     pub(super) fn send(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         while self.first < self.pieces.len() {
             let mut spans = std::mem::take(&mut self.spans);

@@ -17,10 +17,10 @@ use std::str::FromStr;
 /// Port assigned to NBD by IANA.
 const PORT: u16 = 10809;
 
-/// A server's address.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
     /// A host name or address, and a port.
     Tcp(String, u16),
@@ -36,48 +36,48 @@ impl fmt::Display for Address {
     }
 }
 
-/// An export on a server.
+/// NBD URI: the address of a server, an export and TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
-    /// Where the server listens.
+    /// Address at which the server listens.
     pub address: Address,
-    /// TLS is required; there is no opportunistic TLS.
+    /// Whether TLS is required. A connection without this flag never uses TLS.
     pub tls: bool,
     /// Name of the export; empty for the default export.
     pub export: String,
     /// Folder with `ca-cert.pem` and, if the server requires them, `client-cert.pem` and `client-key.pem`.
     pub tls_certificates: Option<PathBuf>,
-    /// Name in the server's certificate, if it differs from the host's.
+    /// Name that the server's certificate must contain, if it differs from the host name.
     pub tls_hostname: Option<String>,
 }
 
-/// Errors of a URI.
+/// Reason why a URI is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// The scheme is not NBD's.
+    /// The scheme is not one of the NBD schemes.
     #[error("`{0}` does not begin with nbd://, nbds://, nbd+unix:// or nbds+unix://")]
     Scheme(String),
-    /// No path for a unix socket.
+    /// The URI of a Unix socket lacks the socket's path.
     #[error("`{0}` names no socket; add ?socket=PATH")]
     NoSocket(String),
-    /// No host for TCP.
+    /// The URI of a TCP server lacks the host.
     #[error("`{0}` names no host")]
     NoHost(String),
-    /// An invalid port.
+    /// The port is invalid.
     #[error("`{0}` is not a port; a port is a number from 1 to 65,535")]
     Port(String),
-    /// A percent sign without two hex digits after it, or bytes that are not UTF-8.
+    /// A percent sign is not followed by two hexadecimal digits, or the decoded bytes are not UTF-8.
     #[error("`{0}` is not percent-encoded UTF-8; a percent sign itself is written %25")]
     Encoding(String),
-    /// An unknown parameter.
+    /// The URI has an unknown parameter.
     #[error(
         "the option `{0}` is not understood; the options are socket, tls-certificates and tls-hostname"
     )]
     Parameter(String),
-    /// A name that is too long or contains NUL.
+    /// The name of the export is too long or contains NUL.
     #[error("an export's name can have at most 4,096 bytes, and no NUL")]
     Name,
-    /// A TLS parameter in a URI without TLS.
+    /// A TLS parameter is given, but the scheme does not use TLS.
     #[error("`{0}` requires TLS; use nbds:// or nbds+unix://")]
     NotTls(String),
 }
@@ -98,7 +98,7 @@ fn decode(text: &str) -> Result<String, UriError> {
     String::from_utf8(bytes).map_err(|_| fault())
 }
 
-/// Text with the characters percent-encoded that a URI may not contain.
+/// Displays a text with percent-encoding for characters that a URI must not contain.
 struct Encoded<'a>(&'a str);
 
 impl fmt::Display for Encoded<'_> {

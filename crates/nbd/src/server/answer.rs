@@ -3,18 +3,18 @@
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory shared between clients: words that may change at any time. Bytes are in memory order, whatever the machine's
-/// byte order.
+/// A byte range of memory that other clients may change concurrently, accessed as atomic words. The bytes are
+/// in memory order on every machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     pub(crate) all: &'a [AtomicU64],
-    /// Offset of the first byte from the start of the first word.
+    /// Offset of the first byte within the first word.
     pub(crate) skip: usize,
     pub(crate) len: usize,
 }
 
 impl<'a> Words<'a> {
-    /// `len` bytes, starting at byte `skip` of the words. Panics if the words are too short.
+    /// Creates a view of `len` bytes that starts at byte `skip` of `words`. Panics if `words` is too short.
     pub fn new(words: &'a [AtomicU64], skip: usize, len: usize) -> Self {
         assert!(skip.checked_add(len).is_some_and(|end| end <= size_of_val(words)));
         Self { all: &words[skip / 8..], skip: skip % 8, len }
@@ -34,7 +34,8 @@ impl<'a> Words<'a> {
         self.all.as_ptr().cast::<u8>().wrapping_add(self.skip)
     }
 
-    /// Copies the bytes out, a word at a time. A byte that is written concurrently has its old or its new value.
+    /// Copies the bytes to a buffer, one word at a time. If a byte is written concurrently, the copy has its old
+    /// or its new value.
     pub fn read(&self, to: &mut [u8]) {
         assert!(to.len() == self.len);
         let (mut skip, mut to) = (self.skip, to);
@@ -50,8 +51,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Copies bytes in, a word at a time. Other bytes in the first and the last word are unaffected, even if they
-    /// change concurrently.
+    /// Copies a buffer into the memory, one word at a time. Does not affect other bytes in the first and last
+    /// word, even if they change concurrently.
     pub fn write(&self, from: &[u8]) {
         assert!(from.len() == self.len);
         let head = ((8 - self.skip) % 8).min(from.len());
@@ -88,7 +89,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Replaces some bytes of a word and keeps the others.
+/// Atomically replaces the bytes of a word from byte `skip` on, and keeps the others.
 fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
         let mut new = old.to_ne_bytes();
@@ -97,25 +98,25 @@ fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
     });
 }
 
-/// One way to answer a request.
+/// Result of a request, from which the reply is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
-    /// Success without data: for everything but reads and block status.
+    /// Success of a request that returns no data (not for reads and block status).
     Done,
     /// The request failed with this error.
     Failed(Errno),
-    /// Data of a read, in the requested length.
+    /// Data of a read, with exactly the requested length.
     Data(&'a [u8]),
-    /// A read's bytes are all zeroes.
+    /// Result of a read whose bytes are all zeroes.
     Zeroes,
-    /// Extents of a block status, from the request's offset on: (length, state) each. Extents beyond the range, or
-    /// beyond the first if only one was requested, are left out.
+    /// Result of a block status: (length, state) of each extent, starting at the request's offset. Extents that
+    /// the client did not request (beyond the range, or after the first if it wants one) are dropped.
     Extents(&'a [(u32, u32)]),
 }
 
 impl Answer<'_> {
-    /// Encodes the reply. An answer that does not fit the request becomes EIO, since the client would misread it.
-    /// Returns true if the reply is an error.
+    /// Encodes the reply to a request. If the result does not fit the request, encodes EIO instead, because the
+    /// client would misinterpret the reply. Returns true if the reply is an error.
     pub(crate) fn encode(
         &self,
         replies: wire::Replies,

@@ -24,12 +24,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use transmission::Watched;
 
-/// Length of the input buffer. It holds the requests that arrive while a batch is answered: twice 32 writes of 4 KiB.
+/// Size of the input buffer, bytes. It has space for the requests that arrive while the server handles a
+/// batch: twice 32 writes of 4 KiB.
 const INPUT_BYTES: usize = 256 << 10;
-/// Maximum number of bytes that one receive takes beyond a directly received payload: if they belong to another
-/// payload, they must be copied.
+/// Maximum number of bytes received after a payload that goes directly to its destination. If they belong to
+/// another payload, they must be copied.
 const BETWEEN_BYTES: usize = 4096;
-/// Bytes passed to TLS at a time: about as many as it takes at once.
+/// Number of bytes passed to TLS in one call; about the size of its buffer.
 const TLS_BYTES: usize = 64 << 10;
 
 /// Reason why a connection ended.
@@ -46,7 +47,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The reason, for messages; `None` if the client disconnected or the server is stopping.
+    /// The reason as text for messages; `None` if the client disconnected or the server is stopping.
     pub(crate) fn why(&self) -> Option<String> {
         match self {
             Self::Left | Self::Gone => None,
@@ -64,7 +65,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// Arguments of a connection's thread.
+/// Arguments for the thread that serves a connection.
 pub(crate) struct Start {
     pub(crate) link: Arc<Link>,
     pub(crate) exports: Arc<Exports>,
@@ -75,18 +76,19 @@ pub(crate) struct Start {
     pub(crate) phase: Arc<Phase>,
 }
 
-/// The transport: the plain socket or TLS.
+/// Transport of a connection: plain socket or TLS.
 enum Pipe {
     Plain,
     Tls(Box<TlsStream>),
 }
 
-/// Received bytes that are not used yet.
+/// Received bytes that have not been processed yet.
 struct Input {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// True: receive only [`BETWEEN_BYTES`], since the last payload was received directly and the next one may be, too.
+    /// Whether to receive at most [`BETWEEN_BYTES`], because the last payload was received directly and the next
+    /// one may follow.
     sparing: bool,
 }
 
@@ -95,7 +97,7 @@ impl Input {
         &self.buffer[self.start..self.end]
     }
 
-    /// Space for the next received bytes.
+    /// Free part of the buffer, for the next receive.
     fn free_space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -120,7 +122,7 @@ struct Connection<'a> {
     pipe: Pipe,
     input: Input,
     tally: Tally,
-    /// Buffer for TLS: replies from other threads.
+    /// Buffer for replies of other threads, which this thread sends if TLS is used.
     queued: Vec<u8>,
     busy_poll: BusyPoll,
     watched: Option<Watched>,
@@ -148,7 +150,7 @@ impl<'a> Connection<'a> {
         self.start.stopping.load(Ordering::Relaxed)
     }
 
-    /// Sends all bytes; fails at the deadline, if any.
+    /// Sends all bytes. Fails if the deadline passes first.
     fn send_bytes(&mut self, bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
         let fd = self.fd();
         let link = &self.start.link;
@@ -167,7 +169,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Sends all spans; fails at the deadline, if any.
+/// Sends all memory ranges in `spans`. Fails if the deadline passes first.
 ///
 /// # Safety
 /// As for [`syscalls::send`].

@@ -3,7 +3,7 @@
 use crate::wire::Kind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Running counts. All are monotonic except `connections`.
+/// Counters of a running server. All but `connections` only increase.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) connections: AtomicU64,
@@ -21,19 +21,19 @@ pub struct Counters {
 /// Values of the server's counters at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Open connections, in any phase.
+    /// Number of open connections, including those that still negotiate.
     pub connections: u64,
     /// Connections accepted so far.
     pub accepted: u64,
-    /// Connections closed at once because of a limit.
+    /// Connections closed immediately because a limit was reached.
     pub turned_away: u64,
-    /// Connections that ended before they had an export, other than by the client's disconnect request.
+    /// Connections that ended before the client opened an export, except by a disconnect request.
     pub handshakes_failed: u64,
     /// Connections that ended because the client broke the protocol.
     pub violations: u64,
-    /// Requests submitted to an export, by [`Kind`].
+    /// Requests submitted to an export, indexed by [`Kind`].
     pub requests: [u64; Kind::COUNT],
-    /// Requests refused by the rules: ranges, alignment, flags, read-only.
+    /// Requests refused because of their range, alignment or flags, or because the export is read-only.
     pub refused: u64,
     /// Requests answered with an error by an export.
     pub errors: u64,
@@ -44,7 +44,7 @@ pub struct Snapshot {
 }
 
 impl Counters {
-    /// Present values of the counters.
+    /// Returns the current values of the counters.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             connections: self.connections.load(Relaxed),
@@ -61,7 +61,7 @@ impl Counters {
     }
 }
 
-/// One connection's counts since they were last added to the server's.
+/// Counts of one connection that have not been added to the server's counters yet.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) requests: [u64; Kind::COUNT],

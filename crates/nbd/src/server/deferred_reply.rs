@@ -5,10 +5,10 @@ use super::link::Link;
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::Arc;
 
-/// A deferred request, to be answered from any thread and in any order. If it is dropped, the server answers with EIO.
-/// Answering never waits for the client.
+/// A request whose reply is deferred. It can be answered from any thread and in any order, without waiting
+/// for the client. If it is dropped, the server replies with EIO.
 pub struct DeferredReply {
-    /// `None` once answered.
+    /// Connection of the request; `None` once the request is answered.
     link: Option<Arc<Link>>,
     command: Command,
 }
@@ -24,15 +24,16 @@ impl DeferredReply {
         &self.command
     }
 
-    /// Answers the request: sends the answer, or leaves it to the connection's thread if the socket is full.
+    /// Answers the request. Sends the reply, or leaves that to the connection's thread if the socket is full.
     pub fn answer(mut self, answer: &Answer<'_>) {
         if let Some(link) = self.put(answer) {
             link.push();
         }
     }
 
-    /// Answers a read. `fill` writes the whole buffer, which has the requested length; it runs under a lock that the
-    /// connection's other answers wait for. Other kinds of requests get [`Answer::Done`], and `fill` is not called.
+    /// Answers a read. `fill` writes the whole buffer, which has the requested length; meanwhile, a lock delays
+    /// other replies of the connection. For other kinds of request, replies [`Answer::Done`] without calling
+    /// `fill`.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
         if let Some(link) = self.put_fill(fill) {
             link.push();
@@ -71,26 +72,26 @@ impl Drop for DeferredReply {
     }
 }
 
-/// Answers that are sent together, with one call per connection: for a thread that finds many requests completed at
-/// once. Sends the rest on drop.
+/// Collects replies so that one system call per connection sends them. For a thread that handles many
+/// completions in one go. Dropping the batch sends the rest.
 #[derive(Default)]
 pub struct Batch {
     links: Vec<Arc<Link>>,
 }
 
 impl Batch {
-    /// A batch without answers.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Like [`DeferredReply::answer`], but sent with the batch.
+    /// Like [`DeferredReply::answer`], but the reply is sent with the batch.
     pub fn answer(&mut self, mut later: DeferredReply, answer: &Answer<'_>) {
         let link = later.put(answer);
         self.remember(link);
     }
 
-    /// Like [`DeferredReply::fill`], but sent with the batch.
+    /// Like [`DeferredReply::fill`], but the reply is sent with the batch.
     pub fn fill(&mut self, mut later: DeferredReply, fill: impl FnOnce(&mut [u8])) {
         let link = later.put_fill(fill);
         self.remember(link);
@@ -103,7 +104,7 @@ impl Batch {
         }
     }
 
-    /// Sends all answers collected so far.
+    /// Sends all replies collected so far.
     pub fn send(&mut self) {
         for link in self.links.drain(..) {
             link.push();

@@ -15,13 +15,13 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Storage served under a name.
+/// Storage that the server offers under a name.
 pub trait Export: Send + Sync {
-    /// The export's description. Called for INFO and GO; must not open anything.
+    /// Describes the export. Called when clients send INFO or GO; must not open anything.
     fn info(&self) -> Info;
 
-    /// Opens a session for a client that chose this export. An error refuses the client, such as a second one on an
-    /// export for one client.
+    /// Opens a session for a client that chose this export. Returns an error to refuse the client, for example if
+    /// another client uses the export exclusively.
     fn open(&self, peer: &Peer) -> io::Result<Box<dyn Session>>;
 }
 
@@ -30,14 +30,14 @@ pub trait Export: Send + Sync {
 pub struct Peer {
     /// Address of the client, for messages.
     pub address: String,
-    /// The connection uses TLS.
+    /// Whether the connection uses TLS.
     pub secure: bool,
     pub(crate) link: Weak<Link>,
 }
 
 impl Peer {
-    /// Ends the connection, from any thread; no-op if it has ended. Replies already in the socket still reach the
-    /// client.
+    /// Ends the connection; can be called from any thread. No-op if it has already ended. Replies in the socket's
+    /// buffer still reach the client.
     pub fn hang_up(&self) {
         if let Some(link) = self.link.upgrade() {
             let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Both);
@@ -55,47 +55,49 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// One connection's use of an export. It is dropped when the connection ends; [deferred](Io::later) requests may still
-/// be answered then, but the answers are discarded.
+/// Handles the requests of one connection. It is dropped when the connection ends; replies to
+/// [deferred](Io::later) requests are then discarded.
 pub trait Session {
-    /// Starts or carries out one request. Called on the connection's thread.
+    /// Starts or performs one request. Called on the connection's thread.
     fn submit(&mut self, io: Io<'_>);
 
-    /// Called when all requests that arrived together are submitted: the time to wake the thread that carries them out.
+    /// Called after all requests that arrived together are submitted. A session that hands requests to another
+    /// thread should wake that thread here.
     fn submitted(&mut self) {}
 
-    /// Called when the client's socket is empty. True: poll the socket again at once and call again; false: sleep until
-    /// the client sends something. The thread can use the call for work that another thread would otherwise be woken
-    /// for. Called only if a request was [deferred](Io::later), and not with TLS.
+    /// Called if nothing is left to receive from the client. Returns true to check the socket again and repeat
+    /// the call, or false to sleep until the client sends something. The thread can use the call for work for
+    /// which another thread would have to be woken. Called only if a request was [deferred](Io::later), and not
+    /// with TLS.
     ///
-    /// `owed`: the client waits for an answer.
+    /// `owed`: whether the client waits for a reply.
     fn poll(&mut self, owed: bool) -> bool {
         let _ = owed;
         false
     }
 
-    /// Reports the time from sending an answer until the client took it from the socket. Called by a thread that
-    /// [polls](Self::poll), for some answers, and only for Unix sockets, which show it.
+    /// Reports the time between sending a reply and the client reading it. Called for some replies, by threads
+    /// that [poll](Self::poll), and only for Unix sockets, which provide this information.
     fn taken(&mut self, after: Duration) {
         let _ = after;
     }
 
-    /// Reports that the request that arrives now found the connection's thread asleep.
+    /// Reports that the connection's thread slept until the next request arrived.
     fn woken(&mut self) {}
 
     /// Reports that the connection's thread may block from here on: it sleeps, or waits for the client in the middle of
     /// a request or reply.
     fn may_block(&mut self) {}
 
-    /// Memory for the payload of a large write, to receive it directly instead of through [`Io::data`]. The write is
-    /// submitted, with [`Io::placed`] true, when the payload is complete.
+    /// Returns memory into which the payload of a large write is received directly; `None` to get the payload
+    /// from [`Io::data`]. The write is submitted when its payload is complete; [`Io::placed`] is then true.
     fn place(&mut self, offset_bytes: u64, len_bytes: u32) -> Option<Place> {
         let _ = (offset_bytes, len_bytes);
         None
     }
 
-    /// Called if the client disconnects before a placed payload is complete. Part of the payload may have been
-    /// received.
+    /// Called if the client disconnects before a directly received payload is complete. The memory may contain
+    /// part of it.
     fn broken_off(&mut self, offset_bytes: u64, len_bytes: u32) {
         let _ = (offset_bytes, len_bytes);
     }
@@ -109,7 +111,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Lets a payload be received into these words.
+    /// Allows a payload to be received into `words`.
     ///
     /// # Safety
     /// The words stay mapped until the session that returns this place is dropped.
@@ -118,8 +120,8 @@ impl Place {
     }
 }
 
-/// A request, as passed to a session. It must be answered in one of the ways below; if it is dropped, the server
-/// answers with EIO.
+/// A request passed to a session, which must answer it by one of the methods of this type. If it is dropped,
+/// the server replies with EIO.
 pub struct Io<'a> {
     pub(crate) command: Command,
     pub(crate) data: &'a [u8],
@@ -130,40 +132,40 @@ pub struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// The request to be answered.
+    /// The decoded request.
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// True if the write must be durable before it is answered.
+    /// Whether the write must be durable before the reply is sent (force unit access).
     pub fn fua(&self) -> bool {
         self.command.flags.has(CmdFlags::FUA)
     }
 
-    /// Payload of a write; empty if it was [placed](Session::place).
+    /// Payload of a write; empty if it was received directly into the memory of [`Session::place`].
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// True if the payload was received into its [place](Session::place).
+    /// Whether the payload was received directly into the memory of [`Session::place`].
     pub fn placed(&self) -> bool {
         self.placed
     }
 
-    /// Answers the request at once.
+    /// Answers the request immediately.
     pub fn answer(mut self, answer: &Answer<'_>) {
         self.answered = true;
         self.out.answer(&self.command, answer);
     }
 
-    /// Answers a read at once. `fill` writes the whole buffer, which has the requested length. Other kinds of requests
-    /// get [`Answer::Done`], and `fill` is not called.
+    /// Answers a read immediately. `fill` writes the whole buffer, which has the requested length. For other
+    /// kinds of request, replies [`Answer::Done`] without calling `fill`.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {
         self.answered = true;
         self.out.fill(&self.command, fill);
     }
 
-    /// Answers a read at once with these words, which are sent without a copy.
+    /// Answers a read immediately with the content of `words`, which is sent without a copy.
     ///
     /// # Safety
     /// The words stay mapped until this session is dropped. Their content may change.
@@ -172,7 +174,7 @@ impl<'a> Io<'a> {
         self.out.lend(&self.command, words);
     }
 
-    /// Defers the answer. Copy a write's payload first.
+    /// Defers the reply. A write's payload must be copied first.
     pub fn later(mut self) -> DeferredReply {
         self.answered = true;
         DeferredReply::new(Arc::clone(self.link), self.command)

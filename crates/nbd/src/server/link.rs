@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Bytes counted per request in addition to its payload.
+/// Memory counted per request in addition to its payload, bytes.
 const REQUEST_OVERHEAD_BYTES: usize = 128;
-/// Size up to which a buffer of replies is not trimmed.
+/// Maximum capacity of a reply buffer that is kept although unused, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
 /// State shared by a connection's thread and the threads that answer its requests later.
@@ -35,38 +35,39 @@ pub(crate) struct Link {
     pub(crate) id: u64,
     pub(crate) socket: OwnedFd,
     pub(crate) replies: OnceLock<Replies>,
-    /// Any thread may send, since there is no TLS.
+    /// Whether any thread may send to the socket. False with TLS.
     direct: bool,
     queue: Mutex<Queue>,
     waker: OnceLock<Waker>,
-    /// At least one request was deferred.
+    /// Whether any request of the connection has been deferred.
     used: AtomicBool,
-    /// Unanswered requests, and the bytes counted for them.
+    /// Number of deferred requests that are unanswered. `pending_bytes` is the memory counted for them.
     pending: AtomicUsize,
     pending_bytes: AtomicUsize,
-    /// Bytes of answers that are not sent yet.
+    /// Bytes of replies in the queue that are not sent yet.
     queued_bytes: AtomicUsize,
-    /// Number of sends from the queue.
+    /// Number of sends from the queue so far.
     sends: AtomicUsize,
-    /// The connection's thread waits, and must be woken when the queue changes.
+    /// Whether the connection's thread waits and must be woken when the queue changes.
     asleep: AtomicBool,
-    /// The connection's thread waits for an answer to a request.
+    /// Whether the connection's thread waits for another thread's reply to a request.
     awaits_answer: AtomicBool,
     pub(crate) counters: Arc<Counters>,
     pub(crate) budget: Arc<Budget>,
-    /// The budget gave this connection a grant.
+    /// Whether the connection has a grant of memory from the budget.
     granted: AtomicBool,
-    /// Bytes held by the connection's thread itself: its unsent replies, and the payload that it receives. Only
-    /// maintained with a grant, or while one is requested.
+    /// Memory of the connection's own thread, bytes: its unsent replies and the payload that it receives. Up to
+    /// date only while the connection has or requests a grant.
     own_bytes: AtomicUsize,
-    /// The connection's thread carries out a request, so it does not wait for its client.
+    /// Whether the connection's thread is executing a request, and thus not waiting for its client.
     submits: AtomicBool,
-    /// Bytes moved into and out of the socket. Only maintained with a grant; the budget compares differences.
+    /// Bytes sent to and received from the socket. Counted only while the connection has a grant; the budget
+    /// looks at differences.
     moved_bytes: AtomicUsize,
     closed: AtomicBool,
 }
 
-/// Frees the unused memory of a large buffer.
+/// Frees the unused memory of a buffer with more than [`KEEP_BYTES`] of capacity.
 pub(super) fn trim(buffer: &mut Vec<u8>) {
     if buffer.capacity() > KEEP_BYTES {
         buffer.shrink_to_fit();
@@ -75,18 +76,18 @@ pub(super) fn trim(buffer: &mut Vec<u8>) {
 
 #[derive(Default)]
 struct Queue {
-    /// The buffer being sent, and its bytes sent.
+    /// Replies being sent. `head_sent` is the number of bytes sent so far.
     head: Vec<u8>,
     head_sent: usize,
-    /// The buffer to be sent next.
+    /// Replies to be sent after `head`.
     tail: Vec<u8>,
-    /// A thread is sending `head`.
+    /// Whether a thread is currently sending `head`.
     sending: bool,
-    /// When the last send began.
+    /// Time at which the latest send began.
     sent_at: Option<Instant>,
-    /// The socket was full: the connection's thread sends the rest.
+    /// Whether the socket was full, so that the connection's thread must send the rest.
     stuck: bool,
-    /// The connection has ended.
+    /// Whether the connection has ended.
     closed: bool,
 }
 
@@ -128,13 +129,13 @@ impl Link {
         }
     }
 
-    /// Memory of deferred requests and queued answers, bytes.
+    /// Memory of deferred requests and queued replies, bytes.
     #[inline]
     pub(crate) fn owed_bytes(&self) -> usize {
         self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst)
     }
 
-    /// Memory held by the connection's requests and replies, bytes.
+    /// Memory of all requests and replies of the connection, bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         if self.is_closed() {
             return self.pending_bytes.load(SeqCst);
@@ -146,7 +147,7 @@ impl Link {
         self.closed.load(SeqCst)
     }
 
-    /// True if the budget gave a grant, and so has to be notified of changes.
+    /// Whether the connection has a grant of memory, so that the budget must be told of changes.
     #[inline]
     pub(crate) fn granted(&self) -> bool {
         self.granted.load(SeqCst)
@@ -156,14 +157,14 @@ impl Link {
         self.granted.store(granted, SeqCst);
     }
 
-    /// Sets the bytes that the connection's thread holds, including the request that it is about to read. Called before
-    /// asking the budget.
+    /// Sets the memory of the connection's own thread, including the request that it is about to read. Called
+    /// before requesting a grant from the budget.
     pub(crate) fn set_own_bytes(&self, bytes: usize) {
         self.own_bytes.store(bytes, SeqCst);
     }
 
-    /// Reduces the bytes that the connection's thread holds, and returns the rest of its grant to the budget. No-op
-    /// without a grant.
+    /// Reduces the recorded memory of the connection's own thread to `bytes`, and returns the rest of the grant
+    /// to the budget. No-op without a grant.
     #[inline]
     pub(crate) fn keep_own_bytes(&self, bytes: usize) {
         if self.granted() && bytes < self.own_bytes.swap(bytes, SeqCst) {
@@ -173,7 +174,7 @@ impl Link {
         }
     }
 
-    /// Marks begin or end of a request that the connection's thread carries out. Only maintained with a grant.
+    /// Records that the connection's thread begins or ends the execution of a request. No-op without a grant.
     #[inline]
     pub(crate) fn set_submits(&self, submits: bool) {
         if submits && self.granted() || !submits && self.submits.load(SeqCst) {
@@ -181,7 +182,7 @@ impl Link {
         }
     }
 
-    /// Counts bytes moved into or out of the socket.
+    /// Adds bytes sent to or received from the socket to the count. No-op without a grant.
     #[inline]
     pub(crate) fn moved(&self, bytes: usize) {
         if self.granted() {
@@ -189,22 +190,23 @@ impl Link {
         }
     }
 
-    /// Moved bytes, without those still in the socket: a Unix socket takes more only when its client has taken most of
-    /// its content, so a slow client would look like a stalled one. Can be negative.
+    /// Bytes exchanged with the client, without those still in the socket's buffer. (A Unix socket accepts more
+    /// only after the client has read most of the buffer, so counting those would make a slow client look
+    /// stalled.) May be negative.
     pub(crate) fn moved_bytes(&self) -> isize {
         let untaken = syscalls::untaken_bytes(self.socket.as_fd()).unwrap_or(0);
         self.moved_bytes.load(SeqCst).wrapping_sub(untaken) as isize
     }
 
-    /// True if the connection waits for its client to take or send something. `own`: the connection's own thread waits
-    /// for nothing else.
+    /// Whether the connection waits for its client to read or send something. `own`: whether the connection's own
+    /// thread is waiting for nothing else.
     pub(crate) fn waits_for_client(&self, own: bool) -> bool {
         !self.is_closed()
             && !self.submits.load(SeqCst)
             && (self.queued_bytes.load(SeqCst) > 0 || own && self.own_bytes.load(SeqCst) > 0)
     }
 
-    /// Reports to the budget that memory was released.
+    /// Tells the budget that memory was released. No-op without a grant.
     #[inline]
     pub(crate) fn settle(&self) {
         if self.granted() {
@@ -217,12 +219,12 @@ impl Link {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The waker; `None` before the first deferred request.
+    /// Waker of the connection's thread; `None` before the first deferred request.
     pub(crate) fn waker(&self) -> Option<&Waker> {
         self.waker.get()
     }
 
-    /// True once any request was deferred. Until then nothing here has to be checked.
+    /// Whether any request has been deferred. If not, the queue is empty and need not be checked.
     #[inline]
     pub(crate) fn used(&self) -> bool {
         self.used.load(SeqCst)
@@ -232,12 +234,12 @@ impl Link {
         self.sends.load(SeqCst)
     }
 
-    /// Start of the last send.
+    /// Time at which the latest send began; `None` before the first send.
     pub(crate) fn last_send(&self) -> Option<Instant> {
         self.queue().sent_at
     }
 
-    /// True if a request is unanswered, or an answer unsent.
+    /// Whether a request is unanswered or a reply unsent.
     pub(crate) fn owes(&self) -> bool {
         self.pending.load(SeqCst) > 0 || self.queued_bytes.load(SeqCst) > 0
     }
@@ -246,7 +248,8 @@ impl Link {
         self.pending.load(SeqCst)
     }
 
-    /// True if no further request may be read now.
+    /// Whether the connection has reached its limit of deferred requests or their memory, so that no further
+    /// request may be read.
     #[inline]
     pub(crate) fn crowded(&self, requests_max: usize, bytes_max: usize) -> bool {
         self.used()
@@ -254,7 +257,7 @@ impl Link {
                 || self.pending_bytes.load(SeqCst) + self.queued_bytes.load(SeqCst) >= bytes_max)
     }
 
-    /// True if the connection's thread has something to send.
+    /// Whether the queue has replies that no other thread is sending.
     pub(crate) fn has_queued(&self) -> bool {
         if !self.used() {
             return false;
@@ -263,8 +266,8 @@ impl Link {
         !queue.sending && (queue.head_sent < queue.head.len() || !queue.tail.is_empty())
     }
 
-    /// Announces that the connection's thread is about to wait; `awaits_answer` if for an answer to a request. True if
-    /// it need not wait, since there is something to send.
+    /// Announces that the connection's thread is about to wait; `awaits_answer` means for a reply from another
+    /// thread. Returns true if there are replies to send, so that the thread need not wait.
     pub(crate) fn fall_asleep(&self, awaits_answer: bool) -> bool {
         self.asleep.store(true, SeqCst);
         self.awaits_answer.store(awaits_answer, SeqCst);
@@ -288,8 +291,8 @@ impl Link {
         }
     }
 
-    /// Sends the queue as far as the socket takes it. Of all threads that call it, one sends. `Err` if the connection
-    /// is broken.
+    /// Sends queued replies until the socket is full. If several threads call it, only one sends. Returns `Err`
+    /// if the connection is broken.
     pub(crate) fn send_queued(&self, own_thread: bool) -> io::Result<()> {
         debug_assert!(self.direct);
         let mut queue = self.queue();
@@ -369,7 +372,7 @@ impl Link {
         }
     }
 
-    /// Frees the memory of sent replies. Skips a head that is being sent; its sender requests a trim again.
+    /// Frees the memory of sent replies. Skips a buffer that is being sent; its sender requests another trim.
     pub(crate) fn trim(&self) {
         let mut queue = self.queue();
         let q = &mut *queue;
@@ -381,8 +384,8 @@ impl Link {
         trim(&mut q.tail);
     }
 
-    /// Begins a send of the connection's own replies. False while other replies are queued or being sent; the
-    /// connection must then queue its own, or wait.
+    /// Begins sending the replies of the connection's own thread. Returns false if other replies are queued or
+    /// being sent; the thread must then queue its replies or wait.
     pub(crate) fn begin_own(&self) -> bool {
         if !self.used() {
             return true;
@@ -393,7 +396,7 @@ impl Link {
         free
     }
 
-    /// Ends a send of the connection's own replies.
+    /// Ends sending the replies of the connection's own thread, and sends replies queued meanwhile.
     pub(crate) fn end_own(&self) -> io::Result<()> {
         if !self.used() {
             return Ok(());
@@ -406,14 +409,15 @@ impl Link {
         if more && self.direct { self.send_queued(true) } else { Ok(()) }
     }
 
-    /// Takes the whole queue for the connection's thread to send; only with TLS. The thread then calls [`Self::sent`].
+    /// Moves the whole queue to `into`, for the connection's thread to send over TLS. The thread then calls
+    /// [`Self::sent`].
     pub(crate) fn take_queued(&self, into: &mut Vec<u8>) {
         debug_assert!(into.is_empty());
         let mut queue = self.queue();
         std::mem::swap(&mut queue.tail, into);
     }
 
-    /// Counts sent bytes that were taken from the queue.
+    /// Records that `bytes` of the queued replies were sent.
     pub(crate) fn sent(&self, bytes: usize) {
         let all = self.queued_bytes.fetch_sub(bytes, SeqCst) == bytes;
         if all {
@@ -424,7 +428,7 @@ impl Link {
         self.wake_if(&self.awaits_answer);
     }
 
-    /// Ends the connection: later answers are discarded.
+    /// Ends the connection. Later replies are discarded.
     pub(crate) fn close(self: &Arc<Self>) {
         let mut queue = self.queue();
         queue.closed = true;
@@ -437,7 +441,7 @@ impl Link {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// Appends an answer to the queue without sending it.
+    /// Appends the reply to a deferred request to the queue, without sending it. `write` encodes the reply.
     pub(super) fn put(&self, command: &Command, write: impl FnOnce(Replies, &mut Vec<u8>) -> bool) {
         let replies = *self.replies.get().unwrap_or(&Replies::Simple);
         let mut queue = self.queue();
@@ -460,7 +464,7 @@ impl Link {
         self.wake_if(&self.awaits_answer);
     }
 
-    /// Counts a deferred request.
+    /// Counts a request as deferred. The first one creates the waker.
     pub(super) fn take(&self, command: &Command) {
         if !self.used() {
             // Without a waker the connection's thread polls at intervals.
@@ -473,7 +477,7 @@ impl Link {
         self.pending_bytes.fetch_add(counted_bytes(command), SeqCst);
     }
 
-    /// Sends the queue, or has the connection's thread send it.
+    /// Sends the queue; with TLS, wakes the connection's thread to send it.
     pub(super) fn push(&self) {
         if self.direct {
             // The connection's thread handles a broken connection.
@@ -484,7 +488,7 @@ impl Link {
     }
 }
 
-/// Memory that a request takes until its answer is sent, bytes.
+/// Memory that a request is counted as using until its reply is sent, bytes.
 pub(crate) fn counted_bytes(command: &Command) -> usize {
     let payload = matches!(command.kind, Kind::Read | Kind::Write);
     REQUEST_OVERHEAD_BYTES + if payload { command.len_bytes as usize } else { 0 }

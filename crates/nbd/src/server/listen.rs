@@ -15,15 +15,15 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Idle time after which TCP keep-alive probes a client's machine.
+/// Idle time after which TCP keep-alive probes whether the client's machine is still reachable.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// Address on which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A unix socket at this path.
+    /// Path of a Unix socket.
     Unix(PathBuf),
-    /// A TCP address; port 0 lets the system choose.
+    /// TCP address. With port 0, the operating system chooses the port.
     Tcp(SocketAddr),
 }
 
@@ -39,18 +39,19 @@ impl fmt::Display for Endpoint {
 /// Reason why a server can't listen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
-    /// TCP without TLS on an address that other machines reach: anyone could read and write.
+    /// The TCP address is reachable from other machines, but there is no TLS, so that anyone could read and
+    /// write.
     #[error(
         "{0} is open to other machines, and there is no TLS: give certificates, listen on 127.0.0.1, or allow plain TCP"
     )]
     Open(SocketAddr),
-    /// The path holds something other than a socket.
+    /// The path exists, but is not a socket.
     #[error("{}: this path is a file, not a socket; name another path", .0.display())]
     NoSocket(PathBuf),
     /// Another server listens at the path.
     #[error("{}: another server already listens on this socket; stop that server, or name another path", .0.display())]
     InUse(PathBuf),
-    /// The system refuses.
+    /// The operating system refused to create the socket.
     #[error("cannot listen on {0}: {1}")]
     System(String, String),
 }
@@ -61,8 +62,8 @@ impl ListenError {
     }
 }
 
-/// A Unix socket that only its owner may connect to. It replaces the socket file of a dead server, and nothing else.
-/// Its own file is removed on drop, if the path still leads to it.
+/// A Unix socket to which only its owner may connect. It replaces the socket file of a server that no longer
+/// runs, but no other file. On drop, it removes its own socket file unless that has been replaced.
 #[derive(Debug)]
 pub struct OwnersSocket {
     socket: OwnedFd,
@@ -72,7 +73,7 @@ pub struct OwnersSocket {
 }
 
 impl OwnersSocket {
-    /// Listens at a path; accepting does not block.
+    /// Listens at a path. Accepting connections does not block.
     ///
     /// # Errors
     /// [`ListenError`] if a server listens there, the path holds something else, or the system refuses.
@@ -118,7 +119,7 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-/// A listening socket.
+/// A listening Unix or TCP socket.
 pub struct Listener {
     socket: Socket,
     endpoint: Endpoint,
@@ -163,12 +164,12 @@ impl Listener {
         }
     }
 
-    /// The address, with the port that the system chose.
+    /// Address of the socket. If the operating system chose the port, it is included.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Accepts a waiting connection; returns it with its peer's address. `None` if none waits.
+    /// Accepts a pending connection, and returns its socket with the client's address. `None` if none is pending.
     pub fn accept(&self) -> Option<io::Result<(OwnedFd, String)>> {
         loop {
             match acceptfrom_with(self, SocketFlags::CLOEXEC) {
@@ -200,7 +201,7 @@ impl Listener {
     }
 }
 
-/// Removes a socket file that no process listens on.
+/// Removes a socket file on which no process listens any more.
 fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError> {
     let fault = |e: io::Error| ListenError::new(path.display(), &e);
     let found = std::fs::symlink_metadata(path).map_err(fault)?;
@@ -216,7 +217,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
     }
 }
 
-/// Waits for a connection or the waker, until the deadline.
+/// Waits until a connection is pending, the waker is signalled, or the deadline passes.
 pub(crate) fn wait(
     listeners: &[Listener],
     waker: &Waker,

@@ -36,30 +36,30 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Limits on the resources and times that a server allows its clients.
+/// Limits on connections, memory and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of connections.
     pub connections: u32,
-    /// Time limit from the first byte to the open export, TLS included.
+    /// Timeout for a client's negotiation, including TLS.
     pub handshake: Duration,
-    /// Maximum number of deferred requests of one connection.
+    /// Maximum number of deferred requests per connection.
     pub requests: usize,
-    /// Maximum payload bytes of one connection's deferred requests and unsent replies. One request (32 MiB) may exceed
-    /// it.
+    /// Maximum size of a connection's deferred requests and unsent replies, payload bytes. A single request (up
+    /// to 32 MiB) may exceed the limit.
     pub in_flight_bytes: usize,
-    /// Maximum bytes of payloads and replies of all connections together, beyond [`Self::own_bytes`] of each. A request
-    /// that does not fit waits until others are answered.
+    /// Maximum memory for payloads and replies of all connections together, bytes, in addition to
+    /// [`Self::own_bytes`] of each. A request that does not fit waits until others are answered.
     pub memory_bytes: usize,
-    /// Bytes of payloads and replies that each connection may always hold.
+    /// Memory for payloads and replies that each connection may use at any time, bytes.
     pub own_bytes: usize,
-    /// Time without progress after which a connection may be ended. While connections wait for memory, the server ends
-    /// one that holds more than its own share, and whose client has taken and sent less than 256 KiB of the outstanding
-    /// bytes in this time.
+    /// Time after which a stalled connection may be ended. While other connections wait for memory, the server
+    /// ends a connection that uses more than [`Self::own_bytes`] and whose client has transferred less than 256
+    /// KiB in this time.
     pub stall: Duration,
-    /// Time limit for unanswered requests when the client disconnects or the server stops.
+    /// Maximum time to finish unanswered requests after the client disconnects or the server stops.
     pub farewell: Duration,
-    /// Stack size of a connection's thread, bytes.
+    /// Stack size of each connection's thread, bytes.
     pub stack_bytes: usize,
 }
 
@@ -79,21 +79,21 @@ impl Default for Limits {
     }
 }
 
-/// Exports of a server, by name. They may be added and removed while it runs; a connection keeps the export that it has
-/// open.
+/// Exports of a server, keyed by name. They can be added and removed while the server runs; open connections
+/// are not affected.
 #[derive(Default)]
 pub struct Exports(RwLock<BTreeMap<String, Arc<dyn Export>>>);
 
 impl Exports {
-    /// Serves an export under a name; the empty name is the default export. Returns the export that had the name
-    /// before. Panics if the name has more than 4,096 bytes or contains NUL.
+    /// Adds an export under a name; the empty name is the default export. Returns the export that previously had
+    /// the name. Panics if the name has more than 4,096 bytes or contains NUL.
     pub fn insert(&self, name: &str, export: Arc<dyn Export>) -> Option<Arc<dyn Export>> {
         assert!(name.len() <= NAME_MAX && !name.contains('\0'), "not a valid export name");
         let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
         map.insert(name.to_owned(), export)
     }
 
-    /// Stops serving an export to new connections; returns it.
+    /// Removes an export, so that new connections can't open it. Returns the export.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn Export>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
@@ -120,7 +120,7 @@ impl Directory for Exports {
     }
 }
 
-/// Whether a connection is still negotiating.
+/// Whether a connection is still negotiating, and since when.
 pub(crate) struct Phase {
     since: Instant,
     agreed: AtomicBool,
@@ -137,7 +137,7 @@ struct Member {
     phase: Arc<Phase>,
 }
 
-/// The open connections.
+/// Open connections of the server, keyed by their number.
 #[derive(Default)]
 struct Members {
     map: Mutex<HashMap<u64, Member>>,
@@ -150,7 +150,7 @@ impl Members {
     }
 }
 
-/// Removes a connection from the list when its thread ends, however it ends.
+/// Guard that removes a connection from the list when its thread ends, even by a panic.
 struct Membership {
     id: u64,
     members: Arc<Members>,
@@ -167,8 +167,8 @@ impl Drop for Membership {
     }
 }
 
-/// Callback for each connection that ended other than by a disconnect request: the client's address, and the reason.
-/// Runs on the connection's thread.
+/// Callback for each connection that ends without a disconnect request, with the client's address and the
+/// reason. Called on the connection's thread.
 pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Configuration of a server.
@@ -178,13 +178,13 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// Certificates. `Some` makes TLS mandatory, `None` disables it.
     pub tls: Option<ServerTls>,
-    /// Allow listening without TLS on addresses other than loopback.
+    /// Whether to allow listening without TLS on addresses other than loopback.
     pub insist_on_plain: bool,
-    /// Callback for connections that end other than by a disconnect request.
+    /// Callback for connections that end without a disconnect request.
     pub log: Option<Log>,
 }
 
-/// A running server. Dropping it stops it.
+/// A running server. Dropping it stops the server.
 pub struct Server {
     exports: Arc<Exports>,
     counters: Arc<Counters>,
@@ -197,7 +197,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on all endpoints and serves.
+    /// Starts a server that listens on all endpoints.
     ///
     /// Raises this process's soft limit of open files, if it is too low for the connections.
     pub fn start(
@@ -243,24 +243,24 @@ impl Server {
         })
     }
 
-    /// Addresses of the server, with the port that the system chose instead of 0.
+    /// Addresses of the server. Port 0 is replaced by the port that the operating system chose.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
 
-    /// The exports, which may be added and removed while the server runs.
+    /// Exports of the server. They can be added and removed while it runs.
     pub fn exports(&self) -> &Arc<Exports> {
         &self.exports
     }
 
-    /// Present values of the server's counters.
+    /// Current values of the server's counters.
     pub fn counters(&self) -> Snapshot {
         self.counters.snapshot()
     }
 
-    /// Stops: closes the listeners, reads no more requests, answers pending ones (within the farewell time), closes all
-    /// connections and returns when their threads have ended. Threads that a session keeps busy are left behind after
-    /// twice that time.
+    /// Stops the server: closes the listeners, reads no more requests, answers pending ones (within the farewell
+    /// time), closes all connections, and waits for their threads. After twice the farewell time, it abandons
+    /// threads that a session keeps busy.
     pub fn stop(mut self) {
         self.stop_now();
     }
@@ -284,7 +284,7 @@ impl Server {
         self.wait_for_members(self.farewell);
     }
 
-    /// Waits until all connections have ended, at most for this time. True if they have.
+    /// Waits until all connections have ended, but not longer than `at_most`. Returns true if they have.
     fn wait_for_members(&self, at_most: Duration) -> bool {
         let map = self.members.lock();
         let (map, _) = self
@@ -336,7 +336,8 @@ impl Acceptor {
         }
     }
 
-    /// Trims all connections at the time `at`, if any has memory to free. Returns the time of the next trim.
+    /// Trims the buffers of all connections if that was requested and the time `at` has come. Returns the time of
+    /// the next trim.
     fn trim(&self, at: Option<Instant>) -> Option<Instant> {
         self.waker.reset();
         if !self.budget.has_to_trim() {
@@ -354,7 +355,7 @@ impl Acceptor {
         None
     }
 
-    /// Ends the connection that has been negotiating for longest. False if there is none.
+    /// Ends the connection that has been negotiating for the longest time. Returns false if none is negotiating.
     fn end_oldest_handshake(&self) -> bool {
         let members = self.members.lock();
         let negotiating = members.values().filter(|m| !m.phase.agreed.load(Ordering::Relaxed));

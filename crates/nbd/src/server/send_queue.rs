@@ -4,25 +4,27 @@ use super::answer::{Answer, Words};
 use crate::syscalls::Span;
 use crate::wire::{self, Command, Errno, Kind, Replies};
 
-/// Length at which replies are sent, bytes. Large enough to spread a call's cost over many requests, small enough to
-/// give the client work while the next replies are made.
+/// Size from which collected replies are sent, bytes. Large enough to spread the cost of a system call over
+/// many requests; small enough to give the client work while the next replies are made.
 const FULL_BYTES: usize = 128 << 10;
-/// Maximum number of pieces of lent memory in one send; bytes of the queue's own may precede each.
+/// Maximum number of lent memory ranges in one send. Each may be preceded by a range of the queue's own
+/// bytes.
 const LENT_MAX: usize = crate::syscalls::PIECES_MAX / 2 - 1;
-/// Length below which copying is cheaper than another piece, bytes.
+/// Length from which lent memory is sent without copying, bytes. Below it, copying is cheaper than another
+/// memory range.
 const LEND_BYTES_MIN: usize = 1024;
 
 struct Lent {
-    /// Position of the lent memory: before this byte of the queue's own bytes.
+    /// Position of the lent memory in the queue: it is sent before this byte of the queue's own bytes.
     before: usize,
     start: *const u8,
     len: usize,
 }
 
-/// The queue of unsent replies; see the module.
+/// Queue of unsent replies: own bytes, and between them memory lent by exports.
 pub(crate) struct Outgoing {
     pub(crate) replies: Replies,
-    /// True: copy lent memory at once, since TLS has to read it in this process.
+    /// Whether to copy lent memory immediately, because TLS encrypts it in this process.
     copies: bool,
     bytes: Vec<u8>,
     lent: Vec<Lent>,
@@ -44,7 +46,7 @@ impl Outgoing {
         }
     }
 
-    /// Memory of the queue itself, bytes.
+    /// Memory of the queue's own bytes, without lent memory.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()
@@ -91,7 +93,7 @@ impl Outgoing {
         self.lent_bytes += words.len();
     }
 
-    /// The whole queue, in order, as spans for the kernel. Valid until the queue changes.
+    /// The whole queue, in order, as memory ranges for the kernel. Valid until the queue changes.
     pub(crate) fn spans(&mut self) -> &mut Vec<Span> {
         self.spans.clear();
         let mut at = 0;
@@ -106,7 +108,7 @@ impl Outgoing {
         &mut self.spans
     }
 
-    /// The bytes of the whole queue. Only for a queue without lent memory.
+    /// The bytes of the whole queue. Only for a queue without lent memory, as with TLS.
     pub(crate) fn own_bytes(&self) -> &[u8] {
         debug_assert!(self.lent.is_empty());
         &self.bytes

@@ -1,6 +1,6 @@
 //! Big-endian numbers in and out of byte strings. A reader never panics and never reads past the end.
 
-/// Takes numbers and strings from the front of a slice; `None` if it is too short.
+/// Reads numbers and strings from the front of a slice. Its methods return `None` if the slice is too short.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         Some(u64::from_be_bytes(*head))
     }
 
-    /// Takes a string that is preceded by its length in 32 bits.
+    /// Reads a string that is preceded by its 32-bit length.
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.take(len as usize)
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends big-endian numbers.
+/// Appends big-endian numbers to a byte buffer.
 pub(crate) trait Put {
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);

@@ -13,44 +13,44 @@ use super::values::{
     REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_ERROR, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
 
-/// Maximum number of replies to one option; a server that sends more counts as broken. A listing may have this many
-/// exports; other options need a handful.
+/// Maximum number of replies to one option, after which the server counts as broken. A list of exports may be
+/// this long; other options have few replies.
 const REPLIES_MAX: u32 = 10_000;
 
-/// What the client requests in the negotiation.
+/// Options that the client requests in the negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialConfig {
     /// Name of the export; empty for the default export. At most [`NAME_MAX`] bytes.
     pub export: String,
-    /// TLS is required.
+    /// Whether TLS is required.
     pub tls: bool,
-    /// Request structured replies.
+    /// Whether to request structured replies.
     pub structured: bool,
-    /// Request `base:allocation`; needs structured replies.
+    /// Whether to request the metadata context `base:allocation`; requires structured replies.
     pub meta: bool,
-    /// List the exports and disconnect, instead of choosing one.
+    /// Whether to list the exports and disconnect, instead of opening one.
     pub list: bool,
 }
 
-/// What client and server agreed on.
+/// Result of the negotiation, as seen by the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The export's size, limits and supported commands.
     pub info: Info,
-    /// Reads are answered in chunks (structured replies).
+    /// Whether the server replies to reads in chunks (structured replies).
     pub structured: bool,
-    /// Id of `base:allocation`, if it was agreed.
+    /// Id of the metadata context `base:allocation`; `None` if it was not agreed.
     pub meta_id: Option<u32>,
-    /// The connection uses TLS.
+    /// Whether the connection uses TLS.
     pub secure: bool,
 }
 
-/// The caller's next action after a step.
+/// Next action for the caller of [`Dial::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialStep {
-    /// Call step again when there is input. If this step consumed nothing, more input is needed.
+    /// Call step again. If the last call consumed no input, receive more first.
     More,
-    /// Start TLS with the unconsumed input, then call [`Dial::secured`].
+    /// Start TLS, with the unconsumed input as its first bytes, then call [`Dial::secured`].
     StartTls,
     /// Negotiation succeeded: requests may be sent.
     Ready(Box<Found>),
@@ -58,18 +58,18 @@ pub enum DialStep {
     Listed(Vec<(String, String)>),
 }
 
-/// Errors of the negotiation. Except for the first three, the server broke the protocol.
+/// Errors of the negotiation. All but the first three mean that the server violated the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
-    /// The server refused, perhaps with a message.
+    /// The server refused an option, possibly with a message.
     #[error("the server refuses: {reason}{}{said}", if .said.is_empty() { "" } else { ": " })]
     Refused {
-        /// Meaning of the reply's code.
+        /// Meaning of the error code in the reply.
         reason: &'static str,
         /// The server's message, at most 200 characters; may be empty.
         said: String,
     },
-    /// TLS is required, but the server has none.
+    /// TLS is required, but the server does not support it.
     #[error("the server has no TLS; to connect without TLS, use nbd:// in place of nbds://")]
     NoTls,
     /// The export's name is too long or contains NUL.
@@ -78,15 +78,15 @@ pub enum DialError {
     /// The peer is not an NBD server.
     #[error("this is not an NBD server: its first bytes are not NBDMAGIC")]
     NotNbd,
-    /// The server speaks oldstyle, or newstyle that is not fixed.
+    /// The server speaks the oldstyle protocol, or newstyle without the fixed extension.
     #[error(
         "the server speaks an NBD version older than fixed newstyle (2010), which is not supported"
     )]
     TooOld,
-    /// A reply that is not allowed at this point.
+    /// The server sent a reply that is not allowed at this point.
     #[error("the server's answer to {0} breaks the protocol")]
     Reply(&'static str),
-    /// Invalid size or block sizes of the export.
+    /// The export's size or block sizes are invalid.
     #[error("the server offers {0}")]
     Info(#[from] InfoError),
 }
@@ -94,15 +94,15 @@ pub enum DialError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Greeting,
-    /// Awaits replies to this option.
+    /// Waits for replies to the option with this number.
     Asked(u32),
-    /// Awaits the reply to the fallback EXPORT_NAME, which has its own form.
+    /// Waits for the reply to the fallback option EXPORT_NAME, which has a different format.
     ByName,
     Securing,
     Over,
 }
 
-/// The client's state machine of negotiation.
+/// State machine for the client's side of the negotiation.
 #[derive(Clone, Debug)]
 pub struct Dial {
     config: DialConfig,
@@ -119,7 +119,7 @@ pub struct Dial {
 }
 
 impl Dial {
-    /// State of a new connection. The server sends first.
+    /// Creates the state for a new connection. The server sends the first message.
     pub fn new(config: DialConfig) -> Result<Self, DialError> {
         if config.export.len() > NAME_MAX || config.export.contains('\0') {
             return Err(DialError::Name);
@@ -139,8 +139,8 @@ impl Dial {
         })
     }
 
-    /// Takes one message from `input` and appends bytes to send to `out`. Returns the number of bytes taken, and the
-    /// next action. After an error the connection is unusable.
+    /// Parses one message from `input`, and appends bytes to send to `out`. Returns the number of bytes consumed
+    /// and the caller's next action. After an error the connection is unusable.
     pub fn step(
         &mut self,
         input: &[u8],
@@ -154,7 +154,7 @@ impl Dial {
         }
     }
 
-    /// Continues after TLS is established.
+    /// Continues the negotiation after TLS is established.
     pub fn secured(&mut self, out: &mut Vec<u8>) {
         self.secure = true;
         self.ask_next(OPT_STARTTLS, out);
@@ -191,7 +191,7 @@ impl Dial {
         self.state = State::Asked(option);
     }
 
-    /// Sends the option that follows `after`.
+    /// Sends the next option of the negotiation, after the option with number `after`.
     fn ask_next(&mut self, after: u32, out: &mut Vec<u8>) {
         if self.config.list {
             return self.ask(OPT_LIST, &[], out);

@@ -12,19 +12,19 @@ use super::values::{
     CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, NAME_MAX, SIMPLE_MAGIC,
 };
 
-/// Maximum number of extents in one reply; the protocol document's limit.
+/// Maximum number of extents in one reply, as limited by the protocol document.
 const EXTENTS_MAX: u32 = 1 << 20;
-/// Maximum out-of-order pieces of one read.
+/// Maximum number of separate ranges that may be received out of order for one read.
 const PIECES_MAX: usize = 1024;
-/// Maximum length of an error chunk: fixed part and longest message, bytes.
+/// Maximum length of an error chunk, bytes: its fixed part and the longest message.
 const ERROR_CHUNK_MAX: u32 = 14 + NAME_MAX as u32;
 
-/// A protocol violation by the server that ends the connection.
+/// A protocol violation by the server, which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server broke the protocol: {0}")]
 pub struct ServerFault(pub &'static str);
 
-/// An extent of a block status.
+/// An extent in a block status reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Length, bytes; not 0.
@@ -33,33 +33,33 @@ pub struct Extent {
     pub state: u32,
 }
 
-/// Next event in the stream of replies.
+/// Next event in the stream of replies from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEvent {
-    /// Call step again; if this step consumed nothing, more input is needed.
+    /// Call step again. If the last call consumed no input, receive more first.
     More,
-    /// The next `len` bytes of the stream belong to this read, `at` bytes after its start. The caller takes them
-    /// itself, in any number of pieces, and reports each by [`Calls::took`] before the next step.
+    /// The next `len` bytes of the stream are data of a read. The caller consumes them, in any number of pieces,
+    /// and reports each piece by [`Calls::took`] before the next step.
     Data {
-        /// Slot of the request.
+        /// Slot number of the read request.
         slot: u32,
-        /// Offset within the request.
+        /// Offset of the data from the start of the read, bytes.
         at: u32,
-        /// Number of bytes.
+        /// Length of the data, bytes.
         len: u32,
     },
-    /// A range of this read is zeroes.
+    /// Part of a read consists of zeroes, which are not sent.
     Zeroes {
-        /// Slot of the request.
+        /// Slot number of the read request.
         slot: u32,
-        /// Offset within the request.
+        /// Offset of the zeroes from the start of the read, bytes.
         at: u32,
-        /// Number of bytes.
+        /// Length of the zeroes, bytes.
         len: u32,
     },
-    /// Next extent of the block status in this slot.
+    /// Next extent for the block status request with this slot number.
     Extent(u32, Extent),
-    /// The request in this slot has completed, with this result. The slot is free.
+    /// The request with this slot number has completed with this result. Its slot can be reused.
     Done(u32, Result<(), Errno>),
 }
 
@@ -70,20 +70,21 @@ struct Call {
     flags: CmdFlags,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Incremented with each use of the slot, so that a reply to an earlier use is recognised.
+    /// Number of times that the slot has been used. It distinguishes late replies to an earlier request.
     generation: u32,
     error: Option<Errno>,
     covered: Covered,
-    /// At least one extent was received.
+    /// Whether any extent has been received for the request.
     has_extents: bool,
 }
 
-/// Received bytes of a read. Nearly all servers send them in order; then `next` alone suffices.
+/// Ranges of a read that have been received. Nearly all servers send data in order, so that `next` alone
+/// suffices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Covered {
-    /// Everything before this offset was received.
+    /// Offset up to which everything has been received.
     next: u32,
-    /// Ranges received out of order: disjoint, ascending, none touching `next`.
+    /// Ranges received out of order: ascending, disjoint, and all beyond `next`.
     ahead: Vec<(u32, u32)>,
     /// Number of chunks with data or holes.
     chunks: u32,
@@ -128,26 +129,26 @@ impl Covered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Header,
-    /// Payload for the caller to take; `done` if it ends the reply.
+    /// Expects payload that the caller consumes. `done`: the payload ends the reply.
     Payload {
         slot: u32,
         left: u32,
         done: bool,
     },
-    /// Extents of a block status.
+    /// Expects extents of a block status reply.
     Extents {
         slot: u32,
         left: u32,
         sum: u64,
         done: bool,
     },
-    /// The reply in this slot is complete.
+    /// The reply is complete, and its request is to be reported as done.
     Finish {
         slot: u32,
     },
 }
 
-/// Table of slots, and parser state of the reply stream.
+/// Requests in flight, indexed by slot number, and the parser of the reply stream.
 #[derive(Clone, Debug)]
 pub struct Calls {
     slots: Vec<Call>,
@@ -155,12 +156,12 @@ pub struct Calls {
     structured: bool,
     meta_id: Option<u32>,
     state: State,
-    /// Message of the server's last error.
+    /// Message of the last error reply from the server.
     said: String,
 }
 
 impl Calls {
-    /// A table for `slots` requests in flight.
+    /// Creates a table for at most `slots` requests in flight.
     pub fn new(slots: u32, structured: bool, meta_id: Option<u32>) -> Self {
         let free = Call {
             in_flight: false,
@@ -188,24 +189,25 @@ impl Calls {
         self.in_flight
     }
 
-    /// True if the slot is free.
+    /// Whether no request in flight has this slot number.
     pub fn is_free(&self, slot: u32) -> bool {
         self.slots.get(slot as usize).is_some_and(|call| !call.in_flight)
     }
 
-    /// Message of the server's last error; may be empty.
+    /// Message of the last error reply from the server; may be empty.
     pub fn said(&self) -> &str {
         &self.said
     }
 
-    /// Kind and length of the slot's present or last request.
+    /// Kind and length of the current or last request with this slot number.
     #[inline]
     pub fn request(&self, slot: u32) -> (Kind, u32) {
         let call = &self.slots[slot as usize];
         (call.kind, call.len_bytes)
     }
 
-    /// Occupies a free slot and returns the request's header. Panics if the slot is not free.
+    /// Registers a request under a free slot number, and returns its header to send. Panics if the slot is not
+    /// free.
     #[inline]
     pub fn start(
         &mut self,
@@ -234,7 +236,7 @@ impl Calls {
         Request { flags, command, cookie, offset_bytes, len_bytes }.encode()
     }
 
-    /// Takes the next piece of a reply from `input`. Returns the number of bytes taken, and the event.
+    /// Parses the next part of a reply from `input`. Returns the number of bytes consumed, and the event.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, CallEvent), ServerFault> {
         match self.state {
@@ -245,7 +247,7 @@ impl Calls {
         }
     }
 
-    /// Reports that the caller took this many bytes of payload. Panics if fewer were announced.
+    /// Reports that the caller has consumed `bytes` of payload. Panics if that exceeds the announced payload.
     #[inline]
     pub fn took(&mut self, bytes: u32) {
         let State::Payload { slot, left, done } = self.state else {
@@ -259,7 +261,7 @@ impl Calls {
         };
     }
 
-    /// Announced payload that is not taken yet, bytes.
+    /// Bytes of announced payload that the caller has not consumed yet.
     pub fn payload_left(&self) -> u32 {
         if let State::Payload { left, .. } = self.state { left } else { 0 }
     }
@@ -398,12 +400,13 @@ impl Calls {
         }
     }
 
-    /// Ends a chunk without payload: the reply continues or is complete.
+    /// Ends a chunk without payload. `done`: the chunk completes the reply.
     fn end_chunk(&mut self, slot: u32, done: bool) {
         self.state = if done { State::Finish { slot } } else { State::Header };
     }
 
-    /// Offset of a content chunk within its request.
+    /// Records a chunk of data or zeroes, and returns its offset within the request. Fails if the chunk lies
+    /// outside the request, or has been received before.
     #[inline]
     fn content(&mut self, slot: u32, offset: u64, len: u32) -> Result<u32, ServerFault> {
         let call = &mut self.slots[slot as usize];

@@ -9,17 +9,17 @@ use super::values::{
     CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, CmdFlags, Errno, SIMPLE_MAGIC,
 };
 
-/// Length of a simple reply without data.
+/// Length of a simple reply without data, bytes.
 pub const SIMPLE_HEADER_BYTES: usize = 16;
-/// Length of a data chunk's header.
+/// Length of the header before the data of a chunk, bytes.
 pub const CHUNK_HEADER_BYTES: usize = 28;
 
-/// Form of replies that a connection agreed on.
+/// Reply format that client and server have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replies {
-    /// Simple replies only; the kernel's client supports no others.
+    /// Simple replies only. The kernel's client supports no others.
     Simple,
-    /// Chunks where the protocol requires them.
+    /// Structured replies (chunks) where the protocol requires them.
     Structured,
 }
 
@@ -37,7 +37,7 @@ fn simple(out: &mut Vec<u8>, cookie: u64, code: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// Writes the 20-byte header that every chunk has.
+/// Writes the 20-byte header that all chunks have in common.
 fn chunk(out: &mut Vec<u8>, done: bool, kind: u16, cookie: u64, len: u32) {
     let mut bytes = [0; 20];
     bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());
@@ -48,7 +48,8 @@ fn chunk(out: &mut Vec<u8>, done: bool, kind: u16, cookie: u64, len: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// Writes a success reply without data. Also for reads of no bytes, which cannot have a chunk of data.
+/// Writes a success reply without data. Also used for reads of 0 bytes, for which the protocol has no data
+/// chunk.
 pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     if replies == Replies::Structured && command.kind == Kind::Read {
         chunk(out, true, CHUNK_NONE, command.cookie, 0);
@@ -57,7 +58,8 @@ pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// Writes the header of a read's data; the caller must append all `command.len_bytes` bytes. Not for reads of no bytes.
+/// Writes the header of a reply with data. The caller must append the data, `command.len_bytes` bytes. Not
+/// for reads of 0 bytes.
 #[inline]
 pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
@@ -70,8 +72,8 @@ pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// Replies to a read with its whole range as one hole. False, with nothing written, if the client must get bytes:
-/// without structured replies, or with DF.
+/// Writes a reply that describes the whole range of a read as a hole. Returns false, without writing, if the
+/// client must get data: without structured replies, or with the flag DF.
 pub fn hole(replies: Replies, out: &mut Vec<u8>, command: &Command) -> bool {
     debug_assert!(command.kind == Kind::Read && command.len_bytes > 0);
     if replies == Replies::Simple || command.flags.has(CmdFlags::DF) {
@@ -97,9 +99,9 @@ pub fn error(replies: Replies, out: &mut Vec<u8>, cookie: u64, errno: Errno) {
     }
 }
 
-/// Writes the reply to a block status: (length, state) of each extent, consecutive from the request's offset. Empty
-/// extents are left out, equal neighbours joined, and with REQ_ONE only the first is kept and cut to the range. False,
-/// with nothing written, if none is left.
+/// Writes a block status reply from the (length, state) of consecutive extents, starting at the request's
+/// offset. Drops empty extents and merges equal neighbours; with REQ_ONE, keeps only the first, cut to the
+/// range. Returns false, without writing, if no extent is left.
 pub fn block_status(out: &mut Vec<u8>, command: &Command, extents: &[(u32, u32)]) -> bool {
     let start = out.len();
     let one = command.flags.has(CmdFlags::REQ_ONE);

@@ -4,12 +4,12 @@
 use super::bytes::Reader;
 use super::values::{CmdFlags, Errno, Info, PAYLOAD_MAX, REQUEST_MAGIC, Violation};
 
-/// Length of a request without its payload.
+/// Length of a request without its payload, bytes.
 pub const REQUEST_BYTES: usize = 28;
-/// Maximum length of a refused write whose payload is skipped. A longer one ends the connection.
+/// Maximum payload that is read and discarded if a write is refused, bytes. A longer one ends the connection.
 pub const WRITE_DRAIN_MAX: u32 = 2 * PAYLOAD_MAX;
 
-/// The command of a request.
+/// Command of a request, with its number in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {
@@ -34,7 +34,7 @@ pub enum Kind {
 impl Kind {
     /// Number of commands.
     pub const COUNT: usize = 8;
-    /// All commands, in the order of their numbers.
+    /// All commands, in the order of their numbers in the protocol.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Read,
         Self::Write,
@@ -46,12 +46,12 @@ impl Kind {
         Self::BlockStatus,
     ];
 
-    /// From the number on the wire; `None` if unknown.
+    /// Converts a command number of the protocol; `None` if it is unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         if (code as usize) < Self::COUNT { Some(Self::ALL[code as usize]) } else { None }
     }
 
-    /// Name in metrics and messages.
+    /// Name of the command in metrics and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -65,29 +65,29 @@ impl Kind {
         }
     }
 
-    /// True if the command changes the export's content.
+    /// Whether the command changes the export's content.
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
 }
 
-/// A request as it is on the wire; only its magic number was checked.
+/// A request as received. Only its magic number has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Flags, not checked yet.
+    /// Command flags, not yet checked.
     pub flags: CmdFlags,
-    /// Number of the command; see [`Kind`].
+    /// Number of the command in the protocol; see [`Kind`].
     pub command: u16,
-    /// The client's identifier, which the reply repeats.
+    /// Identifier chosen by the client. The reply repeats it.
     pub cookie: u64,
-    /// Offset in the export of the first byte.
+    /// Offset in the export, bytes.
     pub offset_bytes: u64,
-    /// Number of bytes.
+    /// Length of the range, bytes.
     pub len_bytes: u32,
 }
 
 impl Request {
-    /// Parses 28 bytes. `None` if the magic number is wrong.
+    /// Parses a request. Returns `None` if its magic number is wrong.
     #[inline]
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Self> {
         let mut r = Reader(bytes);
@@ -103,7 +103,7 @@ impl Request {
         })
     }
 
-    /// Encodes the request in 28 bytes.
+    /// Encodes the request in the form in which it is sent.
     #[inline]
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
@@ -116,45 +116,45 @@ impl Request {
         bytes
     }
 
-    /// Length of the payload that follows on the wire.
+    /// Length of the payload that follows the request, bytes; 0 except for writes.
     pub fn payload_bytes(&self) -> u32 {
         if self.command == Kind::Write as u16 { self.len_bytes } else { 0 }
     }
 }
 
-/// An admitted request: its range lies within the export, its flags are valid.
+/// A checked request: its range lies within the export, and its flags are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Command; never [`Kind::Disc`].
+    /// Kind of request; never [`Kind::Disc`].
     pub kind: Kind,
-    /// Flags, valid for this kind.
+    /// Command flags, valid for this kind of request.
     pub flags: CmdFlags,
-    /// The client's identifier of the request, which the reply repeats.
+    /// Identifier chosen by the client. The reply repeats it.
     pub cookie: u64,
-    /// Offset in the export of the first byte.
+    /// Offset in the export, bytes.
     pub offset_bytes: u64,
-    /// Length, bytes. May be 0, except for a block status.
+    /// Length of the range, bytes. May be 0, except for a block status.
     pub len_bytes: u32,
 }
 
 /// The server's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Carry it out once its payload is complete.
+    /// Execute the request once its payload is complete.
     Run(Command),
-    /// Answer with an error and skip its payload.
+    /// Reply with an error, and discard the request's payload.
     Refuse(Errno),
-    /// The client disconnects.
+    /// End the connection, because the client disconnects.
     Leave,
-    /// End the connection, since the client broke the protocol.
+    /// End the connection, because the client violated the protocol.
     Drop(Violation),
 }
 
-/// Rules for a connection's requests.
+/// Rules by which a connection's requests are checked.
 #[derive(Clone, Debug)]
 pub struct Rules {
     size_bytes: u64,
-    /// Smallest block minus one.
+    /// Smallest block size minus 1, to test alignment.
     block_mask: u32,
     payload_max: u32,
     read_only: bool,
@@ -163,12 +163,13 @@ pub struct Rules {
     cache: bool,
     write_zeroes: bool,
     block_status: bool,
-    /// Flags allowed for each kind.
+    /// Allowed flags, indexed by the kind of request.
     flags: [u16; Kind::COUNT],
 }
 
 impl Rules {
-    /// Rules of an export on a connection; `structured`: with structured replies, `meta`: with `base:allocation`.
+    /// Derives the rules from an export's properties. `structured`: structured replies were agreed; `meta`:
+    /// `base:allocation` was agreed.
     pub fn new(info: &Info, structured: bool, meta: bool) -> Self {
         let mut flags = [if info.fua { CmdFlags::FUA.0 } else { 0 }; Kind::COUNT];
         if structured && info.df {

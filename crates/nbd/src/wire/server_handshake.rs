@@ -14,40 +14,39 @@ use super::values::{
     REP_SERVER, Violation,
 };
 
-/// Names and descriptions of the exports, for the negotiation. Its methods open nothing.
+/// Source of the exports' names and descriptions during the negotiation. Its methods must not open exports.
 pub trait Directory {
-    /// Names and descriptions, of at most [`NAME_MAX`] bytes each.
+    /// Calls `each` with the name and description of every export, of at most [`NAME_MAX`] bytes each.
     fn list(&self, each: &mut dyn FnMut(&str, &str));
-    /// An export's description; `None` if it does not exist.
+    /// Describes an export; `None` if it does not exist.
     fn info(&self, name: &str) -> Option<Info>;
 }
 
-/// TLS policy of a server. There is no optional TLS.
+/// TLS policy of a server. TLS is never optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPolicy {
-    /// No TLS.
+    /// TLS is not available.
     Absent,
-    /// TLS must come before everything else.
+    /// The client must start TLS before it negotiates anything else.
     Required,
 }
 
-/// The caller's next action after a step.
+/// Next action for the caller of [`Handshake::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Call step again when there is input. If this step consumed nothing, more input is needed.
+    /// Call step again. If the last call consumed no input, receive more first.
     More,
-    /// The client chose an export: open it, then call [`Handshake::opened`] or
-    /// [`Handshake::refused`].
+    /// Open the export that the client chose, then call [`Handshake::opened`] or [`Handshake::refused`].
     Open(String),
-    /// Send the output, then start TLS with the unconsumed input. Then call [`Handshake::secured`].
+    /// Send the output, start TLS with the unconsumed input as its first bytes, then call [`Handshake::secured`].
     StartTls,
-    /// The client disconnects; send the output, the last reply.
+    /// Send the output, which is the last reply, then end the connection: the client disconnects.
     Leave,
-    /// End the connection without a reply.
+    /// End the connection without a reply, because the client violated the protocol.
     Drop(Violation),
 }
 
-/// Reason for not opening an export.
+/// Reason why the server refuses to open an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No export has this name.
@@ -58,22 +57,22 @@ pub enum Refusal {
     Shutdown,
 }
 
-/// What server and client agreed on.
+/// Result of the negotiation, as seen by the server.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
     /// Name of the chosen export.
     pub name: String,
-    /// Reads are answered in chunks (structured replies).
+    /// Whether to reply to reads in chunks (structured replies).
     pub structured: bool,
-    /// `base:allocation` was chosen.
+    /// Whether the client chose the metadata context `base:allocation`.
     pub meta: bool,
-    /// The connection uses TLS.
+    /// Whether the connection uses TLS.
     pub secure: bool,
-    /// Rules for the connection's requests.
+    /// Rules by which the connection's requests are checked.
     pub rules: Rules,
 }
 
-/// Information that the client requested.
+/// Which items of information about an export the client requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wanted {
     name: bool,
@@ -85,7 +84,7 @@ struct Wanted {
 enum State {
     Flags,
     Options,
-    /// Skips `left` bytes of an option's data, then answers it.
+    /// Discards the remaining `left` bytes of an option's data, then replies to the option.
     Skip {
         left: u32,
         option: u32,
@@ -98,24 +97,24 @@ enum State {
         wanted: Wanted,
     },
     Securing,
-    /// The negotiation succeeded or ended.
+    /// The negotiation has ended, with or without success.
     Over,
 }
 
-/// The server's state machine of negotiation.
+/// State machine for the server's side of the negotiation.
 #[derive(Clone, Debug)]
 pub struct Handshake {
     policy: TlsPolicy,
     secure: bool,
     no_zeroes: bool,
     structured: bool,
-    /// The export for which `base:allocation` was chosen.
+    /// Name of the export for which the client chose `base:allocation`.
     meta: Option<String>,
     state: State,
 }
 
 impl Handshake {
-    /// Negotiation of a new connection. The server sends first.
+    /// Creates the state for a new connection. The server sends the first message, [`Self::greeting`].
     pub fn new(policy: TlsPolicy) -> Self {
         Self {
             policy,
@@ -134,9 +133,9 @@ impl Handshake {
         out.put_u16(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
     }
 
-    /// Takes one message from `input` and appends the answer to `out`. Returns the number of bytes taken, and the next
-    /// action. Panics if called before [`Step::Open`] or [`Step::StartTls`] was handled: a fault of the caller, which
-    /// no client can cause.
+    /// Parses one message from `input`, and appends the reply to `out`. Returns the number of bytes consumed and
+    /// the caller's next action. Panics if the caller has not yet handled an earlier [`Step::Open`] or
+    /// [`Step::StartTls`]; no client can cause that.
     pub fn step(
         &mut self,
         input: &[u8],
@@ -278,7 +277,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Continues after TLS is established. Everything agreed before is void.
+    /// Continues the negotiation after TLS is established. Discards everything negotiated before.
     pub fn secured(&mut self) {
         assert!(self.state == State::Securing, "TLS without STARTTLS");
         self.secure = true;
@@ -287,7 +286,7 @@ impl Handshake {
         self.state = State::Options;
     }
 
-    /// Handles INFO and GO. Returns the export's name if it is to be opened.
+    /// Handles the options INFO and GO. Returns the export's name if the export must now be opened.
     fn info_or_go(
         &mut self,
         option: u32,
@@ -367,7 +366,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Confirms to the client that the export is open. The negotiation is over.
+    /// Tells the client that the export is open, and ends the negotiation.
     pub fn opened(&mut self, info: &Info, out: &mut Vec<u8>) -> Negotiated {
         let State::Opening { name, option, wanted } =
             std::mem::replace(&mut self.state, State::Over)
@@ -394,8 +393,8 @@ impl Handshake {
         }
     }
 
-    /// Reports that the export can't be opened. The negotiation continues, or ends if the client's option has no error
-    /// reply.
+    /// Tells the client that the export can't be opened. The negotiation continues, unless the client used an
+    /// option that has no error reply.
     pub fn refused(&mut self, why: Refusal, out: &mut Vec<u8>) -> Step {
         let State::Opening { option, .. } = std::mem::replace(&mut self.state, State::Options)
         else {
@@ -414,7 +413,7 @@ impl Handshake {
         Step::More
     }
 
-    /// True once TLS is established.
+    /// Whether TLS is established.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
@@ -422,7 +421,8 @@ impl Handshake {
 
 const UNKNOWN: (u32, &str) = (REP_ERR_UNKNOWN, "there is no export of that name");
 
-/// A string valid in the protocol: UTF-8 without NUL, at most [`NAME_MAX`] bytes.
+/// Checks a string by the rules of the protocol: UTF-8 without NUL, at most [`NAME_MAX`] bytes. `None` if it
+/// is invalid.
 fn text(bytes: &[u8]) -> Option<&str> {
     let fits = bytes.len() <= NAME_MAX && !bytes.contains(&0);
     std::str::from_utf8(bytes).ok().filter(|_| fits)
@@ -462,7 +462,7 @@ fn put_reply(out: &mut Vec<u8>, option: u32, reply: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// Appends an error reply. It never echoes what the client sent, so it can't exceed the protocol's limits.
+/// Appends an error reply to an option. It never repeats the client's data, so that its length is bounded.
 fn put_error(out: &mut Vec<u8>, option: u32, reply: u32, why: &str) {
     put_reply(out, option, reply, why.as_bytes());
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// `NBDMAGIC`, the first eight bytes that a server sends.
 pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`: announces newstyle, and begins each option.
+/// `IHAVEOPT`: announces the newstyle protocol, and begins each option.
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
@@ -56,58 +56,59 @@ pub(crate) const CHUNK_ERROR_OFFSET: u16 = CHUNK_ERROR_BIT + 2;
 
 /// The only supported metadata context.
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
-/// Id of `base:allocation` on this server's connections. Arbitrary; clients must not rely on it.
+/// Id of the metadata context `base:allocation` on this server's connections. An arbitrary number.
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 
-/// `base:allocation`: the extent is not allocated.
+/// Flag of the metadata context `base:allocation`: the extent is not allocated.
 pub const STATE_HOLE: u32 = 1;
-/// `base:allocation`: the extent reads as zeroes.
+/// Flag of the metadata context `base:allocation`: the extent reads as zeroes.
 pub const STATE_ZERO: u32 = 2;
 
-/// Maximum length of a string (name, description, query, message), bytes; the protocol's limit.
+/// Maximum length of a string (name, description, query, message), bytes, as limited by the protocol.
 pub const NAME_MAX: usize = 4096;
-/// Maximum data of one option that is parsed, bytes. Enough for the longest name with its information requests, or a
-/// name with a handful of queries.
+/// Maximum length of option data that is parsed, bytes. Enough for the longest name with its information
+/// requests, or a name with a few metadata queries.
 pub const OPTION_DATA_MAX: usize = 16 << 10;
-/// Maximum data of one option that is skipped, bytes. More ends the connection.
+/// Maximum length of option data that is discarded unparsed, bytes. Longer data ends the connection.
 pub(crate) const OPTION_SKIP_MAX: u32 = 1 << 20;
-/// Length of an input window that holds every message that must be seen whole, bytes.
+/// Minimum size of an input buffer, bytes, so that it can hold the longest message that is parsed as a whole.
 pub const WINDOW_BYTES: usize = OPTION_DATA_MAX + 32;
-/// Maximum payload of one request or reply, bytes: the protocol document's recommendation, announced by this server.
+/// Maximum payload of one request or reply, bytes. The server announces this value, which the protocol
+/// document recommends.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 
-/// Flags of a request.
+/// Command flags of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CmdFlags(pub u16);
 
 impl CmdFlags {
     /// No flags.
     pub const NONE: Self = Self(0);
-    /// Force unit access: durable before the reply.
+    /// Force unit access: the data must be durable before the reply.
     pub const FUA: Self = Self(1);
-    /// Write-zeroes: do not punch a hole.
+    /// For write-zeroes: keep the range allocated.
     pub const NO_HOLE: Self = Self(2);
-    /// Read: answer in one chunk.
+    /// For reads: reply in one chunk ("don't fragment").
     pub const DF: Self = Self(4);
-    /// Block status: one extent, not longer than requested.
+    /// For block status: return only one extent, not longer than the requested range.
     pub const REQ_ONE: Self = Self(8);
-    /// Write-zeroes: fail at once unless faster than writing.
+    /// For write-zeroes: fail immediately unless it is faster than writing zeroes.
     pub const FAST_ZERO: Self = Self(16);
 
-    /// True if all bits of `other` are set.
+    /// Whether all flags of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// All flags of both.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// Error numbers in replies. Other numbers become `Inval` when received, as the document requires, and the nearest of
-/// these when sent.
+/// Error numbers in replies. A received number that is not listed becomes `Inval`, as the protocol requires;
+/// before sending, other errors are mapped to the nearest listed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Errno {
@@ -119,23 +120,24 @@ pub enum Errno {
     NoMem = 12,
     /// EINVAL: invalid request.
     Inval = 22,
-    /// ENOSPC: a write beyond the end, or no space.
+    /// ENOSPC: a write beyond the end of the export, or no space left.
     NoSpace = 28,
-    /// EOVERFLOW: longer than allowed for one request.
+    /// EOVERFLOW: the request is too long.
     Overflow = 75,
-    /// ENOTSUP: zeroing would not be fast.
+    /// ENOTSUP: fast zeroing was requested, but would not be fast.
     NotSup = 95,
     /// ESHUTDOWN: the server is shutting down.
     Shutdown = 108,
 }
 
 impl Errno {
-    /// Number on the wire, equal to Linux's.
+    /// Error number in the protocol, equal to Linux's.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// From the number on the wire. 0 means success and gives `None`; unknown numbers count as EINVAL.
+    /// Converts a received error number. Returns `None` for 0, which means success; unknown numbers become
+    /// EINVAL.
     pub const fn from_wire(code: u32) -> Option<Self> {
         Some(match code {
             0 => return None,
@@ -150,7 +152,7 @@ impl Errno {
         })
     }
 
-    /// Converts a Linux error number to the nearest of these.
+    /// Converts a Linux error number to the nearest error of the protocol.
     pub const fn from_os(code: i32) -> Self {
         match code {
             1 | 13 | 30 => Self::Perm,
@@ -192,25 +194,26 @@ impl From<&std::io::Error> for Errno {
     }
 }
 
-/// A protocol violation by the client that ends the connection.
+/// A protocol violation by the client, which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Client flags that the server did not offer.
+    /// The client set flags that the server did not offer.
     #[error("unknown client flags")]
     ClientFlags,
-    /// An option without its magic number.
+    /// An option does not begin with its magic number.
     #[error("an option without its magic number")]
     OptionMagic,
-    /// Option data beyond the limit for skipping.
+    /// The data of an option exceeds the limit for discarding it.
     #[error("option data of more than 1 MiB")]
     OptionLength,
-    /// EXPORT_NAME for an export that does not exist, or without required TLS: this option has no error reply.
+    /// EXPORT_NAME, an option that has no error reply, named an export that does not exist, or was sent without
+    /// the required TLS.
     #[error("the export that EXPORT_NAME requests is not available")]
     ExportName,
-    /// A request without its magic number.
+    /// A request does not begin with its magic number.
     #[error("a request without its magic number")]
     RequestMagic,
-    /// A write beyond the limit for skipping its payload.
+    /// The payload of a refused write exceeds the limit for discarding it.
     #[error("a write of more than 64 MiB")]
     WriteLength,
 }
@@ -218,37 +221,38 @@ pub enum Violation {
 /// Size, limits and supported commands of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Size, bytes; less than 2^63.
+    /// Size of the export, bytes; less than 2^63.
     pub size_bytes: u64,
-    /// Smallest block, bytes: a power of two up to 65,536. Offsets and lengths must be multiples of it.
+    /// Smallest block size, bytes: a power of two up to 65,536. Offsets and lengths must be multiples of it.
     pub min_block_bytes: u32,
-    /// Preferred block, bytes: a power of two, at least 512 and at least the smallest block.
+    /// Preferred block size, bytes: a power of two, at least 512 and at least the smallest block size.
     pub preferred_block_bytes: u32,
-    /// Maximum payload of one request, bytes. This crate's server caps it at [`PAYLOAD_MAX`].
+    /// Maximum payload of one request, bytes. This crate's server limits it to [`PAYLOAD_MAX`].
     pub max_payload_bytes: u32,
-    /// Description for people; at most [`NAME_MAX`] bytes.
+    /// Human-readable description; at most [`NAME_MAX`] bytes.
     pub description: String,
-    /// The export is read-only.
+    /// Whether the export is read-only.
     pub read_only: bool,
-    /// Seeks cost time, as on a hard disk.
+    /// Whether seeks take time, as on a hard disk.
     pub rotational: bool,
-    /// FLUSH is supported.
+    /// Whether the command FLUSH is supported.
     pub flush: bool,
-    /// FUA is supported.
+    /// Whether the flag FUA (force unit access) is supported.
     pub fua: bool,
-    /// TRIM is supported.
+    /// Whether the command TRIM is supported.
     pub trim: bool,
-    /// WRITE_ZEROES is supported, including NO_HOLE.
+    /// Whether the command WRITE_ZEROES and its flag NO_HOLE are supported.
     pub write_zeroes: bool,
-    /// FAST_ZERO is supported.
+    /// Whether the flag FAST_ZERO of WRITE_ZEROES is supported.
     pub fast_zero: bool,
-    /// CACHE is supported.
+    /// Whether the command CACHE is supported.
     pub cache: bool,
-    /// A flush on one connection covers the writes of all others.
+    /// Whether a flush on one connection covers the writes of all connections.
     pub multi_conn: bool,
-    /// DF is supported. This crate's server always supports it with structured replies.
+    /// Whether the flag DF ("don't fragment") of reads is supported. This crate's server supports it with
+    /// structured replies.
     pub df: bool,
-    /// `base:allocation` can be requested.
+    /// Whether the metadata context `base:allocation` is available, for block status.
     pub block_status: bool,
 }
 
@@ -258,25 +262,25 @@ pub enum InfoError {
     /// The size is too large.
     #[error("an export of 2^63 bytes or more")]
     Size,
-    /// Smallest block is invalid.
+    /// The smallest block size is invalid.
     #[error("a smallest block that is not a power of two up to 65,536")]
     MinBlock,
-    /// Preferred block is invalid.
+    /// The preferred block size is invalid.
     #[error("a preferred block that is not a power of two, or below 512 or the smallest block")]
     PreferredBlock,
-    /// Maximum payload is below the preferred block.
+    /// The maximum payload is below the preferred block size.
     #[error("a maximum payload below the preferred block")]
     MaxPayload,
-    /// Description is too long.
+    /// The description is too long.
     #[error("a description of more than 4,096 bytes")]
     Description,
-    /// The bit that marks flags as present is not set.
+    /// The server's flags lack the bit that marks them as valid.
     #[error("transmission flags without the bit NBD_FLAG_HAS_FLAGS")]
     Flags,
 }
 
 impl Info {
-    /// A writable export of this size that supports everything.
+    /// Describes a writable export of this size that supports all features.
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
@@ -298,7 +302,7 @@ impl Info {
         }
     }
 
-    /// Checks the limits that the protocol document sets.
+    /// Checks the values against the limits of the protocol document.
     pub fn check(&self) -> Result<(), InfoError> {
         if self.size_bytes >= 1 << 63 {
             return Err(InfoError::Size);
@@ -319,7 +323,7 @@ impl Info {
         Ok(())
     }
 
-    /// The transmission flags on the wire.
+    /// Encodes the properties as the protocol's transmission flags.
     pub(crate) fn flags(&self, structured: bool) -> u16 {
         let bits = [
             (true, 0),
@@ -337,7 +341,8 @@ impl Info {
         bits.into_iter().filter(|(on, _)| *on).fold(0, |flags, (_, bit)| flags | 1 << bit)
     }
 
-    /// Describes an export by its size and flags. Block sizes are the document's defaults until the server sends them.
+    /// Describes an export by its size and transmission flags. Block sizes are the protocol's defaults until the
+    /// server sends others.
     pub(crate) fn from_flags(size_bytes: u64, flags: u16) -> Result<Self, InfoError> {
         let bit = |n: u32| flags >> n & 1 == 1;
         if !bit(0) {

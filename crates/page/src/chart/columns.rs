@@ -14,16 +14,16 @@ use super::scale::{Kind, Ruler};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, steps, ticks};
 
-/// Height of the highest column, in pixels.
+/// Height of the value axis and so of the tallest column, in pixels.
 const HEIGHT: f64 = 210.0;
-/// Share of a cell's side that a column takes.
+/// Width of a column, as a fraction of the side of its cell.
 const THICK: f64 = 0.62;
 
-/// Screen position and orientation of the plane on which the columns stand.
+/// Screen position and orientation of the base plane of a 3D column chart.
 struct Plane {
-    /// Screen position of the farthest corner.
+    /// Screen position of the plane's corner farthest from the viewer.
     origin: Position,
-    /// Width and height of half a cell on the screen.
+    /// Half of the width and of the height of a cell on the screen, in pixels.
     half: (f64, f64),
     columns: usize,
     rows: usize,
@@ -33,7 +33,8 @@ struct Plane {
 }
 
 impl Plane {
-    /// Screen position of a point `up` pixels above the plane.
+    /// Converts a position on the plane, in cells from the farthest corner, and a height `up` in pixels to a
+    /// screen position.
     fn at(&self, column: f64, row: f64, up: f64) -> Position {
         Position {
             x: self.origin.x + (column - row) * self.half.0,
@@ -41,7 +42,7 @@ impl Plane {
         }
     }
 
-    /// Index in the matrix of the cell that is `column` and `row` steps from the farthest corner.
+    /// Matrix indices (column, row) of the cell `column` and `row` steps from the farthest corner.
     fn index(&self, column: usize, row: usize) -> (usize, usize) {
         let column = if self.turned.0 { self.columns - 1 - column } else { column };
         let row = if self.turned.1 { self.rows - 1 - row } else { row };
@@ -54,12 +55,12 @@ impl Plane {
     }
 }
 
-/// The value at an index of the matrix; None if it is missing.
+/// Value of the matrix at a column and row; None if missing or not finite.
 fn value(matrix: &Matrix, column: usize, row: usize) -> Option<f64> {
     matrix.values.get(row)?.get(column).copied().flatten().filter(|v| v.is_finite())
 }
 
-/// Writes the columns of a matrix below `top`. Returns the bottom.
+/// Draws a matrix as a 3D column chart below `top`. Returns the chart's bottom.
 pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
     let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
     let most = matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
@@ -160,7 +161,7 @@ fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plan
     Plane { origin, half, columns, rows, turned, value }
 }
 
-/// Writes the plane with its grid, and the two walls behind it with the ticks of the values.
+/// Draws the base plane with its grid, and two walls at the back with the ticks of the value axis.
 fn walls(out: &mut String, matrix: &Matrix, plane: &Plane, height: f64) {
     let (columns, rows) = (plane.columns as f64, plane.rows as f64);
     out.push_str("<g class=\"axis y\">");
@@ -196,12 +197,12 @@ fn walls(out: &mut String, matrix: &Matrix, plane: &Plane, height: f64) {
     out.push_str("</g>\n");
 }
 
-/// Width of the widest name.
+/// Width of the widest name, in pixels.
 fn widest(names: &[String]) -> f64 {
     names.iter().map(|name| width(&isolated(name), SIZE)).fold(0.0, f64::max)
 }
 
-/// Writes the names of columns along the right front edge and of rows along the left one.
+/// Writes the column names along the right front edge, and the row names along the left one.
 fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     let (columns, rows) = (plane.columns as f64, plane.rows as f64);
     // Every N-th name is written, so that names don't touch.
@@ -233,7 +234,7 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     out.push_str("</g>\n");
 }
 
-/// Writes one column. Returns the middle of its top.
+/// Draws one column. Returns the centre of its top.
 fn column_at(
     out: &mut String,
     plane: &Plane,

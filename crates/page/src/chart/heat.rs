@@ -13,12 +13,12 @@ use super::layout::{Area, Layout};
 use super::path::{Path, Position, px};
 use super::text::{Anchor, Label, SMALL, clean, label, width};
 
-/// Number of colours in the ramp.
+/// Number of colours in the colour scale.
 pub(super) const LEVELS: usize = 8;
 /// Minimum width of a column or row, in pixels; narrower ones are merged with their neighbours.
 const LEAST: f64 = 2.0;
 
-/// A heat map as drawn, with narrow columns and rows merged.
+/// A heat map prepared for drawing, with columns and rows merged where they would be too narrow.
 #[derive(Debug)]
 pub(super) struct Field {
     x_edges: Vec<f64>,
@@ -53,7 +53,7 @@ impl Field {
         self.counts.iter().flatten().all(|&n| n == 0)
     }
 
-    /// Writes the cells of the map, in one path per colour.
+    /// Draws the cells of the map, as one SVG path per colour.
     pub(super) fn write(&self, out: &mut String, levels: &Levels, layout: &Layout, panel: &Area) {
         let mut paths = vec![Path::default(); LEVELS];
         // Counts change least along the horizontal axis, so runs of one colour are merged there.
@@ -90,7 +90,7 @@ impl Field {
     }
 }
 
-/// Every `step`-th of the edges, and the last one.
+/// Keeps every `step`-th edge, and the last one.
 fn every(edges: &[f64], step: usize) -> Vec<f64> {
     let mut out: Vec<f64> = edges.iter().copied().step_by(step).collect();
     if let (Some(last), true) = (edges.last(), edges.len() % step != 1 && step > 1) {
@@ -99,15 +99,15 @@ fn every(edges: &[f64], step: usize) -> Vec<f64> {
     out
 }
 
-/// Assignment of counts to colours.
+/// Mapping of counts to colours, by the rank of the count.
 #[derive(Debug)]
 pub(super) struct Levels {
-    /// Non-zero counts of all cells, ascending.
+    /// Non-zero counts of all cells in the figure, ascending.
     counts: Vec<u64>,
 }
 
 impl Levels {
-    /// Ranks all counts in a figure, so that a colour means the same in all its panels.
+    /// Creates a common mapping for all panels of a figure.
     pub(super) fn new<'a>(fields: impl Iterator<Item = &'a Field>) -> Self {
         let mut counts: Vec<u64> =
             fields.flat_map(|f| f.counts.iter().flatten().copied()).filter(|&n| n > 0).collect();
@@ -115,7 +115,7 @@ impl Levels {
         Self { counts }
     }
 
-    /// Colour of a count; `None` for 0.
+    /// Index of the colour of a count; `None` for 0.
     fn level(&self, count: u64) -> Option<usize> {
         let most = *self.counts.last().filter(|_| count > 0)?;
         let rank = |n: u64| self.counts.partition_point(|&other| other < n);
@@ -124,7 +124,7 @@ impl Levels {
             .map(|level| if rank(most) == 0 { LEVELS - 1 } else { level })
     }
 
-    /// Writes the key: the lowest count of each colour.
+    /// Draws the colour key: each colour with its lowest count. `of` is the unit of the counts.
     pub(super) fn write_key(&self, out: &mut String, of: &str, top: f64, frame_width: f64) {
         const SWATCH: f64 = 46.0;
         out.push_str("<g class=\"key\">");

@@ -2,29 +2,29 @@
 
 use super::path::Position;
 
-/// The parts of a panel that dots, lines and labels already cover.
+/// Areas of a panel already occupied by dots, lines and labels; used to place further labels.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
-    /// Areas that must not be covered: left, top, right, bottom.
+    /// Areas that labels must not cover: left, top, right, bottom.
     hard: Vec<[f64; 4]>,
-    /// Points on lines, to be covered as little as possible.
+    /// Points on lines, which labels should cover as little as possible.
     soft: Vec<Position>,
-    /// Area for labels: left, top, right, bottom.
+    /// Area within which labels must lie: left, top, right, bottom.
     bounds: [f64; 4],
 }
 
 impl Taken {
-    /// A panel without occupied areas. Labels must lie within `bounds` (left, top, right, bottom).
+    /// Creates an empty panel. Labels must lie within `bounds` (left, top, right, bottom).
     pub(super) fn new(bounds: [f64; 4]) -> Self {
         Self { hard: Vec::new(), soft: Vec::new(), bounds }
     }
 
-    /// Marks the area of a dot as occupied.
+    /// Marks the area of a dot at a position as occupied.
     pub(super) fn dot(&mut self, x: f64, y: f64) {
         self.hard.push([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
     }
 
-    /// Adds points along a line, which labels cover as little as possible.
+    /// Registers a line from `a` to `b`, which labels should cover as little as possible.
     pub(super) fn line(&mut self, a: Position, b: Position) {
         let steps = ((b.x - a.x).abs().max((b.y - a.y).abs()) / 6.0).clamp(1.0, 200.0) as usize;
         self.soft.extend((0..=steps).map(|i| {
@@ -33,8 +33,9 @@ impl Taken {
         }));
     }
 
-    /// Occupies the best of the offered areas and returns its index: within the bounds, over no hard area, over as
-    /// little of the lines as possible; the first of equals. `None` if none fits.
+    /// Chooses a label's area among the candidates `offered`, marks it as occupied and returns its index. It lies
+    /// within the bounds, overlaps no occupied area, and covers as little of the lines as possible. `None` if no
+    /// candidate fits.
     pub(super) fn choose(&mut self, offered: &[[f64; 4]]) -> Option<usize> {
         let mut best: Option<(usize, usize)> = None;
         for (i, r) in offered.iter().enumerate() {

@@ -15,16 +15,16 @@ use super::scale::{Extent, Ruler};
 use super::text::{SIZE, SMALL, isolated, width};
 use super::ticks::{self, Tick};
 
-/// Positions of all parts of a plot.
+/// Positions of all elements of a plot, in pixels.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Legend entries, one per name, in the order of their first series.
+    /// Legend entries, one per series name, in the order of first use.
     pub(super) entries: Vec<Entry>,
-    /// Top of the legend.
+    /// Vertical position of the legend's top.
     pub(super) legend_y: f64,
-    /// Top of the heat maps' colour key; `None` without heat maps.
+    /// Vertical position of the top of the heat maps' colour key; `None` without heat maps.
     pub(super) key_y: Option<f64>,
-    /// Row of each span's name above the first panel; `None` if it has no space.
+    /// Row of each span's name above the first panel; `None` if there is no room for the name.
     pub(super) span_rows: Vec<Option<usize>>,
     /// Horizontal axis, shared by all panels.
     pub(super) x: Ruler,
@@ -32,18 +32,18 @@ pub(super) struct Layout {
     pub(super) x_ticks: Vec<Tick>,
     /// Panels from top to bottom.
     pub(super) panels: Vec<Area>,
-    /// Total width of the bars at one position, in pixels.
+    /// Total width of the bars that stand side by side at one x value, in pixels.
     pub(super) bar_width: f64,
-    /// Bottom of the plot.
+    /// Vertical position of the plot's bottom.
     pub(super) bottom: f64,
 }
 
 /// Position and vertical axis of a panel.
 #[derive(Clone, Debug)]
 pub(super) struct Area {
-    /// Left end of the panel's box.
+    /// Left edge of the panel's box, in pixels.
     pub(super) x: f64,
-    /// Top of the panel's box.
+    /// Top edge of the panel's box, in pixels.
     pub(super) y: f64,
     pub(super) width: f64,
     pub(super) height: f64,
@@ -53,17 +53,17 @@ pub(super) struct Area {
     pub(super) ticks: Vec<Tick>,
 }
 
-/// Height of the heat maps' colour key.
+/// Height of the heat maps' colour key, in pixels.
 const KEY_HEIGHT: f64 = 34.0;
-/// Height of one row of span names.
+/// Height of one row of span names, in pixels.
 pub(super) const SPAN_ROW: f64 = 15.0;
 /// Maximum number of rows of span names.
 const SPAN_ROWS: usize = 3;
-/// Minimum height of a category on a vertical axis.
+/// Minimum height of a category on a vertical axis, in pixels.
 const CATEGORY: f64 = 24.0;
 
 impl Layout {
-    /// Lays a plot out below `top`.
+    /// Computes the positions of a plot that begins at height `top`.
     pub(super) fn new(plot: &Plot, frame: &Frame, top: f64) -> Self {
         let entries = legend::entries(plot);
         let legend_y = top;
@@ -121,19 +121,20 @@ impl Layout {
 }
 
 impl Layout {
-    /// Index of a series' name in the legend.
+    /// Index of the legend entry of a series.
     pub(super) fn entry(&self, series: &Series) -> usize {
         // Every series' name is in the legend.
         self.entries.iter().position(|e| e.name == series.name).unwrap_or(0)
     }
 }
 
-/// Names at a vertical axis of categories.
+/// Lays out category names left of a vertical axis.
 pub(super) fn names_beside<'a>(names: &'a [String], frame: &Frame) -> Names<'a> {
     Names::beside(names, frame.width * 0.36)
 }
 
-/// Text at an axis: its label, the unit if ticks don't carry it, and `log` for a logarithmic axis.
+/// Title of an axis: its label, followed by the unit if tick labels omit it, and by `log` for a logarithmic
+/// scale.
 pub(super) fn axis_label(axis: &Axis) -> String {
     let label = isolated(&axis.label);
     let mut more = Vec::new();
@@ -150,7 +151,7 @@ pub(super) fn axis_label(axis: &Axis) -> String {
     }
 }
 
-/// Space above a panel for the axis name, clear of the topmost tick's label.
+/// Space above a panel for its axis title, in pixels.
 fn head(panel: &Panel) -> f64 {
     if axis_label(&panel.y).is_empty() { 12.0 } else { 28.0 }
 }
@@ -169,7 +170,7 @@ fn height(panel: &Panel, plot: &Plot, frame: &Frame) -> f64 {
     (usual * share).clamp(48.0, 900.0).round()
 }
 
-/// Width of the labels at a vertical axis.
+/// Width of the tick labels of a vertical axis, in pixels.
 fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
     match &axis.scale {
         Scale::Categories(names) => names_beside(names, frame).width(),
@@ -177,8 +178,8 @@ fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
     }
 }
 
-/// Removes labels that would touch the previous one; the ticks stay. `right`: right end of the picture, for a
-/// horizontal axis.
+/// Clears labels that would touch the previous label; their ticks stay. `right` is the picture's right edge,
+/// given for a horizontal axis.
 fn thin(ticks: &mut [Tick], ruler: &Ruler, right: Option<f64>) {
     let mut end = f64::NEG_INFINITY;
     for tick in ticks {
@@ -201,7 +202,8 @@ fn thin(ticks: &mut [Tick], ruler: &Ruler, right: Option<f64>) {
     }
 }
 
-/// Extent along the horizontal axis, and the least distance between bars, in transformed units.
+/// Extent of the data along the horizontal axis, and the smallest distance between bars, both in transformed
+/// units.
 fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
     let mut extent = Extent::new(&plot.x.scale);
     let mut bars = Vec::new();
@@ -242,7 +244,7 @@ fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
     (extent, Some(gap))
 }
 
-/// Extent along a panel's vertical axis.
+/// Extent of the data along a panel's vertical axis.
 fn vertical(panel: &Panel) -> Extent {
     let mut extent = Extent::new(&panel.y.scale);
     let mut has_words = false;
@@ -283,7 +285,8 @@ fn vertical(panel: &Panel) -> Extent {
     extent
 }
 
-/// Start and end of each bar of stacked series: positive values pile up, negative ones down. Empty for other series.
+/// Lower and upper end of each bar of the stacked series. Positive values stack upwards and negative ones
+/// downwards. Empty for other series.
 pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
     let mut piles: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     let bars = |series: &Series| {
@@ -308,15 +311,15 @@ pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
-/// Start and width of the name of a span that begins at `from`. The name moves left if it would leave the picture on
-/// the right.
+/// Left edge and width of the name of a span that begins at pixel `from`, shifted left if it would leave the
+/// picture.
 pub(super) fn span_name_at(span: &Span, from: f64, frame: &Frame) -> (f64, f64) {
     let wide = width(&super::span_name(span), SMALL).min(frame.width - 4.0);
     ((from + 2.0).min(frame.width - wide - 1.0), wide)
 }
 
-/// Row above the first panel for each span's name. Overlapping spans, and names longer than their span, use further
-/// rows; a name without space appears only in a `title`.
+/// Row above the first panel for each span's name. Overlapping names go to further rows. `None` if no row is
+/// free; the name then appears only as a tooltip.
 fn span_rows(plot: &Plot, x: &Ruler, frame: &Frame) -> Vec<Option<usize>> {
     let mut ends = [f64::NEG_INFINITY; SPAN_ROWS];
     let mut order: Vec<usize> = (0..plot.spans.len()).collect();

@@ -8,30 +8,31 @@ use super::Frame;
 use super::path::{Position, px};
 use super::text::{Anchor, SIZE, isolated, label, width};
 
-/// Maximum points of a line that is drawn with dots.
+/// Maximum number of points for a line to be drawn with dots.
 pub(super) const DOTS_UP_TO: usize = 40;
-/// Number of colours before they repeat.
+/// Number of distinct series colours; further series reuse them.
 pub(super) const COLORS: usize = 8;
-/// Maximum points of a series that is drawn with dashes: a jagged line hides them.
+/// Maximum number of points for a line to be drawn dashed; dashes would not be visible in a denser, jagged
+/// line.
 const DASHED_UP_TO: usize = 160;
 const ROW: f64 = 19.0;
 const SAMPLE: f64 = 26.0;
 
-/// A legend entry: a name with a sample of its mark.
+/// A legend entry: the name of a series with a sample of its mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Mark of the first series. A solid mark takes precedence over a dashed one, which continues
+    /// Mark of the first series with this name; a solid mark takes precedence over a dashed one, which continues
     /// the same curve.
     pub(super) mark: Mark,
-    /// Index of the colour.
+    /// Index of the series colour.
     pub(super) color: usize,
-    /// One of the series has too many points for dashes.
+    /// Whether a series of the entry has too many points to be drawn dashed.
     pub(super) is_dense: bool,
     pub(super) has_dots: bool,
 }
 
-/// Entries of a plot, in the order of their first series.
+/// Legend entries of a plot, one per series name, in the order of first use.
 pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::new();
     for series in plot.panels.iter().flat_map(|p: &Panel| &p.series) {
@@ -57,12 +58,12 @@ pub(super) fn entries(plot: &Plot) -> Vec<Entry> {
     out
 }
 
-/// True if the series has too many points for dashes.
+/// Whether a series has too many points to be drawn dashed.
 pub(super) fn is_dense(series: &Series) -> bool {
     series.points.len() > DASHED_UP_TO
 }
 
-/// CSS class of a mark.
+/// CSS class of a series mark.
 pub(super) fn class(mark: Mark) -> &'static str {
     match mark {
         Mark::Line => "line",
@@ -80,7 +81,7 @@ pub(super) fn class(mark: Mark) -> &'static str {
     }
 }
 
-/// Meanings of the signs for Warning and for Bad; None for a sign that the picture does not have.
+/// Legend texts of the signs for the tones Warning and Bad; None for a sign that the plot does not contain.
 fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     let mut found = [None; 2];
     for panel in &plot.panels {
@@ -95,12 +96,12 @@ fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
     found
 }
 
-/// Maximum width of a name, at which it fills a row of the legend.
+/// Maximum width of a legend name, in pixels; at this width the entry fills a row.
 fn name_width_max(frame: &Frame) -> f64 {
     frame.width - SAMPLE - 34.0
 }
 
-/// Positions `(x, row)` of the entries and then of the signs, and the number of rows.
+/// Position (x in pixels, row) of each legend entry and then of each sign, and the number of rows.
 fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
     let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(name_width_max(frame)));
     let signs = signs(plot).into_iter().map(|name| name.map_or(f64::NAN, |name| width(name, SIZE)));
@@ -207,8 +208,7 @@ pub(super) fn triangle(out: &mut String, mark: Mark, at: Position) {
         write!(out, r#"<path class="sign {}" d="M{} {}{sides}"/>"#, class(mark), px(at.x), px(top));
 }
 
-/// Writes a tone's sign around a position: a triangle for Warning, a cross for Bad, nothing for
-/// others.
+/// Draws a tone's sign around a position: a triangle for Warning, a cross for Bad, nothing for other tones.
 pub(super) fn sign(out: &mut String, tone: Tone, x: f64, y: f64) {
     let _ = match tone {
         Tone::Warning => {

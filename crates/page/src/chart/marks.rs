@@ -13,40 +13,40 @@ use super::layout::{Area, Layout};
 use super::legend;
 use super::path::{Path, Position};
 
-/// Lines of figures with more points than this are thinned to their [`envelope`].
+/// Number of points above which lines are thinned to their [`envelope`].
 pub(super) const THIN_ABOVE: usize = 5000;
-/// Half the width of an interval's end caps.
+/// Half the width of an interval's end caps, in pixels.
 const CAP: f64 = 3.5;
 
-/// What the drawing of a series needs to know about its panel.
+/// Context for drawing a series in its panel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// Layout of the plot.
     pub(super) layout: &'a Layout,
-    /// Position of the panel.
+    /// Position and vertical axis of the panel.
     pub(super) panel: &'a Area,
-    /// Index of the legend entry.
+    /// Index of the series' legend entry.
     pub(super) entry: usize,
-    /// Slot of the series among bars side by side, and the number of slots.
+    /// Index of the series among bars drawn side by side, and the number of such series.
     pub(super) slot: (usize, usize),
-    /// Start and end of each bar of a stacked series.
+    /// Lower and upper end of each bar of a stacked series.
     pub(super) stack: &'a [(f64, f64)],
     /// Whether the line is thinned to its [`envelope`].
     pub(super) is_thinned: bool,
 }
 
-/// Position for a label or a sign.
+/// Drawn position of a point, at which a label or sign can be placed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    /// Index of the point.
+    /// Index of the point in its series.
     pub(super) point: usize,
-    /// Position of the point.
+    /// Position of the point in the picture.
     pub(super) at: Position,
-    /// Right end of the mark.
+    /// Right edge of the point's mark, in pixels.
     pub(super) end: f64,
 }
 
-/// Writes a series as a group. Returns the positions of its points and marks the occupied areas.
+/// Draws a series as an SVG group. Returns the positions of its points and marks the occupied areas.
 pub(super) fn write(
     out: &mut String,
     series: &Series,
@@ -72,7 +72,7 @@ pub(super) fn write(
     spots
 }
 
-/// Positions of the points, in runs between gaps.
+/// Positions of the points, split into runs at gaps.
 fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     let mut runs = vec![Vec::new()];
     // Zero steps lie at the foot of a logarithmic panel, like bars, instead of leaving a gap: so the end of a histogram
@@ -161,7 +161,7 @@ fn dots(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     spots
 }
 
-/// Writes the vertical intervals of points.
+/// Draws the vertical intervals of points as whiskers.
 fn whiskers(out: &mut String, series: &Series, place: Place) {
     let mut path = Path::default();
     for point in &series.points {
@@ -176,7 +176,7 @@ fn whiskers(out: &mut String, series: &Series, place: Place) {
     path.write(out, "w");
 }
 
-/// Adds a line from `low` to `high` with end caps, which stay within the panel.
+/// Adds a vertical whisker from `low` to `high` with end caps, clipped to the panel.
 fn whisker(path: &mut Path, place: Place, x: f64, low: f64, high: f64, is_bar: bool) {
     let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
     let (a, b) = ((x - CAP).max(left), (x + CAP).min(right));
@@ -309,8 +309,8 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
     spots
 }
 
-/// Thins a line to the first, lowest, highest and last position of each pixel column. A column that
-/// the line enters again is thinned again.
+/// Thins a line: of each run of positions within one pixel column it keeps the first, lowest, highest and
+/// last.
 pub(super) fn envelope(places: &[Position]) -> Vec<Position> {
     let mut out = Vec::new();
     let mut start = 0;

@@ -13,12 +13,12 @@ use super::text::{Anchor, Label, SIZE, SMALL, escape, isolated, label, width};
 
 const KEY_HEIGHT: f64 = 30.0;
 
-/// Positions and sizes of a matrix's cells.
+/// Position and size of a matrix's cells, in pixels.
 #[derive(Debug)]
 pub(super) struct Grid {
-    /// Left end of the cells.
+    /// Left edge of the leftmost cells.
     pub(super) x: f64,
-    /// Top of the cells.
+    /// Top edge of the topmost cells.
     pub(super) y: f64,
     cell_width: f64,
     cell_height: f64,
@@ -29,7 +29,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Lays a matrix out below `top`.
+    /// Computes the cell positions of a matrix that begins at height `top`.
     pub(super) fn new(matrix: &Matrix, frame: &Frame, top: f64) -> Self {
         let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
         let widest =
@@ -59,18 +59,18 @@ impl Grid {
         Self { x: left, y: y.round(), cell_width, cell_height, columns, rows, is_slanted, top }
     }
 
-    /// Total width of the cells.
+    /// Total width of all columns, in pixels.
     pub(super) fn width(&self) -> f64 {
         self.cell_width * self.columns as f64
     }
 
-    /// Total height of the cells.
+    /// Total height of all rows, in pixels.
     pub(super) fn height(&self) -> f64 {
         self.cell_height * self.rows as f64
     }
 }
 
-/// Mapping of values to colours.
+/// Colour scale of a matrix: maps values to colours, linearly or by logarithm.
 struct Ramp {
     least: f64,
     most: f64,
@@ -78,7 +78,7 @@ struct Ramp {
 }
 
 impl Ramp {
-    /// Ramp over the existing values; `None` if there are none.
+    /// Creates a colour scale from the values of a matrix and its fixed range; `None` if there are no values.
     fn new(matrix: &Matrix) -> Option<Self> {
         let values = || matrix.values.iter().flatten().flatten().copied().filter(|v| v.is_finite());
         let least = values().reduce(f64::min)?;
@@ -100,14 +100,14 @@ impl Ramp {
     }
 }
 
-/// Form of the values in the cells, the same throughout a matrix.
+/// Layout of the values' text in the cells of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writing {
-    /// On one line, in this font size.
+    /// Number and unit on one line, in this font size.
     Line(f64),
-    /// The unit below the number.
+    /// Number and unit on two lines.
     TwoLines,
-    /// Not written, since cells are too narrow; shown under the pointer instead.
+    /// No text, because the cells are too narrow; values are shown only as tooltips.
     None,
 }
 
@@ -129,12 +129,12 @@ impl Writing {
         }
     }
 
-    /// CSS class of a cell.
+    /// Additional CSS class of a cell's text.
     fn class(self) -> &'static str {
         if self == Self::Line(SIZE) { "" } else { " tight" }
     }
 
-    /// Writes `words` in the middle of a cell.
+    /// Writes the text `words` at the centre of a cell.
     fn write(self, out: &mut String, middle: Position, words: &str) {
         let Position { x, y } = middle;
         // The style sheet centres the text of cells.
@@ -153,7 +153,7 @@ impl Writing {
     }
 }
 
-/// Writes a matrix below `top`. Returns the bottom.
+/// Draws a matrix below `top`. Returns the matrix's bottom.
 pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) -> f64 {
     let at = Grid::new(matrix, frame, top);
     let ramp = Ramp::new(matrix);
@@ -210,7 +210,7 @@ fn key(out: &mut String, matrix: &Matrix, ramp: &Ramp, top: f64) {
     out.push_str("</g>\n");
 }
 
-/// Names of the rows.
+/// Lays out the row names left of a matrix.
 fn row_names<'a>(matrix: &'a Matrix, frame: &Frame) -> Names<'a> {
     Names::beside(&matrix.rows, frame.width * 0.3)
 }

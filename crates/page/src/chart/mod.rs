@@ -35,22 +35,22 @@ use text::{Anchor, Label, SMALL, escape, isolated, label, wrap};
 pub use scales::{scales, scales_in};
 pub use style::style;
 
-/// Where a picture is shown, which determines its size and what it contains.
+/// Destination of a picture, which determines its size and whether it includes title and notes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
-    /// In a page that includes [`style`] and shows title, conditions and notes itself.
+    /// In a page that includes the CSS of [`style`], and shows title, conditions and notes itself.
     #[default]
     Embedded,
-    /// Like `Embedded`, at half the width, for figures side by side.
+    /// Like `Embedded`, but half as wide, for figures shown side by side.
     Small,
-    /// A stand-alone file with its own colours, title, conditions and notes.
+    /// A stand-alone SVG file with colours, title, conditions and notes.
     Alone,
 }
 
-/// Properties shared by all parts of a picture.
+/// Size and id of a picture.
 #[derive(Debug)]
 struct Frame {
-    /// The figure's id, made valid for an attribute; prefix of every `id` in the picture.
+    /// Id of the figure, with characters invalid in an attribute replaced; prefix of every `id` in the picture.
     id: String,
     width: f64,
     is_small: bool,
@@ -72,10 +72,10 @@ impl Frame {
     }
 }
 
-/// Margin around a stand-alone picture.
+/// Margin around a stand-alone picture, in pixels.
 const PAD: f64 = 18.0;
 
-/// Draws a figure as an SVG element; one that stands alone has its title and notes, too.
+/// Draws a figure as an SVG element. With [`Look::Alone`] it includes title, conditions and notes.
 pub fn svg(figure: &Figure, look: Look) -> String {
     let frame = Frame::new(figure, look);
     let is_alone = look == Look::Alone;
@@ -125,7 +125,7 @@ pub fn svg(figure: &Figure, look: Look) -> String {
     out
 }
 
-/// Writes title and conditions. Returns the top of the picture.
+/// Writes title and conditions above a picture. Returns the height at which the drawing begins.
 fn head(out: &mut String, figure: &Figure, frame: &Frame) -> f64 {
     // The title is larger and bolder than the width estimate assumes.
     let mut y = 0.0;
@@ -140,7 +140,7 @@ fn head(out: &mut String, figure: &Figure, frame: &Frame) -> f64 {
     y + 12.0
 }
 
-/// Writes the notes below a picture. Returns the bottom.
+/// Writes the notes below a picture. Returns the bottom of the last one.
 fn notes(out: &mut String, figure: &Figure, frame: &Frame, top: f64) -> f64 {
     let mut y = top + if figure.notes.is_empty() { 0.0 } else { 6.0 };
     for note in figure.notes.iter().take(12) {
@@ -167,7 +167,7 @@ fn sign_before(tone: Tone) -> &'static str {
     }
 }
 
-/// Name of a span, with its sign.
+/// Name of a span, preceded by the sign of its tone.
 fn span_name(span: &Span) -> String {
     format!("{}{}", sign_before(span.tone), isolated(&span.name))
 }

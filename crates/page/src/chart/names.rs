@@ -10,49 +10,49 @@ use super::path::px;
 use super::scale::Ruler;
 use super::text::{Anchor, Label, SIZE, broken, escape, is_cut, isolated, label, width, wrap};
 
-/// Line height.
+/// Line height of axis names, in pixels.
 const LINE: f64 = 14.0;
-/// Maximum lines of a level name below an axis.
+/// Maximum number of lines of a horizontal name below an axis.
 const LEVEL_LINES_MAX: usize = 6;
 const LINES_MAX: usize = 4;
-/// Maximum width of a slanted name.
+/// Maximum width of a slanted name, in pixels.
 pub(super) const SLANT_WIDTH_MAX: f64 = 190.0;
-/// Cosine of the slant, 35 degrees.
+/// Cosine of the angle of slanted names, 35 degrees.
 pub(super) const SLANT_COS: f64 = 0.819;
-/// Sine of the slant, 35 degrees.
+/// Sine of the angle of slanted names, 35 degrees.
 pub(super) const SLANT_SIN: f64 = 0.574;
-/// Step between slanted names at which they don't touch.
+/// Minimum distance of slanted names along the axis, in pixels, so that they do not touch.
 pub(super) const SLANT_STEP: f64 = 24.0;
-/// Maximum width of an upright name's line.
+/// Maximum length of a line of a vertical name, in pixels.
 const UPRIGHT_WIDTH_MAX: f64 = 440.0;
 const UPRIGHT_WIDTH_STEP: f64 = 40.0;
 
-/// Names in one form.
+/// Category names of an axis, laid out in one form.
 #[derive(Debug)]
 pub(super) struct Names<'a> {
     form: Form,
-    /// Names, each with its lines.
+    /// All names, each with the lines into which it is split.
     all: Vec<(&'a str, Vec<String>)>,
-    /// Step N: every N-th name is written.
+    /// Only every N-th name is written; 1 for all.
     every: usize,
 }
 
-/// Position and angle of names.
+/// Position and angle of the names at an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// Level, left of a vertical axis.
+    /// Horizontal text, left of a vertical axis.
     Beside,
-    /// Level, below a horizontal axis.
+    /// Horizontal text, below a horizontal axis.
     Level,
-    /// Below a horizontal axis, rising to the right.
+    /// Slanted text that rises to the right, below a horizontal axis.
     Slanted,
-    /// Below a horizontal axis, read from bottom to top.
+    /// Vertical text that reads upwards, below a horizontal axis.
     Upright,
 }
 
 impl<'a> Names<'a> {
-    /// Names below a horizontal axis: level if each fits its part of the axis, slanted if each then fits the picture,
-    /// otherwise upright.
+    /// Lays out names below a horizontal axis: horizontally if all fit their categories, slanted if all then fit
+    /// the picture, otherwise vertically.
     pub(super) fn below(names: &'a [String], x: &Ruler) -> Self {
         let step = x.pixels_per_unit();
         if let Some(all) = (1..=LEVEL_LINES_MAX).find_map(|most| whole(names, step - 6.0, most)) {
@@ -74,31 +74,31 @@ impl<'a> Names<'a> {
         Self { form: Form::Upright, all, every: (LINE / step).ceil().max(1.0) as usize }
     }
 
-    /// Names beside a vertical axis, at most `width_max` wide.
+    /// Lays out names left of a vertical axis, at most `width_max` wide.
     pub(super) fn beside(names: &'a [String], width_max: f64) -> Self {
         let all = (1..LINES_MAX).find_map(|most| whole(names, width_max, most));
         let all = all.unwrap_or_else(|| split(names, width_max, LINES_MAX));
         Self { form: Form::Beside, all, every: 1 }
     }
 
-    /// Writes only every N-th name, if categories `step` apart leave too little space for all.
+    /// Skips names if categories `step` pixels apart leave too little space for all.
     pub(super) fn each(self, step: f64) -> Self {
         let every = (self.line_height() / step.max(0.1)).ceil().max(1.0) as usize;
         Self { every, ..self }
     }
 
-    /// Width of the widest line.
+    /// Width of the widest line of any name, in pixels.
     pub(super) fn width(&self) -> f64 {
         let lines = self.all.iter().flat_map(|(_, lines)| lines);
         lines.map(|line| width(&isolated(line), SIZE)).fold(0.0, f64::max)
     }
 
-    /// Height of the name with the most lines, when level.
+    /// Height of the name with the most lines, as horizontal text, in pixels.
     pub(super) fn line_height(&self) -> f64 {
         self.all.iter().map(|(_, lines)| lines.len()).max().unwrap_or(1).max(1) as f64 * LINE
     }
 
-    /// Distance from an axis to the bottom of the names below it.
+    /// Distance from a horizontal axis to the bottom of the names below it, in pixels.
     pub(super) fn depth(&self) -> f64 {
         match self.form {
             Form::Beside => 0.0,
@@ -146,7 +146,7 @@ fn whole(names: &[String], width_max: f64, most: usize) -> Option<Vec<(&str, Vec
     names.iter().map(|name| Some((name.as_str(), one(name)?))).collect()
 }
 
-/// Splits every name into at most `most` lines, also within words, and cuts the last line.
+/// Splits every name into at most `most` lines, within words if necessary, and truncates the last line.
 fn split(names: &[String], width_max: f64, most: usize) -> Vec<(&str, Vec<String>)> {
     let one = |name: &String| wrap(name, SIZE, width_max, most);
     names.iter().map(|name| (name.as_str(), one(name))).collect()
@@ -160,7 +160,7 @@ mod tests {
     use crate::Quantity;
     use crate::chart::scale::Kind;
 
-    /// Corners of each text: its box, rotated by its angle.
+    /// Corners of each name's bounding box, rotated by the angle of the text.
     fn boxes(names: &Names, ruler: &Ruler) -> Vec<[(f64, f64); 4]> {
         let mut out = String::new();
         names.write(&mut out, ruler, 300.0);
@@ -189,7 +189,7 @@ mod tests {
             .collect()
     }
 
-    /// True if two boxes overlap: no side of either separates them.
+    /// Whether two rotated boxes overlap (separating axis test).
     fn meet(a: &[(f64, f64); 4], b: &[(f64, f64); 4]) -> bool {
         let separates = |corners: &[(f64, f64); 4], i: usize| {
             let side = (corners[i + 1].0 - corners[i].0, corners[i + 1].1 - corners[i].1);

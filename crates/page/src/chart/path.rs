@@ -4,14 +4,14 @@
 
 use std::fmt::Write as _;
 
-/// A coordinate with at most one decimal: `12`, `12.5`, `-0.5`.
+/// Formats a coordinate with at most one decimal: `12`, `12.5`, `-0.5`.
 pub(super) fn px(value: f64) -> String {
     let mut out = String::new();
     push_tenths(&mut out, tenths(value));
     out
 }
 
-/// A coordinate in tenths. Values that are not finite are never drawn; NaN would give 0.
+/// Converts a coordinate to tenths of a pixel. NaN becomes 0, but values that are not finite are never drawn.
 fn tenths(value: f64) -> i64 {
     (value * 10.0).round() as i64
 }
@@ -33,7 +33,7 @@ pub(super) struct Position {
     pub(super) y: f64,
 }
 
-/// The `d` attribute of a path under construction.
+/// An SVG path under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
     d: String,
@@ -43,7 +43,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// The path's commands, as the value of the attribute `d`.
+    /// Commands of the path, as the value of its `d` attribute.
     pub(super) fn d(&self) -> &str {
         &self.d
     }
@@ -66,7 +66,7 @@ impl Path {
         self.start = to;
     }
 
-    /// Adds a line from the current position; nothing if it would have no length.
+    /// Adds a line from the current position, unless it would have no length.
     pub(super) fn line_to(&mut self, x: f64, y: f64) {
         let to = (tenths(x), tenths(y));
         let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);
@@ -79,7 +79,7 @@ impl Path {
         self.at = to;
     }
 
-    /// Adds a dot: a subpath of zero length, which a round cap keeps round under every transformation.
+    /// Adds a dot: a subpath of zero length with round caps, which stays round if the picture is stretched.
     pub(super) fn dot(&mut self, x: f64, y: f64) {
         self.move_to(x, y);
         self.d.push_str("h0");
@@ -122,7 +122,7 @@ impl Path {
         }
     }
 
-    /// Appends a number after another; a minus separates them as well as a space.
+    /// Appends a number in tenths, separated from the previous one by a space or by its minus sign.
     fn number(&mut self, tenths: i64) {
         if tenths >= 0 {
             self.d.push(' ');

@@ -15,12 +15,12 @@ use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name};
 use crate::tone;
 
-/// Maximum number of labels of a series; beyond it, only points with a sign have labels.
+/// Maximum number of points of a series for all to be labelled; in longer series only points with a sign are.
 const LABELS_UP_TO: usize = 120;
-/// Space around a panel's box for marks at its edge: half a dot.
+/// Space around a panel's box for marks at its edge, in pixels: half a dot.
 const MARGIN: f64 = 5.0;
 
-/// Writes a plot below `top`. Returns the bottom.
+/// Draws a plot below `top`. Returns the plot's bottom.
 pub(super) fn write(out: &mut String, plot: &Plot, frame: &Frame, top: f64) -> f64 {
     let layout = Layout::new(plot, frame, top);
     legend::write(out, &layout.entries, plot, frame, layout.legend_y);
@@ -49,7 +49,7 @@ pub(super) fn write(out: &mut String, plot: &Plot, frame: &Frame, top: f64) -> f
     layout.bottom
 }
 
-/// What the drawing of one panel needs.
+/// Context for drawing one panel of a plot.
 #[derive(Clone, Copy)]
 struct Drawing<'a> {
     plot: &'a Plot,
@@ -61,7 +61,7 @@ struct Drawing<'a> {
     is_thinned: bool,
 }
 
-/// Path of a horizontal line across a panel.
+/// SVG path of a horizontal line across a panel at height `y`.
 fn across(at: &Area, y: f64) -> String {
     format!("M{} {}h{}", px(at.x), px(y), px(at.width))
 }
@@ -134,7 +134,8 @@ impl Drawing<'_> {
         out.push_str("</g></g>\n");
     }
 
-    /// Writes the signs and labels at a series' points, in a group that is hidden with the series.
+    /// Draws the signs and labels at the points of a series, in an SVG group that is hidden together with the
+    /// series.
     fn beside(&self, out: &mut String, series: &Series, spots: &[Spot], taken: &mut Taken) {
         let mut group = String::new();
         for spot in spots {
@@ -240,7 +241,7 @@ impl Drawing<'_> {
         out.push_str("</g>\n");
     }
 
-    /// Height of the span names above this panel.
+    /// Height of the rows of span names above this panel, in pixels.
     fn strip(&self) -> f64 {
         let rows = self.layout.span_rows.iter().flatten().max().map_or(0, |row| row + 1);
         if self.i == 0 { rows as f64 * SPAN_ROW } else { 0.0 }
@@ -268,7 +269,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// Writes the span names, each with a bracket that shows its length.
+    /// Writes the span names, each with a bracket over the span.
     fn span_names(&self, out: &mut String) {
         for (span, row) in self.plot.spans.iter().zip(&self.layout.span_rows) {
             let (Some((a, b)), Some(row)) = (self.span_ends(span), row) else { continue };
@@ -340,7 +341,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Vertical position of a point's sign: on its dot, or above its bar.
+/// Vertical position of the sign at a point: on a dot, but above a bar.
 fn sign_y(series: &Series, spot: &Spot) -> f64 {
     match series.mark {
         Mark::Bars | Mark::Stack => spot.at.y - 9.0,
@@ -348,7 +349,7 @@ fn sign_y(series: &Series, spot: &Spot) -> f64 {
     }
 }
 
-/// Maximum width of a point's label.
+/// Maximum width of a point's label, in pixels.
 const LABEL_WIDTH_MAX: f64 = 130.0;
 
 fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken) {

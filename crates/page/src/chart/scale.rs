@@ -8,27 +8,27 @@ use crate::{Axis, Quantity, Scale};
 
 use super::steps;
 
-/// Positions farther outside an axis than this, in pixels, are moved to this distance. They are
-/// clipped anyway, and their coordinates stay short.
+/// Maximum distance of a position from the end of its axis, in pixels. Positions farther away are clipped
+/// anyway, and clamping keeps their coordinates short.
 const BEYOND: f64 = 2000.0;
-/// Values beyond this have no position: their differences would not be finite.
+/// Largest absolute value that has a position; differences of larger values might overflow.
 const HUGE: f64 = 1e300;
 
-/// Transformation of values before the linear mapping.
+/// Transformation applied to values before they are mapped linearly to pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The value itself.
+    /// No transformation.
     Linear,
-    /// Decimal logarithm.
+    /// Decimal logarithm of the value.
     Log,
     /// `-log10(1 - q)`: the number of nines of a quantile.
     Nines,
-    /// Named positions, from 0. The value is their number.
+    /// Category index from 0, with the number of categories.
     Categories(usize),
 }
 
 impl Kind {
-    /// The transformation that an axis's scale requires.
+    /// Transformation for the scale of an axis.
     pub(super) fn of(scale: &Scale) -> Self {
         match scale {
             Scale::Linear { .. } => Self::Linear,
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Transforms a value; `None` if it has no position.
+    /// Transforms a value; `None` if it has no position on the scale, such as 0 on a logarithmic one.
     pub(super) fn transform(self, value: f64) -> Option<f64> {
         match self {
             Self::Linear => (value.abs() < HUGE).then_some(value),
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// Inverse of `transform`.
+    /// Converts a transformed value back: the inverse of `transform`.
     pub(super) fn restore(self, transformed: f64) -> f64 {
         match self {
             Self::Linear | Self::Categories(_) => transformed,
@@ -60,7 +60,7 @@ impl Kind {
     }
 }
 
-/// Minimum and maximum of values, transformed.
+/// Transformed minimum and maximum of the values on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extent {
     kind: Kind,
@@ -68,12 +68,12 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// An extent without values.
+    /// Creates an extent that contains no values yet.
     pub(super) fn new(scale: &Scale) -> Self {
         Self { kind: Kind::of(scale), ends: None }
     }
 
-    /// Includes a value, if it has a position.
+    /// Extends the extent to a value, unless the value has no position on the scale.
     pub(super) fn add(&mut self, value: f64) {
         if let Some(t) = self.kind.transform(value) {
             let (low, high) = self.ends.unwrap_or((t, t));
@@ -81,27 +81,28 @@ impl Extent {
         }
     }
 
-    /// Widens both ends by `by`, in transformed units.
+    /// Extends the extent at both ends by `by`, in transformed units.
     pub(super) fn widen(&mut self, by: f64) {
         self.ends = self.ends.map(|(low, high)| (low - by, high + by));
     }
 
-    /// Adds space above the highest value, as a share of the distance between the ends (or between 0 and the highest).
+    /// Adds space above the maximum, as a fraction of the whole extent, or of the distance from 0 if that is
+    /// longer.
     pub(super) fn headroom(&mut self, share: f64) {
         self.ends = self.ends.map(|(low, high)| (low, high + share * (high - low.min(0.0)).abs()));
     }
 }
 
-/// Position of an axis in the picture, and its range of values.
+/// Mapping of an axis: its pixel positions and its range of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ruler {
-    /// Transformation of values.
+    /// Transformation of values before the mapping to pixels.
     pub(super) kind: Kind,
-    /// Quantity of the values in the cells.
+    /// Quantity of the values on the axis.
     pub(super) quantity: Quantity,
-    /// Transformed value at `from`.
+    /// Transformed value at pixel `from`.
     pub(super) low: f64,
-    /// Transformed value at `to`; above `low`.
+    /// Transformed value at pixel `to`; above `low`.
     pub(super) high: f64,
     /// Position of `low`, in pixels.
     pub(super) from: f64,
@@ -110,7 +111,8 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// Lays an axis between two positions. `is_tight`: the ends are those of the data, not rounded.
+    /// Creates an axis between two pixel positions. With `is_tight` it ends at the data's extremes, not at
+    /// rounded values.
     pub(super) fn new(axis: &Axis, extent: Extent, from: f64, to: f64, is_tight: bool) -> Self {
         let kind = Kind::of(&axis.scale);
         // Horizontal axes run to the right, vertical ones upwards; labels side by side need more space.
@@ -124,7 +126,7 @@ impl Ruler {
         ruler
     }
 
-    /// Position of a value, in pixels; at most [`BEYOND`] outside the axis.
+    /// Position of a value in pixels, at most [`BEYOND`] outside the axis; `None` if the value has none.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let t = self.kind.transform(value)?;
         // Halved, so that differences of large values stay finite.
@@ -134,26 +136,26 @@ impl Ruler {
         Some(place.clamp(a - BEYOND, b + BEYOND))
     }
 
-    /// Position of a value, clamped to the axis.
+    /// Position of a value in pixels, clamped to the axis; `None` if the value has none.
     pub(super) fn place_within(&self, value: f64) -> Option<f64> {
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         Some(self.place(value)?.clamp(a, b))
     }
 
-    /// True if a position lies on the axis, to a tenth of a pixel.
+    /// Whether a pixel position lies on the axis, to within a tenth of a pixel.
     pub(super) fn holds(&self, place: f64) -> bool {
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         (a - 0.05..=b + 0.05).contains(&place)
     }
 
-    /// Value at a position.
+    /// Value at a pixel position.
     #[cfg(test)]
     pub(super) fn value(&self, place: f64) -> f64 {
         let share = (place - self.from) / (self.to - self.from);
         self.kind.restore(self.low + share * (self.high - self.low))
     }
 
-    /// Values at both ends.
+    /// Values at the low and the high end of the axis.
     pub(super) fn values(&self) -> (f64, f64) {
         (self.kind.restore(self.low), self.kind.restore(self.high))
     }
@@ -163,7 +165,7 @@ impl Ruler {
     }
 }
 
-/// Ends of an axis, transformed: the given ones, or else those of the data, rounded to ticks.
+/// Transformed values at both ends of an axis: its fixed range, or the data's extent rounded to ticks.
 fn ends(
     axis: &Axis,
     kind: Kind,

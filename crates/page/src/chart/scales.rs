@@ -14,7 +14,8 @@ use super::text::clean;
 use super::{Frame, Look, matrix};
 use crate::tone;
 
-/// Scales of a figure as drawn for [`Look::Embedded`].
+/// Describes a figure's axes, series and heat maps as drawn with [`Look::Embedded`], for the scripts of the
+/// page.
 ///
 /// ```json
 /// {"id": "…", "shape": "plot", "title": "…", "names": ["read"],
@@ -29,17 +30,17 @@ use crate::tone;
 ///  "spans": [{"from": 0, "to": 1, "name": "…", "tone": "note"}]}
 /// ```
 ///
-/// `kind` is `linear`, `log` (even factors), `nines` (`-log10(1 - q)`) or `categories` (with their names in
-/// `categories`, category `i` at value `i`). `min` is at pixel `from`, `max` at `to`, in units of the `viewBox`. A
-/// point is `[x, y]`, followed by its label if it has one, then by the ends of its interval; these lie along the
-/// horizontal axis if the mark is `interval`, `better`, `worse` or `undecided`. `entry` is the number in `data-series`.
-/// A matrix has one panel whose axes are categories, with `cells` by row and then column; columns on a plane have their
-/// values in `cells` too, and no axes.
+/// `kind` is `linear`, `log`, `nines` (`-log10(1 - q)`) or `categories` (listed in `categories`; category `i`
+/// is at value `i`). `min` is at pixel `from` and `max` at `to`, in units of the `viewBox`. A point is `[x,
+/// y]`, followed by its label, if any, and by the ends of its interval. The interval is horizontal if the
+/// mark is `interval`, `better`, `worse` or `undecided`, otherwise vertical. `entry` is the number in
+/// `data-series`. A matrix has one panel with category axes, and `cells` by row and then column; a 3D column
+/// chart has `cells`, but no axes.
 pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }
 
-/// Like [`scales`], for a figure that was drawn for another destination.
+/// Like [`scales`], for a figure drawn with any [`Look`].
 pub fn scales_in(figure: &Figure, look: Look) -> Value {
     let frame = Frame::new(figure, look);
     let mut out = Map::new();
@@ -198,8 +199,8 @@ fn cells(matrix: &Matrix) -> Value {
     matrix.values.iter().map(row).collect()
 }
 
-/// A value with six significant digits; null if it has no position on the axis. For a quantile the digits are those of
-/// its distance to 1, which is the significant part.
+/// Rounds a value to six significant digits; null if it has no position on the axis. A quantile is rounded in
+/// its distance from 1, so that its nines survive.
 fn number(kind: Kind, value: f64) -> Value {
     if kind.transform(value).is_none() {
         return Value::Null;
@@ -215,7 +216,7 @@ fn six_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// A JSON number; integers without a decimal point: `12`, not `12.0`.
+/// Converts a value to a JSON number, an integer if possible: `12`, not `12.0`.
 fn exact(value: f64) -> Value {
     if value.fract().abs() == 0.0 && value.abs() < 9e15 {
         Value::from(value as i64)
@@ -228,7 +229,7 @@ fn pixel(value: f64) -> Value {
     exact((value * 10.0).round() / 10.0)
 }
 
-/// Name of a quantity in the description.
+/// Name of a quantity in the JSON description.
 fn quantity_name(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Iops => "iops",
@@ -245,9 +246,9 @@ fn quantity_name(quantity: Quantity) -> &'static str {
     }
 }
 
-/// Format of a quantity's numbers, as in [`Quantity::words`]: `count` (k, M, G), `throughput` (kB/s), `time_ns` (ns,
-/// µs, ms, s), `seconds` (a time, from seconds), `percent` (from a share), `change` (percent with a sign), `size`
-/// (KiB), `number`, `quantile` (percent with its nines), `celsius`.
+/// Name of the number format of a quantity, corresponding to [`Quantity::words`]: `count` (k, M, G),
+/// `throughput` (kB/s), `time_ns` (ns, µs, ms, s), `seconds` (a time in seconds), `percent` (of a fraction),
+/// `change` (percent with a sign), `size` (KiB), `number`, `quantile` (percent with its nines) or `celsius`.
 fn format_name(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Iops | Quantity::Count => "count",

@@ -3,12 +3,12 @@
 
 use crate::Quantity;
 
-/// Approximate number of ticks on an axis of this length in pixels.
+/// Suitable number of ticks for an axis of this length. `is_wide` means that labels stand side by side.
 pub(super) fn wanted(pixels: f64, is_wide: bool) -> f64 {
     (pixels / if is_wide { 95.0 } else { 48.0 }).clamp(2.0, 12.0)
 }
 
-/// The least of 1, 2 or 5 times a power of ten that is not below `raw`.
+/// Rounds `raw` up to 1, 2 or 5 times a power of ten.
 fn nice(raw: f64) -> f64 {
     let power = 10_f64.powf(raw.log10().floor());
     let nearly = raw * (1.0 - 1e-9);
@@ -19,7 +19,7 @@ fn nice(raw: f64) -> f64 {
         .unwrap_or(power * 10.0)
 }
 
-/// Step between ticks of a linear axis that spans `span`, for about `wanted` ticks.
+/// Distance between ticks of a linear axis of length `span`, for about `wanted` ticks.
 pub(super) fn linear_step(quantity: Quantity, span: f64, wanted: f64) -> f64 {
     let raw = span / wanted;
     match quantity {
@@ -37,13 +37,13 @@ pub(super) fn linear_step(quantity: Quantity, span: f64, wanted: f64) -> f64 {
     }
 }
 
-/// True if a logarithmic axis has its ticks at powers of two: for sizes, and for counts side by side of devices,
-/// threads or outstanding I/Os, which tests double.
+/// Whether a logarithmic axis has ticks at powers of two. True for sizes and, on horizontal axes, for counts
+/// such as threads or outstanding I/Os, which tests usually double.
 pub(super) fn is_binary(quantity: Quantity, is_wide: bool, decades: f64) -> bool {
     quantity == Quantity::Bytes || (quantity == Quantity::Count && is_wide && decades < 3.1)
 }
 
-/// The nearest of 1, 2 or 5 times a power of ten above or below, in decimal logarithms.
+/// Rounds a decimal logarithm up or down to that of 1, 2 or 5 times a power of ten.
 pub(super) fn round_log(t: f64, is_up: bool) -> f64 {
     let decade = t.floor();
     let steps = [decade, decade + 2_f64.log10(), decade + 5_f64.log10(), decade + 1.0];

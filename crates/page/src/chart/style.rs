@@ -10,8 +10,8 @@ const LIGHT: &str = include_str!("light.css");
 const DARK: &str = include_str!("dark.css");
 const RULES: &str = include_str!("rules.css");
 
-/// CSS for a page with charts. Dark if the reader prefers it, or if the root element has `data-theme="dark"`;
-/// `data-theme="light"` keeps it light. Print is light.
+/// CSS for a page with charts. Uses the reader's preference for light or dark, unless the root element has
+/// `data-theme="dark"` or `data-theme="light"`. Print is light.
 pub fn style() -> &'static str {
     concat!(
         ":root{\n",
@@ -25,7 +25,7 @@ pub fn style() -> &'static str {
     )
 }
 
-/// CSS of a stand-alone picture. Its colours are written out, for SVG renderers without custom properties.
+/// CSS of a stand-alone picture. Colours are inlined for SVG renderers without CSS custom properties.
 pub(super) fn alone() -> &'static str {
     static STYLE: LazyLock<String> = LazyLock::new(|| {
         let mut out = RULES.to_owned();
@@ -52,7 +52,7 @@ pub(super) fn alone() -> &'static str {
     &STYLE
 }
 
-/// Names and values of custom properties in a style sheet.
+/// Names and values of the CSS custom properties in a style sheet.
 fn properties(css: &str) -> impl Iterator<Item = (&str, &str)> {
     css.split([';', '\n']).filter_map(|declaration| declaration.split_once(':'))
 }
@@ -61,7 +61,7 @@ fn properties(css: &str) -> impl Iterator<Item = (&str, &str)> {
 mod tests {
     use super::*;
 
-    /// Relative luminance as in WCAG 2.
+    /// Relative luminance of a colour, as defined by WCAG 2.
     fn luminance(color: &str) -> f64 {
         let part = |at: usize| {
             let c = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;

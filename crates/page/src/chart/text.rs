@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 
 use super::path::{Position, px};
 
-/// Normal text size, in units of the picture.
+/// Normal font size, in units of the picture.
 pub(super) const SIZE: f64 = 12.0;
-/// Small text size: conditions, notes, labels of points.
+/// Font size of conditions, notes and point labels, in units of the picture.
 pub(super) const SMALL: f64 = 11.0;
 
-/// Cleans text for a picture, without escaping: control characters and line ends become spaces, characters that XML
-/// forbids become a replacement character, other hidden ones are removed.
+/// Cleans text for a picture without escaping it: replaces control characters and line ends by spaces, and
+/// characters that XML forbids by a replacement character, and removes other invisible characters.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {
@@ -29,12 +29,12 @@ pub(super) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// Cleans text, and isolates it if it contains right-to-left letters.
+/// Cleans text, and wraps it in direction isolates if it contains right-to-left letters.
 pub(super) fn isolated(text: &str) -> String {
     text::isolated(clean(text))
 }
 
-/// Escapes text for XML, in an element or in a double-quoted attribute.
+/// Escapes text for use in an XML element or in a double-quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -50,13 +50,13 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// Estimated width of text at `size`.
+/// Estimated width of text at font size `size`, in pixels.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(share_of_em).sum::<f64>() * size
 }
 
-/// Widths of the printable ASCII characters in thousandths of an em, in DejaVu Sans, the widest face that browsers use
-/// for `sans-serif`.
+/// Widths of the printable ASCII characters in thousandths of an em. They are those of DejaVu Sans, the
+/// widest font that browsers use for `sans-serif`.
 #[rustfmt::skip]
 const ADVANCES: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636,
@@ -77,7 +77,7 @@ fn share_of_em(c: char) -> f64 {
     }
 }
 
-/// Text cut with `…` to at most `width_max` at `size`; `None` if it fits.
+/// Truncates text with `…` to at most `width_max` at font size `size`; `None` if it fits.
 fn cut(text: &str, size: f64, width_max: f64) -> Option<String> {
     let width_max = width_max / size;
     let mut used = 0.0;
@@ -94,8 +94,8 @@ fn cut(text: &str, size: f64, width_max: f64) -> Option<String> {
     None
 }
 
-/// Wraps text into at most `lines` lines no wider than `width_max`; cuts the last one if necessary. A word wider than a
-/// line continues on the next.
+/// Wraps text into at most `lines` lines of width `width_max`, and truncates the last one if necessary. Words
+/// wider than a line are split.
 pub(super) fn wrap(text: &str, size: f64, width_max: f64, lines: usize) -> Vec<String> {
     let text = clean(text);
     let mut out: Vec<String> = Vec::new();
@@ -139,14 +139,14 @@ fn beyond(word: &str, size: f64, width_max: f64) -> Option<usize> {
     ends.find(|(at, is_over)| *at > 0 && *is_over).map(|(at, _)| at)
 }
 
-/// Lines of [`wrap`] if they are broken only between words and none is cut; otherwise `None`.
+/// Like [`wrap`], but `None` if a word would be split or the text truncated.
 pub(super) fn broken(text: &str, size: f64, width_max: f64, lines: usize) -> Option<Vec<String>> {
     let found = wrap(text, size, width_max, lines);
     let words = found.iter().flat_map(|line| line.split_whitespace());
     words.eq(clean(text).split_whitespace()).then_some(found)
 }
 
-/// True if `lines` of [`wrap`] lack a part of `text`.
+/// Whether `lines`, a result of [`wrap`], omit a part of `text`.
 pub(super) fn is_cut(text: &str, lines: &[String]) -> bool {
     let text = clean(text);
     let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
@@ -154,14 +154,14 @@ pub(super) fn is_cut(text: &str, lines: &[String]) -> bool {
     last || letters(&text) != lines.iter().map(|line| letters(line)).sum::<usize>()
 }
 
-/// Which part of a text lies at its position.
+/// Alignment of a text relative to its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// The position is the left end.
+    /// The text starts at the position.
     Start,
-    /// The position is the middle.
+    /// The text is centred on the position.
     Middle,
-    /// The position is the right end.
+    /// The text ends at the position.
     End,
 }
 
@@ -175,25 +175,25 @@ impl Anchor {
     }
 }
 
-/// A text element of the picture: its position and style.
+/// Position and style of a text element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label<'a> {
-    /// Position, on the base line.
+    /// Position of the text on its baseline.
     pub(super) at: Position,
-    /// Part of the text at the position.
+    /// Alignment of the text relative to the position.
     pub(super) anchor: Anchor,
-    /// CSS classes besides the anchor's; may be empty.
+    /// CSS classes other than that of the anchor; may be empty.
     pub(super) class: &'a str,
-    /// Font size for the width estimate; the style sheet sets the real one.
+    /// Font size for estimating the width; the style sheet sets the displayed size.
     pub(super) size: f64,
-    /// Maximum width; a longer text is cut.
+    /// Maximum width in pixels; longer text is truncated.
     pub(super) width_max: f64,
-    /// Additional attributes; may be empty.
+    /// Additional attributes of the SVG element; may be empty.
     pub(super) more: &'a str,
 }
 
 impl Label<'_> {
-    /// Writes `text`, cut to the maximum width; a cut text has the full one in a `title`.
+    /// Writes `text`, truncated to the maximum width. If truncated, the full text becomes a tooltip.
     pub(super) fn write(&self, out: &mut String, text: &str) {
         let text = isolated(text);
         let shown = cut(&text, self.size, self.width_max);
@@ -221,7 +221,7 @@ impl Label<'_> {
     }
 }
 
-/// A label of normal size, without further classes or attributes.
+/// Creates a label of normal size without additional classes or attributes.
 pub(super) fn label(x: f64, y: f64, anchor: Anchor, width_max: f64) -> Label<'static> {
     Label { at: Position { x, y }, anchor, class: "", size: SIZE, width_max, more: "" }
 }

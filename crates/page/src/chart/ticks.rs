@@ -14,11 +14,12 @@ use super::steps::{self, linear_step, wanted};
 pub(super) struct Tick {
     /// Value at the tick.
     pub(super) value: f64,
-    /// Text; empty for a minor tick.
+    /// Label of the tick; empty for a minor tick.
     pub(super) label: String,
 }
 
-/// Ticks of an axis, ascending; none for categories. `is_wide`: labels stand side by side and need their width.
+/// Ticks of an axis, ascending; none for categories. `is_wide` means that labels stand side by side, so that
+/// their width limits the number of ticks.
 pub(super) fn ticks(ruler: &Ruler, is_wide: bool) -> Vec<Tick> {
     let pixels = (ruler.to - ruler.from).abs();
     let (first, last) = ruler.values();
@@ -105,7 +106,7 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
     out
 }
 
-/// Ticks for times of a run over decades: 1 s, 10 s, 1 min, 10 min, 1 h, 10 h, then days.
+/// Ticks of a logarithmic axis of times within a run: 1 s, 10 s, 1 min, 10 min, 1 h, 10 h, then days.
 fn clock(ruler: &Ruler) -> Vec<Tick> {
     let mut values: Vec<f64> =
         (ruler.low.floor() as i32..=1).map(|d| 10_f64.powi(d)).filter(|&v| v <= 10.0).collect();
@@ -151,7 +152,7 @@ fn nines(ruler: &Ruler) -> Vec<Tick> {
     out
 }
 
-/// Units of a quantity, largest first: size, and text after a number.
+/// Units for displaying a quantity, largest first: size of the unit, and suffix after the number.
 fn units(quantity: Quantity, step: f64) -> &'static [(f64, &'static str)] {
     const SI: &[(f64, &str)] = &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")];
     match quantity {
@@ -180,7 +181,7 @@ fn units(quantity: Quantity, step: f64) -> &'static [(f64, &'static str)] {
     }
 }
 
-/// Label on a linear axis: one unit for all, with the decimals that the step needs.
+/// Tick label on a linear axis. All ticks use the same unit and the decimals that `step` requires.
 fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String {
     let units = units(quantity, step);
     let (scale, unit) =
@@ -203,7 +204,7 @@ fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String 
     format!("{sign}{written}{unit}")
 }
 
-/// A value in its own unit, without trailing zeros: `1 ms`, `250 k`, `4 KiB`.
+/// Formats a value with the most suitable unit and without trailing zeros: `1 ms`, `250 k`, `4 KiB`.
 fn words(quantity: Quantity, value: f64) -> String {
     if quantity == Quantity::Bytes && (1.0..9e18).contains(&value) {
         return human::size(value as u64);
@@ -221,7 +222,7 @@ fn words(quantity: Quantity, value: f64) -> String {
     format!("{}{unit}", trim_zeros(&format!("{number:.3}")))
 }
 
-/// Scientific notation with up to six significant digits: `2e7`.
+/// Formats a number in scientific notation with up to six significant digits: `2e7`.
 fn short_exponent(number: f64) -> String {
     let written = format!("{number:.5e}");
     let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));

@@ -28,13 +28,13 @@ use crate::document::Verdict;
 use crate::figure::{Scale, Shape};
 use crate::{Block, Cell, Column, Document, Figure, Table, Tone, csv, name, tone};
 
-/// Figures with more points than this are drawn by uPlot, since a larger SVG is slow to zoom.
+/// Number of points above which figures are drawn by uPlot, because a larger SVG is slow to zoom.
 pub const DENSE_POINTS: usize = 5000;
 
-/// Maximum characters in one row of the navigation; a gap counts as three.
+/// Maximum number of characters in one row of the navigation bar; a gap between links counts as three.
 const NAV_CHARS_MAX: usize = 135;
 
-/// Number of notes shown when the others are collapsed.
+/// Number of verdicts of the level Note that stay visible when the rest are collapsed.
 const NOTES_SHOWN: usize = 2;
 
 const STYLE: &str = include_str!("page.css");
@@ -53,7 +53,7 @@ struct Page<'a> {
     policy: String,
     chart_style: String,
     style: String,
-    /// The navigation needs several rows.
+    /// Whether the navigation bar needs several rows.
     is_long: bool,
     sections: Vec<SectionView<'a>>,
     embedded: Vec<EmbeddedView<'a>>,
@@ -86,13 +86,13 @@ struct FigureView<'a> {
     figure: &'a Figure,
     stamp: &'a str,
     id: String,
-    /// Figures in a section with equal links share a cursor and a zoom.
+    /// Key that links figures: those of a section with equal keys share cursor and zoom.
     link: String,
     dense: bool,
     svg: String,
     scales: String,
     table: String,
-    /// All data as CSV if the table is thinned; otherwise empty, and the script uses the table.
+    /// Complete data as CSV if `table` is thinned; otherwise empty, and the page's script exports the table.
     csv: String,
 }
 
@@ -150,7 +150,7 @@ pub fn page(document: &Document) -> String {
     })
 }
 
-/// Content security policy: allows these styles and scripts, and no requests.
+/// Content security policy of a page. It allows only the given styles and scripts, and no network requests.
 fn policy(styles: &[&str], scripts: &[String]) -> String {
     let hash = |text: &str| format!(" 'sha256-{}'", BASE64.encode(Sha256::digest(text)));
     let scripts: String = scripts.iter().map(|text| hash(text)).collect();
@@ -181,7 +181,7 @@ fn stamp_style(stamp: &str) -> String {
     if text.is_empty() { text } else { format!("@page{{@top-right{{content:\"{text}\"}}}}\n") }
 }
 
-/// JSON without anything that could end its element.
+/// Escapes character sequences in JSON that could end the surrounding HTML element.
 fn inert(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
@@ -204,8 +204,8 @@ fn block(block: &Block, stamp: &str) -> String {
     rendered(&BlockView { block, stamp })
 }
 
-/// Splits verdicts into shown and collapsed ones: if there are many notes, which come last, some are collapsed to keep
-/// the figures below in view.
+/// Splits verdicts, sorted by severity, into visible and collapsed ones. Only notes are collapsed, so that a
+/// long list does not push the figures out of view.
 fn fold_notes(verdicts: &[Verdict]) -> (&[Verdict], &[Verdict]) {
     let quiet = |v: &Verdict| matches!(v.tone, Tone::Note | Tone::Plain | Tone::Dim);
     let first = verdicts.iter().rposition(|v| !quiet(v)).map_or(0, |last| last + 1);
@@ -236,8 +236,8 @@ fn figure(figure: &Figure, stamp: &str, look: Look) -> String {
     })
 }
 
-/// Key of figures with a common cursor and zoom: quantity and scale of the horizontal axis. A matrix is linked to no
-/// other; columns on a plane have no cursor.
+/// Key that links figures with a common cursor and zoom: quantity and scale of the horizontal axis. A matrix
+/// has a unique key; a 3D column chart has no cursor and an empty key.
 fn link(figure: &Figure) -> String {
     let plot = match &figure.shape {
         Shape::Plot(plot) => plot,
@@ -257,7 +257,7 @@ fn table(table: &Table) -> String {
     rendered(&TableView { table })
 }
 
-/// Escapes text; parts between backquotes become code.
+/// Escapes text for HTML. Text between backquotes becomes a `code` element.
 fn with_code(text: &str) -> String {
     let text = escaped(text);
     if text.matches('`').count() % 2 == 1 {
@@ -269,7 +269,8 @@ fn with_code(text: &str) -> String {
         .collect()
 }
 
-/// Escapes a command; a one-line command is not broken within its flags if they fit.
+/// Escapes a command for HTML. In a one-line command, flags are marked so that lines do not break within
+/// them.
 fn with_whole_flags(text: &str) -> String {
     if text.contains('\n') {
         return escaped(text);
@@ -286,7 +287,7 @@ fn escaped(text: &str) -> String {
     escape(text, Html).map_or_else(|never| match never {}, |escaped| escaped.to_string())
 }
 
-/// Sign of a tone, with its word for screen readers.
+/// HTML of a tone's sign, with a label for screen readers; empty for a neutral tone.
 fn mark(tone: Tone) -> String {
     let (sign, word) = (tone::sign(tone), tone::word(tone));
     if sign.is_empty() {
@@ -298,7 +299,7 @@ fn mark(tone: Tone) -> String {
     )
 }
 
-/// Attributes of a table cell: alignment, value, text under the pointer.
+/// HTML attributes of a table cell: alignment, raw value and tooltip.
 fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     let mut classes = Vec::new();
     let value = csv::value(cell).filter(|value| *value != cell.text);

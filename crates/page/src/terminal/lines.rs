@@ -3,24 +3,24 @@
 use super::Style;
 use super::text::{Role, clean, hanging, pad, paint, shown};
 
-/// A text for a terminal that grows line by line.
+/// Builder for terminal output, line by line.
 pub struct Lines {
     style: Style,
     text: String,
 }
 
 impl Lines {
-    /// An empty text.
+    /// Creates an empty text for a terminal of the given style.
     pub const fn new(style: Style) -> Self {
         Self { style, text: String::new() }
     }
 
-    /// Returns the style that the text is written in.
+    /// Style of the terminal for which the text is written.
     pub const fn style(&self) -> Style {
         self.style
     }
 
-    /// Adds a line, which may be painted. Symbols that the terminal can't show are written in ASCII.
+    /// Adds a line, which may contain colours. Symbols that the terminal cannot display are replaced by ASCII.
     pub fn line(&mut self, line: &str) {
         self.text.push_str(&shown(line.trim_end(), self.style));
         self.text.push('\n');
@@ -31,14 +31,14 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Adds a heading: a subject, and the origin of its numbers.
+    /// Adds a heading: the subject in bold, and the origin of its numbers dimmed.
     pub fn heading(&mut self, subject: &str, origin: &str) {
         let subject = paint(&clean(subject, usize::MAX, self.style), Role::Bold, self.style);
         self.line(&format!("{subject}  {}", paint(origin, Role::Dim, self.style)));
         self.blank();
     }
 
-    /// Adds wrapped words after a label padded to `columns`.
+    /// Adds a label, padded to `columns`, followed by wrapped text.
     pub fn labelled(&mut self, label: &str, columns: usize, words: &str) {
         let label = paint(&pad(label, columns, false), Role::Dim, self.style);
         let words = clean(words, usize::MAX, self.style);

@@ -9,24 +9,24 @@ pub mod text;
 
 pub use lines::Lines;
 
-/// What the terminal can show: colours, width, symbols.
+/// Capabilities of the terminal: colours, width and character set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Colours (ANSI escape sequences) are supported.
+    /// Whether colours (ANSI escape sequences) are supported.
     pub color: bool,
-    /// Width in columns; less than 40 counts as 40.
+    /// Width in character columns; less than 40 is treated as 40.
     pub width: usize,
-    /// Non-ASCII characters are supported.
+    /// Whether non-ASCII characters are supported.
     pub unicode: bool,
 }
 
 impl Style {
-    /// Columns to fill: the width, at least 40.
+    /// Usable width in character columns, at least 40.
     pub fn columns(self) -> usize {
         self.width.max(40)
     }
 
-    /// Separator between the parts of a line: `·`, or its ASCII form.
+    /// Separator between items of a line: `·`, or an ASCII substitute.
     pub fn dot(self) -> &'static str {
         if self.unicode { " · " } else { " - " }
     }

@@ -6,12 +6,12 @@ use super::Style;
 use super::text::{ISOLATE, ISOLATE_END, Role, clean, pad, paint, paragraph, width};
 use crate::{Cell, Column, Table, Tone};
 
-/// Blanks between columns.
+/// Number of blanks between columns.
 const GAP: usize = 2;
-/// Maximum columns of a head.
+/// Maximum width of a column header, in characters.
 const HEAD_COLUMNS_MAX: usize = 40;
 
-/// A whole table: caption, rows, the names of hidden columns, and notes.
+/// Formats a complete table: caption, rows, names of hidden columns, and notes.
 pub fn whole(table: &Table, style: Style) -> Vec<String> {
     let (fitted, hidden) = fit(table, style.columns(), style);
     let aside = |text: &str| paragraph(&clean(text, usize::MAX, style), Role::Dim, style);
@@ -22,12 +22,12 @@ pub fn whole(table: &Table, style: Style) -> Vec<String> {
     all
 }
 
-/// The rows with those columns that fit the terminal.
+/// Formats the rows of a table with only the columns that fit the terminal.
 pub fn fitted(table: &Table, style: Style) -> Vec<String> {
     lines(&fit(table, style.columns(), style).0, style)
 }
 
-/// Names the columns that [`fit`] has hidden.
+/// Formats a remark that names the columns hidden by [`fit`].
 pub fn remark(hidden: &[String], style: Style) -> Vec<String> {
     if hidden.is_empty() {
         return Vec::new();
@@ -37,7 +37,7 @@ pub fn remark(hidden: &[String], style: Style) -> Vec<String> {
     paragraph(&clean(&text, usize::MAX, style), Role::Dim, style)
 }
 
-/// The line of heads, unless all are blank, and one line per row.
+/// Formats a line of headers, unless all are blank, and one line per row.
 pub fn lines(table: &Table, style: Style) -> Vec<String> {
     let all = laid(table, style);
     let shown: Vec<&Laid> = all.iter().collect();
@@ -55,16 +55,17 @@ pub fn lines(table: &Table, style: Style) -> Vec<String> {
     lines
 }
 
-/// The rows that [`in_parts`] repeats in each part of a wide table.
+/// Choice of the rows that [`in_parts`] prints in each part of a wide table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartRows {
-    /// All rows.
+    /// All rows of the table.
     All,
-    /// Rows with a known value in the part, and their headings.
+    /// Rows with a known value in the part, and the headings above them.
     Known,
 }
 
-/// Formats a table as a line of heads and one per row, repeated with the labels for the columns that did not fit.
+/// Formats a table too wide for the terminal as several parts below each other. Each part repeats the label
+/// columns.
 pub fn in_parts(table: &Table, rows: PartRows, style: Style) -> Vec<String> {
     let all = laid(table, style);
     let (labels, values): (Vec<&Laid>, Vec<&Laid>) = all.iter().partition(|it| it.is_label);
@@ -95,12 +96,13 @@ pub fn in_parts(table: &Table, rows: PartRows, style: Style) -> Vec<String> {
     lines
 }
 
-/// Width of a table with all its columns.
+/// Width of a table with all its columns, in characters.
 pub fn total_width(table: &Table, style: Style) -> usize {
     width_of(&laid(table, style))
 }
 
-/// The table with the columns that fit into `available`, lowest ranks first, and the heads of the others.
+/// Removes columns, highest rank first, until the table fits into `available` characters. Returns the table
+/// and the headers of the removed columns.
 pub fn fit(table: &Table, available: usize, style: Style) -> (Table, Vec<String>) {
     let all = laid(table, style);
     let mut shown: Vec<usize> = (0..all.len()).collect();
@@ -114,7 +116,7 @@ pub fn fit(table: &Table, available: usize, style: Style) -> (Table, Vec<String>
     (table.selected(|i, _| shown.contains(&i)), hidden)
 }
 
-/// A column with its formatted cells.
+/// A table column with its cells formatted.
 struct Laid {
     head: String,
     is_label: bool,
@@ -129,11 +131,11 @@ enum Field {
     Blank,
     Unknown,
     Text(String, Role),
-    /// In a column of decimals, the part before the decimal point, and the rest; otherwise the number and its unit.
+    /// A number, split for alignment: at the decimal point in a column of decimals, otherwise before the unit.
     Figure(String, String, Role),
 }
 
-/// Formats all columns. Rows below headings are indented.
+/// Formats the cells of all columns. Rows below headings are indented.
 fn laid(table: &Table, style: Style) -> Vec<Laid> {
     let is_grouped = table.rows.iter().any(|row| row.is_heading);
     let column = |(i, column): (usize, &Column)| Laid {
@@ -182,7 +184,7 @@ fn field(cell: &Cell, column: &Column, indent: &str, style: Style) -> Field {
     Field::Figure(number.to_owned(), rest.to_owned(), role)
 }
 
-/// Cleans a text, of which the caller may have cleaned parts.
+/// Cleans a text that may contain parts already cleaned by the caller, and leaves those unchanged.
 fn harmless(text: &str, style: Style) -> String {
     let isolated = text.split_once(ISOLATE).and_then(|(before, rest)| {
         let (inner, after) = rest.split_once(ISOLATE_END)?;
@@ -196,7 +198,7 @@ fn harmless(text: &str, style: Style) -> String {
     }
 }
 
-/// Colour of a tone.
+/// Terminal role, and so the colour, of a tone.
 pub const fn role(tone: Tone) -> Role {
     match tone {
         Tone::Plain | Tone::Note => Role::Plain,
@@ -212,7 +214,7 @@ fn width_of<'a>(columns: impl IntoIterator<Item = &'a Laid>) -> usize {
     columns.into_iter().map(|it| it.width() + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// The line of heads; None if all are blank.
+/// Formats the line of column headers; None if all are blank.
 fn heads(shown: &[&Laid], style: Style) -> Option<String> {
     if shown.iter().all(|it| it.head.trim().is_empty()) {
         return None;
@@ -230,7 +232,7 @@ fn heading(cells: &[Cell], style: Style) -> String {
     paint(&cells.first().map_or(String::new(), |it| harmless(&it.text, style)), Role::Bold, style)
 }
 
-/// A row. Labels that are equal to those of the row `before` are left out.
+/// Formats a row. Leading labels equal to those of the row `before` are left blank.
 fn line(shown: &[&Laid], row: usize, before: Option<usize>, style: Style) -> String {
     let mut is_known = before.is_some();
     joined(shown.iter().map(|it| {
@@ -244,7 +246,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 }
 
 impl Laid {
-    /// Widths of the numbers, and of the units with the blank before them.
+    /// Maximum widths of both parts of the column's numbers; the second includes the blank before the unit.
     fn parts(&self) -> (usize, usize) {
         let mut parts = (0, 0);
         for field in &self.fields {
@@ -263,7 +265,7 @@ impl Laid {
         if self.is_decimal || unit.is_empty() { "" } else { " " }
     }
 
-    /// Width in columns.
+    /// Width of the column in characters.
     fn width(&self) -> usize {
         let (number, unit) = self.parts();
         let texts = self.fields.iter().map(|field| match field {
@@ -273,8 +275,8 @@ impl Laid {
         texts.max().unwrap_or(0).max(number + unit).max(width(&self.head))
     }
 
-    /// The head: above words left-aligned, above numbers right-aligned; above decimals right-aligned with their whole
-    /// parts, if it fits.
+    /// Pads the header: left-aligned above text, right-aligned above numbers, and right-aligned with the decimal
+    /// point above decimals if it fits.
     fn padded_head(&self) -> String {
         let (columns, (number, unit)) = (self.width(), self.parts());
         let end = match (self.is_decimal, self.is_number) {

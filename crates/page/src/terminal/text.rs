@@ -5,29 +5,29 @@ use iodyno_units::text::{is_hidden, isolated};
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Start of text whose direction does not affect its neighbours (see [`isolated`]).
+/// Begins a direction isolate: the enclosed text does not affect the direction of its neighbours.
 pub(super) const ISOLATE: char = '\u{2068}';
-/// End of a text that begins with [`ISOLATE`].
+/// Ends a direction isolate begun by [`ISOLATE`].
 pub(super) const ISOLATE_END: char = '\u{2069}';
 
-/// Role of a piece of text, which determines its colour.
+/// Role of a text in terminal output, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The terminal's default.
+    /// Normal text, in the terminal's default colour.
     Plain,
-    /// Names and headings.
+    /// Names and headings, in bold.
     Bold,
-    /// Labels and asides.
+    /// Labels and secondary text, dimmed.
     Dim,
-    /// Errors.
+    /// Errors, in red.
     Red,
-    /// Warnings.
+    /// Warnings, in yellow.
     Yellow,
-    /// Successes.
+    /// Successes, in green.
     Green,
 }
 
-/// Paints text in the colour of its role.
+/// Adds the escape sequences for the colour of `role`, if the terminal supports colours.
 pub fn paint(text: &str, role: Role, style: Style) -> String {
     let code = match role {
         _ if !style.color || text.trim().is_empty() => return text.to_owned(),
@@ -41,14 +41,14 @@ pub fn paint(text: &str, role: Role, style: Style) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// Width of a text in columns. The text must be clean and unpainted.
+/// Display width of a text in character columns. The text must be clean and without escape sequences.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Makes foreign text harmless and cuts it to `max` columns. Control and invisible characters are escaped,
-/// right-to-left text is isolated so that it can't reorder its neighbours, and characters that the terminal can't show
-/// are written in ASCII.
+/// Makes untrusted text safe for a terminal and truncates it to `max` columns. Escapes control and invisible
+/// characters, isolates right-to-left text, and replaces characters that the terminal cannot display by
+/// ASCII.
 pub fn clean(text: &str, max: usize, style: Style) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -66,7 +66,7 @@ pub fn clean(text: &str, max: usize, style: Style) -> String {
     isolated(cut(&out, max, style))
 }
 
-/// Like [`clean`], but keeps the end of the text, the more informative part of a path.
+/// Like [`clean`], but truncates the start of the text, because the end of a path is more informative.
 pub fn clean_path(text: &str, max: usize, style: Style) -> String {
     let whole = clean(text, usize::MAX, style);
     if width(&whole) <= max {
@@ -91,8 +91,8 @@ fn ellipsis(style: Style) -> &'static str {
     if style.unicode { "…" } else { ".." }
 }
 
-/// Cuts a text to `max` columns, with an ellipsis if it was longer. Zero-width characters can be stacked without end,
-/// so their number is limited too.
+/// Truncates a text to `max` columns and adds an ellipsis if it was longer. Also limits the number of
+/// zero-width characters.
 pub fn cut(text: &str, max: usize, style: Style) -> String {
     if width(text) <= max && text.chars().count() / 4 <= max {
         return text.to_owned();
@@ -111,7 +111,7 @@ pub fn cut(text: &str, max: usize, style: Style) -> String {
     out + mark
 }
 
-/// ASCII form of a character in iodyno's own texts.
+/// ASCII substitute of a non-ASCII character used in iodyno's texts; None for other characters.
 fn ascii(c: char) -> Option<&'static str> {
     Some(match c {
         'µ' | 'μ' => "u",
@@ -127,7 +127,8 @@ fn ascii(c: char) -> Option<&'static str> {
     })
 }
 
-/// Writes iodyno's own text, which may be painted, in ASCII if the terminal needs that.
+/// Replaces non-ASCII characters in iodyno's own text by ASCII if the terminal requires it. The text may
+/// contain colours.
 pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
     if style.unicode || text.is_ascii() {
         return Cow::Borrowed(text);
@@ -148,7 +149,7 @@ pub fn pad(text: &str, columns: usize, right_aligned: bool) -> String {
     if right_aligned { blanks + text } else { format!("{text}{blanks}") }
 }
 
-/// Wraps text to at most `columns`, between words; longer words are broken anywhere.
+/// Wraps text to lines of at most `columns`, between words; words longer than a line are split.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
@@ -175,17 +176,18 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A line with a label padded to `columns`, and foreign text made harmless.
+/// Formats a line of a label, padded to `columns`, and an untrusted value, which is cleaned.
 pub fn labelled(label: &str, columns: usize, value: &str, style: Style) -> String {
     format!("  {} {}\n", pad(label, columns, false), clean(value, usize::MAX, style))
 }
 
-/// Wraps a text to the terminal's width and paints it in one role.
+/// Wraps a text to the terminal's width and colours it by `role`.
 pub fn paragraph(text: &str, role: Role, style: Style) -> Vec<String> {
     wrap(text, style.columns()).iter().map(|line| paint(line, role, style)).collect()
 }
 
-/// Wraps a text after `start`. Further lines are indented by `columns`, the width of `start`, which may be painted.
+/// Wraps `text` after `start`, which is `columns` wide and may contain colours. Further lines are indented by
+/// `columns`.
 pub fn hanging(start: &str, columns: usize, text: &str, style: Style) -> Vec<String> {
     let indent = " ".repeat(columns);
     let lines = wrap(text, style.columns().saturating_sub(columns)).into_iter().enumerate();

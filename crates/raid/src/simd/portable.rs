@@ -66,7 +66,7 @@ impl Vector for u64 {
         ((self & (LOWEST * 0x7f)) << 1) ^ (overflows & (LOWEST * POLYNOMIAL as u64))
     }
 
-    /// Horner's scheme over the factor's bits.
+    /// Multiplies each byte by `factor` in GF(2^8), by Horner's scheme over the factor's bits.
     #[inline(always)]
     unsafe fn mul(self, factor: u8) -> Self {
         let bits = u8::BITS - factor.leading_zeros();

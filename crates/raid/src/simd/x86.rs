@@ -55,7 +55,7 @@ macro_rules! vector {
             }
         }
 
-        /// Applies a kernel to whole vectors. Returns the index of the remainder.
+        /// Applies a kernel to whole vectors. Returns the index of the first byte that is left over.
         ///
         /// # Safety
         /// The processor must have these features, and the kernel's slices must have length `len`.

@@ -10,7 +10,7 @@ use iodyno_units::human;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A condition that both sides should have in common.
+/// A test condition, such as the kernel version, that differs between or within the two sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Name of the condition: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
@@ -23,7 +23,7 @@ pub struct Condition {
     pub cells: Vec<String>,
 }
 
-/// Conditions by name, with their values.
+/// Distinct values of each condition, keyed by the condition's name.
 type Values = BTreeMap<String, BTreeSet<String>>;
 
 /// The conditions that differ between or within the sides: first those of whole runs, then those of cells.
@@ -95,8 +95,8 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Adds the conditions of a whole run to `values`. Those of the machine and the targets only if
-/// `real`: virtual time does not depend on them.
+/// Adds the conditions of a whole run to `values`. Conditions of the machine and the targets are added only
+/// if `real` (the run was timed by a real clock): simulated results do not depend on them.
 fn of_run(run: &Run, real: bool, values: &mut Values) {
     put(values, "version of iodyno", Some(run.head.iodyno_version.clone()));
     if !real {
@@ -163,8 +163,8 @@ fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     }
 }
 
-/// Adds the leaves of a workload specification to `values` by path, without descriptions and
-/// without what [`of_cell`] adds itself.
+/// Adds each innermost value of a workload specification to `values`, keyed by its path. Skips descriptions
+/// and the values that [`of_cell`] adds.
 fn leaves(value: &Value, path: &str, values: &mut Values) {
     const TOLD: [&str; 7] = ["about", "source", "schema", "depth", "threads", "block", "rate"];
     match value {
@@ -193,7 +193,7 @@ fn all_virtual(pairs: &[[Entry; 2]]) -> bool {
     pairs.iter().flatten().flat_map(Entry::cells).all(|c| c.evidence.virtual_time)
 }
 
-/// Remarks on differing conditions, and on sides that were not interleaved in time.
+/// Returns warnings about conditions that differ and about sides whose runs were not interleaved in time.
 pub(super) fn remarks(
     runs: &[&[Run]; 2],
     pairs: &[[Entry; 2]],

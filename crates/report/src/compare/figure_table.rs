@@ -12,7 +12,8 @@ pub(crate) const OF_TERMINAL: [&str; 3] = ["target", "load", "figure in words"];
 /// The columns of [`figure_table`] that only the page shows.
 pub(crate) const OF_PAGE: [&str; 2] = ["figure", "n"];
 
-/// One row per figure. The labels name its cell, by name, target and load.
+/// Builds the table of a comparison: one row per metric of a cell. The row's labels are the cell's name,
+/// target and load.
 pub(crate) fn figure_table(compared: &Compared<'_>) -> Table {
     let mut table = Table::new([
         Column::label("cell"),
@@ -61,7 +62,8 @@ fn cells(row: &Row, compared: &Compared<'_>) -> [Cell; 12] {
     ]
 }
 
-/// Name of a row's metric: `read p99`, `IOPS`. Flushes count as no IOPS.
+/// Name of a row's metric: `read p99`, `IOPS`. Operations that do not count as IOPS, such as flushes, have a
+/// `rate` instead.
 fn metric_words(row: &Row) -> String {
     let quantity = match row.metric.quantity {
         Of::Iops if row.metric.kind.is_some_and(|kind| !IoKinds::DATA.count(kind)) => {
@@ -78,7 +80,8 @@ fn metric_words(row: &Row) -> String {
     }
 }
 
-/// The load of both cells: threads and depth, blocks, rate.
+/// Load of the compared cells (threads, depth, block sizes and offered rate). If the sides differ, both
+/// values are shown, as `A to B`.
 fn load(row: &Row) -> String {
     let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
     let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
@@ -92,7 +95,7 @@ fn load(row: &Row) -> String {
     format!("{}  {blocks}", both(depth_a, depth_b))
 }
 
-/// The verdict in one word, and its tone.
+/// Returns the verdict as text for the table, and the tone of its colour.
 pub(crate) fn verdict(row: &Row) -> (&'static str, Tone) {
     match row.comparison.difference {
         Difference::Slower => ("slower", Tone::Bad),
@@ -103,7 +106,8 @@ pub(crate) fn verdict(row: &Row) -> (&'static str, Tone) {
     }
 }
 
-/// What an inconclusive comparison lacks, in brackets after its verdict.
+/// Addition to an inconclusive verdict, in brackets: the runs needed, or the shift that the present runs
+/// could detect. Empty for other verdicts.
 fn lacks(row: &Row, compared: &Compared<'_>) -> String {
     match row.comparison.difference {
         Difference::TooFewRuns { runs_needed, .. } => format!(" ({runs_needed} a side needed)"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// JSON Schema of [`document`], draft 2020-12.
 pub const SCHEMA: &str = include_str!("../../../../docs/schema/compare-v1.schema.json");
 
-/// The comparison as one JSON document.
+/// Returns a comparison as one JSON document that conforms to [`SCHEMA`].
 pub fn document(compared: &Compared) -> Value {
     let side = |i: usize| {
         let side = &compared.sides[i];

@@ -28,28 +28,28 @@ use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 
-/// One of the two sides of a comparison: its name, and its runs.
+/// One side of a comparison, A or B, with its runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// Name of the side on the command line.
+    /// The side as written on the command line.
     pub asked: &'a str,
     /// Runs of the side.
     pub runs: &'a [Run],
 }
 
-/// What to compare, and which shifts matter.
+/// Metrics to compare, and the smallest shift that matters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The figures to compare.
+    /// Metrics to compare, such as IOPS or p99 latency.
     pub metrics: Vec<Metric>,
-    /// Smallest shift that matters, as a share of A; above 0.
+    /// Smallest shift from A to B that matters, as a fraction of A; above 0.
     pub threshold_share: f64,
-    /// For runs on several targets: whether to compare each target's cells, too, not only the merged ones.
+    /// For runs on several targets: also compare the cells of each target, in addition to the merged cells.
     pub each_target: bool,
 }
 
 impl Default for Options {
-    /// The rate and the 99th percentile; shifts of 2 % and more matter.
+    /// Compares the rate and the 99th percentile of latency, with a threshold of 2 %.
     fn default() -> Self {
         Self {
             metrics: [Quantity::Iops, Quantity::Quantile(0.99)].map(Metric::of_all).to_vec(),
@@ -59,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// Source of the compared values: it determines which variation the confidence interval covers.
+/// Source of the compared values, which determines the variation that the confidence interval covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covers {
     /// One value per run: the interval covers variation between runs on these targets.
@@ -73,63 +73,63 @@ pub enum Covers {
 /// The comparison of one metric of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Key of the cell in A.
+    /// Coordinates of the cell in A.
     pub a_key: CellKey,
-    /// Key of the cell in B.
+    /// Coordinates of the cell in B.
     pub b_key: CellKey,
     /// The metric, with its kind of operation.
     pub metric: Metric,
     /// Source of the values: runs, repeats within a run, or a single value per side.
     pub covers: Covers,
-    /// The values of A, in the unit of the metric.
+    /// Values of A, one per run or repeat, in the unit of the metric.
     pub a: Vec<f64>,
-    /// The values of B.
+    /// Values of B, one per run or repeat, in the unit of the metric.
     pub b: Vec<f64>,
-    /// Shift, interval, p-value and verdict.
+    /// Result of the statistical comparison: shift, confidence interval, p-value and verdict.
     pub comparison: Comparison,
 }
 
 /// A cell or metric that was not compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Omission {
-    /// Subject of the number, such as the name of a cell.
+    /// Name of the cell.
     pub cell: String,
     /// Coordinates of the cell, if its name does not identify it.
     pub key: CellKey,
-    /// Side without the value: `a`, `b`, or `both`.
+    /// Side without a value for the metric: `a`, `b`, or `both`.
     pub side: &'static str,
     /// The metric that was not compared; None for the whole cell.
     pub metric: Option<Metric>,
     /// Reason for the omission.
     pub why: String,
-    /// Whether the omission loses information. It does not for cells of single targets, which merged cells
-    /// represent, or for kinds of operation that neither side did.
+    /// Whether the omission loses information. It does not if a merged cell represents the omitted cell of a
+    /// single target, or if neither side issued the kind of operation.
     pub is_loss: bool,
 }
 
 /// Result of a whole comparison, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// At least one figure is slower.
+    /// At least one metric is slower in B.
     Slower,
-    /// No figure is shown to be slower, but not all could be judged.
+    /// No metric is shown to be slower, but some could not be judged.
     Open,
-    /// All figures are the same or faster.
+    /// All metrics are the same or faster in B.
     Clear,
 }
 
 /// A comparison of runs, with its criteria and everything that it left out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared<'a> {
-    /// Summaries of A and B.
+    /// Runs and targets of A and of B.
     pub sides: [SideFacts<'a>; 2],
     /// The significance level and threshold behind the verdicts.
     pub criteria: Criteria,
-    /// The compared figures, by cell.
+    /// Compared metrics, grouped by cell.
     pub rows: Vec<Row>,
-    /// Cells and figures that were not compared.
+    /// Cells and metrics that were not compared.
     pub omissions: Vec<Omission>,
-    /// The conditions that differ, other than the target.
+    /// Test conditions that differ, except for the target.
     pub conditions: Vec<Condition>,
     /// Remarks on the whole comparison.
     pub remarks: Vec<Verdict>,
@@ -138,13 +138,13 @@ pub struct Compared<'a> {
 /// The runs and targets of a side, for headings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideFacts<'a> {
-    /// Name of the side on the command line.
+    /// The side as written on the command line.
     pub asked: &'a str,
     /// Ids of the side's runs.
     pub runs: Vec<&'a str>,
     /// Distinct names of the side's runs.
     pub names: Vec<&'a str>,
-    /// Distinct names of the side's runs, with the changes that flags made to their work.
+    /// Distinct names of the side's runs, each with the command-line flags that changed its workload.
     pub headings: Vec<String>,
     /// Distinct names of the side's targets.
     pub targets: Vec<&'a str>,
@@ -172,7 +172,7 @@ impl<'a> SideFacts<'a> {
 }
 
 impl Compared<'_> {
-    /// The result of the comparison.
+    /// Result of the whole comparison, from the verdicts of its rows.
     pub fn finding(&self) -> Finding {
         let has =
             |of: fn(&Difference) -> bool| self.rows.iter().any(|r| of(&r.comparison.difference));
@@ -239,8 +239,8 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     Ok(Compared { sides, criteria, rows, omissions, conditions, remarks })
 }
 
-/// Marks a requested metric as lost if no cell has it, even if neither side issued such operations.
-/// Otherwise nothing would report its absence.
+/// Marks the omission of a requested metric as a loss if the metric was compared for no cell. Otherwise the
+/// report would not mention that the metric is missing.
 fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [Omission]) {
     for metric in metrics {
         if drafts.iter().any(|draft| draft.is_of(*metric)) {
@@ -252,7 +252,8 @@ fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [O
     }
 }
 
-/// Remarks on runs whose method failed: their cells may be sound, but not in the state that the method requires.
+/// Adds a warning about runs whose method failed. Their cells were possibly not measured in the state that
+/// the method requires.
 fn failed_methods(sides: &[&[Run]; 2], remarks: &mut Vec<Verdict>) {
     let failed = sides.iter().flat_map(|runs| runs.iter());
     let failed: Vec<&str> =
@@ -270,8 +271,8 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
-/// Finds a row that is inconclusive whatever its values: corrected for the number of metrics, even
-/// its smallest possible p exceeds the significance level.
+/// Finds an inconclusive row that no values could make conclusive: with its number of runs, even the smallest
+/// possible p-value exceeds the significance level after correction for the number of metrics.
 fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
     let judged = |row: &Row| row.comparison.p_adjusted.map(|_| row.comparison.test.p);
     let is_hidden = |(i, row): &(usize, &Row)| {
@@ -283,12 +284,12 @@ fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
     rows.iter().enumerate().find(is_hidden).map(|(_, row)| row)
 }
 
-/// Name of a row's metric: `random-read p99`.
+/// Name of the row's cell and metric: `random-read p99`.
 fn figure_name(row: &Row) -> String {
     format!("{} {}", row.a_key.name, row.metric)
 }
 
-/// Number of values per side: `3 runs a side`, `1 against 2 repeats`.
+/// Number of compared values per side, as text: `3 runs a side`, `1 against 2 repeats`.
 fn values_words(row: &Row) -> String {
     let what = if row.covers == Covers::Repeats { "repeat" } else { "run" };
     match (row.a.len(), row.b.len()) {
@@ -298,7 +299,7 @@ fn values_words(row: &Row) -> String {
     }
 }
 
-/// Remarks on comparisons with too few runs to show much, and on the number of runs that would suffice.
+/// Adds a remark if the sides have too few runs for a conclusion, with the number of runs that would suffice.
 fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut Vec<Verdict>) {
     let fewest = sides.iter().map(|s| s.runs.len()).min().unwrap_or(0);
     let too_few = rows.iter().find_map(|row| match row.comparison.difference {

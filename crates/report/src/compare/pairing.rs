@@ -12,25 +12,25 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey};
 use iodyno_notebook::Run;
 
-/// One cell, with its results from all runs of a side.
+/// A cell and its results in all runs of one side.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
-    /// Coordinates of the cell. The target is empty for the cell that represents its run, and named for a cell
-    /// of one of several targets.
+    /// Coordinates of the cell. The target is set only for the cell of a single target in a run on several
+    /// targets.
     pub(super) key: CellKey,
     /// The runs with a usable cell, each with the cell's repeats.
     pub(super) runs: Vec<(&'a Run, Vec<&'a Cell>)>,
-    /// Runs whose cell or repeat must not be used, with the reason.
+    /// Runs in which the cell or a repeat must not be used, each with the reason.
     pub(super) unusable: Vec<(&'a Run, String)>,
 }
 
 impl<'a> Entry<'a> {
-    /// A usable cell of the first run; None if no run has one.
+    /// The first usable cell of the first run; None if no run has a usable cell.
     pub(super) fn first(&self) -> Option<&'a Cell> {
         self.runs.first().and_then(|r| r.1.first()).copied()
     }
 
-    /// All usable cells.
+    /// All usable cells of all runs.
     pub(super) fn cells(&self) -> impl Iterator<Item = &'a Cell> {
         self.runs.iter().flat_map(|r| r.1.iter().copied())
     }

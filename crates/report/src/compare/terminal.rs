@@ -10,12 +10,12 @@ use iodyno_page::terminal::text::{
 use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Column, Table};
 
-/// Maximum number of columns for free text of a run.
+/// Maximum width of a run's free text (such as its name), in terminal columns.
 const WORDS_COLUMNS_MAX: usize = 400;
-/// Maximum number of names in a list; the number of the others follows.
+/// Maximum number of names in a list. The list ends with the number of names left out.
 const NAMES_MAX: usize = 3;
 
-/// The comparison as text. Lines end with a line feed and have no trailing blanks.
+/// Returns the comparison as text for the terminal. Lines end with a line feed and have no trailing blanks.
 pub fn show(compared: &Compared, style: Style) -> String {
     let mut lines = head(compared, style);
     lines.push(String::new());
@@ -36,7 +36,7 @@ pub fn show(compared: &Compared, style: Style) -> String {
     lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Heading: the two sides.
+/// Returns the heading, which describes the two sides.
 fn head(compared: &Compared, style: Style) -> Vec<String> {
     let asked: Vec<String> =
         compared.sides.iter().map(|s| clean(s.asked, style.columns() / 3, style)).collect();
@@ -81,8 +81,9 @@ fn some(names: &[String]) -> String {
     }
 }
 
-/// The table in the widest layout that shows all columns: cells beside their figures, cells above their figures, or these
-/// with verdicts of single words. If none does, the least important columns are hidden.
+/// Formats the table in the widest of three layouts that fits the terminal: cells to the left of their
+/// metrics; cells as headings above their metrics; cells as headings and one-word verdicts. If none fits, the
+/// least important columns are hidden.
 fn rows(compared: &Compared, style: Style) -> Vec<String> {
     let several = has_targets(compared);
     let is_shown = |column: &Column| {
@@ -120,7 +121,7 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
     lines
 }
 
-/// Whether cells of single targets are listed in addition to their merged cell.
+/// Whether the table also lists cells of single targets, in addition to the merged cells.
 fn has_targets(compared: &Compared) -> bool {
     compared.rows.iter().any(|row| {
         let other = |o: &Row| o.a_key.name == row.a_key.name && o.a_key.target != row.a_key.target;
@@ -128,7 +129,7 @@ fn has_targets(compared: &Compared) -> bool {
     })
 }
 
-/// Number of rows per verdict, in the colour of the most severe: `2 slower, 1 same`.
+/// Number of rows per verdict, each in the verdict's colour: `2 slower, 1 same`.
 fn sum(compared: &Compared, style: Style) -> String {
     let counts = compared.counts();
     let words = ["slower", "faster", "same", "inconclusive"];
@@ -143,7 +144,8 @@ fn sum(compared: &Compared, style: Style) -> String {
     format!("{}: {}", paint("B against A", Role::Bold, style), parts.join(", "))
 }
 
-/// The criteria behind the verdicts, the meaning of the shift, and the coverage of the intervals.
+/// Explains the criteria for the verdicts, the definition of the shift, and the variation that the intervals
+/// cover.
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
@@ -165,7 +167,7 @@ fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     paragraph(&text, Role::Dim, style)
 }
 
-/// One line per reason for omissions.
+/// Lists the omissions, one line per reason.
 fn omissions(compared: &Compared, style: Style) -> Vec<String> {
     let mut groups: Vec<(&str, &str, bool, Vec<String>)> = Vec::new();
     for of in &compared.omissions {
@@ -190,7 +192,7 @@ fn omissions(compared: &Compared, style: Style) -> Vec<String> {
     lines
 }
 
-/// The cell's name, with its conditions and target if the name does not identify it.
+/// Name of the omitted cell, with its conditions and target if the name alone is ambiguous.
 fn name(of: &Omission, all: &[Omission], style: Style) -> String {
     let mut name = clean(&of.cell, 28, style);
     let same = |o: &&Omission| (&o.cell, o.side, o.metric) == (&of.cell, of.side, of.metric);
@@ -235,7 +237,7 @@ fn conditions_lines(compared: &Compared, style: Style) -> Vec<String> {
     lines
 }
 
-/// Distinct values of a condition: `4 or 8 or 16`.
+/// Formats the distinct values of a condition: `4 or 8 or 16`.
 fn some_values(values: &[&str]) -> String {
     if values.len() > NAMES_MAX + 1 {
         return format!(

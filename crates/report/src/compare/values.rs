@@ -8,7 +8,7 @@ use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::compare::{Comparison, Pair};
 use iodyno_measure::{Cell, CellKey, Level, Metric, Verdict};
 
-/// A row before its statistical judgement.
+/// A row of the comparison before the statistical test.
 pub(super) struct Draft {
     keys: [CellKey; 2],
     metric: Metric,
@@ -17,7 +17,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The values of both sides, as the statistics need them.
+    /// Returns the values of both sides in the form that the statistical test takes.
     pub(super) fn pair(&self) -> Pair {
         Pair {
             name: format!("{} {}", self.keys[0].name, self.metric),
@@ -27,21 +27,21 @@ impl Draft {
         }
     }
 
-    /// Whether `metric` covers the row's metric, as `p99` covers `read p99`.
+    /// Whether a requested `metric` includes the row's metric, as `p99` includes `read p99`.
     pub(super) fn is_of(&self, metric: Metric) -> bool {
         self.metric.quantity == metric.quantity
             && (metric.kind.is_none() || self.metric.kind == metric.kind)
     }
 
-    /// Makes a row from the draft and its statistical result.
+    /// Combines the draft with the result of its statistical test.
     pub(super) fn row(self, comparison: Comparison) -> Row {
         let ([a_key, b_key], [a, b]) = (self.keys, self.values);
         Row { a_key, b_key, metric: self.metric, covers: self.covers, a, b, comparison }
     }
 }
 
-/// The figures of a pair of cells. A figure without a value on both sides is left out and listed as an
-/// omission.
+/// Returns the rows to compare for a pair of cells. A metric without values on both sides is listed as an
+/// omission instead.
 pub(super) fn drafts(
     pair: &[Entry; 2],
     metrics: &[Metric],
@@ -93,7 +93,7 @@ pub(super) fn drafts(
     drafts
 }
 
-/// The individual figures of either side that a metric stands for.
+/// Expands a requested metric to one metric per kind of operation that occurs on either side.
 fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     let mut figures: Vec<Metric> = Vec::new();
     for figure in counted.iter().flatten().flat_map(|c| c.figures_apart(metric)) {
@@ -105,7 +105,7 @@ fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     figures
 }
 
-/// The cells of each run, without copies ([`is_copy`]).
+/// The entry's cells, grouped by run, without duplicates of simulated cells ([`is_copy`]).
 fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
     let mut seen: Vec<&Cell> = Vec::new();
     let mut groups = Vec::new();
@@ -120,8 +120,8 @@ fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
     groups
 }
 
-/// Whether two cells in virtual time are copies. The same seed gives the same events, and counting
-/// them twice would feign certainty.
+/// Whether two simulated cells are duplicates. Simulations with the same seed give identical results;
+/// counting them twice would overstate the certainty.
 fn is_copy(one: &Cell, other: &Cell) -> bool {
     one.evidence.virtual_time
         && other.evidence.virtual_time
@@ -130,7 +130,7 @@ fn is_copy(one: &Cell, other: &Cell) -> bool {
         && one.series == other.series
 }
 
-/// Remarks on copies that were omitted.
+/// Adds remarks on duplicate simulated cells that were left out.
 pub(super) fn copies(pairs: &[[Entry; 2]], remarks: &mut Vec<Verdict>) {
     let copies: usize = pairs
         .iter()

@@ -3,21 +3,21 @@
 
 use iodyno_measure::Histogram;
 
-/// Number of mantissa bits of a value that determine its bin.
+/// Number of leading bits of a latency, after the first 1 bit, that determine its bin within a power of two.
 const BITS: u32 = 6;
-/// Number of bins in fio since 2019: 29 groups of 64.
+/// Number of bins in fio's latency histograms since 2019: 29 groups of 64.
 const COUNT: usize = 29 << BITS;
-/// Coarsest histogram log: 2^6 bins per column, that is one column per power of two.
+/// Largest coarseness of fio's histogram logs: 2^6 bins per column, that is one column per power of two.
 pub const COARSENESS_MAX: u8 = 6;
 
-/// Index of the bin of a value. Longer values are in the last bin.
+/// Index of fio's bin for a latency. Latencies of 2^34 ns and more fall into the last bin.
 fn index(ns: u64) -> usize {
     // Below 128 the shift is 0 and the bin is the value itself.
     let shift = (ns | ((2 << BITS) - 1)).ilog2() - BITS;
     (((shift as usize) << BITS) + (ns >> shift) as usize).min(COUNT - 1)
 }
 
-/// The counts per column of a histogram log, each of 2^`coarseness` bins.
+/// Converts a histogram to the columns of fio's histogram log. Each column sums 2^`coarseness` bins.
 pub(super) fn columns(histogram: &Histogram, coarseness: u8) -> Vec<u64> {
     let coarseness = coarseness.min(COARSENESS_MAX);
     let mut counts = vec![0; COUNT >> coarseness];
@@ -31,8 +31,8 @@ pub(super) fn columns(histogram: &Histogram, coarseness: u8) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// Bounds of a bin as in fio's manual: the first 128 bins are the values themselves; then come groups of 64,
-    /// whose bins are twice as wide as in the group before.
+    /// Lower (inclusive) and upper (exclusive) bound of a bin, in ns, by fio's manual: the first 128 bins are 1
+    /// ns wide; after them, the width doubles every 64 bins.
     fn bounds(bin: usize) -> (u64, u64) {
         if bin < 128 {
             return (bin as u64, bin as u64 + 1);

@@ -7,14 +7,14 @@ use iodyno_notebook::Run;
 use iodyno_units::{OpKind, parse_duration_ns, parse_percent, parse_size};
 use serde_json::{Map, Value};
 
-/// A cell as a fio job, in a group of its own.
+/// A cell presented as a fio job with its own reporting group.
 pub(super) struct Job<'a> {
     /// Number of the job in the run, from 1, as in the names of fio's log files.
     pub(super) number: usize,
     pub(super) cell: &'a Cell,
     /// Index of the cell among the run's cells, from 0.
     pub(super) at: usize,
-    /// All intervals, merged.
+    /// Sum of all intervals of the cell.
     pub(super) total: Interval,
     /// The options of an equivalent fio job, as strings, as in fio's output.
     pub(super) options: Map<String, Value>,
@@ -31,8 +31,8 @@ impl Job<'_> {
     }
 }
 
-/// The jobs of a run: its cells, except steps of a method without I/O (fio has no job for them) and the merged cell
-/// of several targets, whose operations are in the targets' jobs.
+/// Iterates over the cells of a run that fio would report as jobs. Skips method steps without I/O, which fio
+/// does not have, and merged cells, whose operations are in the jobs of their targets.
 pub(super) fn of(run: &Run) -> impl Iterator<Item = Job<'_>> {
     let cells = run.cells.iter().enumerate();
     let cells = cells.filter(|(_, cell)| !cell.key.is_of_all_targets());
@@ -102,10 +102,11 @@ fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map
 /// Maximum number of sizes in fio's `bssplit`.
 const SPLIT_MAX: usize = 64;
 
-/// A block size, bytes, with its share.
+/// A block size in bytes, and its fraction of the operations.
 type Size = (u64, f64);
 
-/// `bs`, per kind of operation if these differ; and `bssplit` or `bsrange` if a kind has several sizes.
+/// fio's option `bs` (per kind of operation if the sizes differ), and `bssplit` or `bsrange` if one kind has
+/// several sizes.
 fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str, String)> {
     let one = vec![("bs", cell.key.block_bytes().to_string())];
     if varied(cell, "block").is_some() {
@@ -128,8 +129,8 @@ fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str,
     }
 }
 
-/// Block sizes as text: one text if all kinds of operation have the same sizes, otherwise one per
-/// kind, empty for a kind that is not issued.
+/// Formats the block sizes with `word`: once if all kinds of operation have the same sizes, otherwise per
+/// kind, separated by commas and empty for kinds that are not issued.
 fn by_kind(all: &[Vec<Size>], word: fn(&[Size]) -> String) -> String {
     let mut used = all.iter().filter(|sizes| !sizes.is_empty());
     match used.next() {
@@ -142,13 +143,14 @@ fn first(sizes: &[Size]) -> String {
     sizes.first().map_or(String::new(), |(bytes, _)| bytes.to_string())
 }
 
-/// Block sizes in the form of `bsrange`.
+/// Formats the smallest and largest block size for fio's option `bsrange`.
 fn range(sizes: &[Size]) -> String {
     let bytes = || sizes.iter().map(|(bytes, _)| *bytes);
     bytes().min().zip(bytes().max()).map_or(String::new(), |(a, b)| format!("{a}-{b}"))
 }
 
-/// Block sizes in the form of `bssplit`: in whole percent, the last size with the remainder.
+/// Formats block sizes for fio's option `bssplit`, with whole percentages. The last size takes the remainder
+/// to 100 %.
 fn split(sizes: &[Size]) -> String {
     let all: f64 = sizes.iter().map(|(_, share)| share).sum();
     let percent = |share: f64| format!("/{:.0}", share * 100.0 / all.max(f64::MIN_POSITIVE));
@@ -159,7 +161,8 @@ fn split(sizes: &[Size]) -> String {
     sizes.iter().enumerate().map(word).collect::<Vec<_>>().join(":")
 }
 
-/// The block sizes of one kind of operation, each with its share: its own, or those of all kinds.
+/// Block sizes of one kind of operation, with their fractions. Sizes specified for the kind take precedence
+/// over those for all kinds. None if the specification has neither or can't be read.
 fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<Size>> {
     let tables = [&spec[kind.name()]["block"], &spec["all"]["block"], &spec["block"]];
     let block = tables.into_iter().find(|block| !block.is_null())?;
@@ -172,8 +175,8 @@ fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<Size>> {
     }
 }
 
-/// Looks up a value in the specification of the cell's workload. If no workload has the cell's own
-/// name, those with the cell's workload name are used; None if they disagree.
+/// Looks up a value in the specification of the workload named after the cell. If none has that name, uses
+/// the workloads with the cell's workload name; None if they disagree.
 fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let all = &run.head.workloads;
     let is_own = all.iter().any(|w| w.name == cell.key.name);
@@ -195,13 +198,13 @@ fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
     })
 }
 
-/// The value of an axis that a method varied, as text; None if it did not.
+/// Value of an axis such as `read` or `fsync`, as text; None if the method does not vary that axis.
 fn varied<'a>(cell: &'a Cell, axis: &str) -> Option<&'a str> {
     let at = &cell.key.place.as_ref()?.at;
     at.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
 }
 
-/// Number of writes per flush of a job; 0: no flushes; None: unknown.
+/// Number of writes per flush in the cell; 0: no flushes; None: unknown.
 fn flush_every(run: &Run, cell: &Cell) -> Option<u64> {
     match varied(cell, "fsync") {
         Some(every) => every.parse().ok(),
@@ -209,8 +212,8 @@ fn flush_every(run: &Run, cell: &Cell) -> Option<u64> {
     }
 }
 
-/// The rate of each of fio's jobs: one number for a job of one kind, otherwise one per kind in fio's order, empty for
-/// a kind that the job does not have. fio accepts whole numbers only.
+/// Offered rate per thread, for fio's rate option: one number for a single kind of operation, otherwise one
+/// per kind in fio's order, empty for kinds that are not issued. Rounded to whole numbers, as fio requires.
 fn rates(run: &Run, cell: &Cell, total: &Interval, rate: f64) -> String {
     let rate = rate / f64::from(cell.key.threads.max(1));
     let in_words = |rate: f64| if rate < 1.0 { rate } else { rate.round() }.to_string();
@@ -235,14 +238,14 @@ fn rates(run: &Run, cell: &Cell, total: &Interval, rate: f64) -> String {
     kinds.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
-/// The job's time limit if it ended the job, otherwise the measured time, rounded to ms; ns.
+/// Duration of the job, ns: its time limit if that ended it, otherwise the measured time, rounded to ms.
 fn time_ns(run: &Run, cell: &Cell) -> u64 {
     let asked = said(run, cell, |spec| parse_duration_ns(spec["limits"]["time"].as_str()?).ok());
     let measured_ns = (cell.window_ns + 500_000) / 1_000_000 * 1_000_000;
     asked.filter(|_| cell.ended == Ended::Time).unwrap_or(measured_ns)
 }
 
-/// A duration as an option of fio: whole seconds without a unit, others with one.
+/// Formats a duration for a fio option: whole seconds without a unit, others in a smaller unit.
 fn runtime(ns: u64) -> String {
     match ns {
         ns if ns.is_multiple_of(1_000_000_000) => (ns / 1_000_000_000).to_string(),
@@ -251,7 +254,7 @@ fn runtime(ns: u64) -> String {
     }
 }
 
-/// fio's word for the mix and the address pattern; sequential by default.
+/// Value of fio's option `rw`, such as `randrw`: the mix of operations and the address pattern.
 fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
     let issued = |kind: &OpKind| total.class(*kind).map_or(0, ClassStats::ops) > 0;
     let kinds = [OpKind::Read, OpKind::Write, OpKind::Trim].into_iter().filter(issued);
@@ -269,7 +272,7 @@ fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
     if sequential == Some(true) { word.to_owned() } else { format!("rand{word}") }
 }
 
-/// The address patterns of one kind of operation: its own, or those that the specification has for all kinds.
+/// Address patterns for one kind of operation: those specified for the kind, otherwise those for all kinds.
 fn patterns(spec: &Value, kind: OpKind) -> impl Iterator<Item = &str> {
     let of = |scope: &str| spec[scope]["addresses"].as_array().filter(|list| !list.is_empty());
     let list = of(kind.name()).or_else(|| of("all"));

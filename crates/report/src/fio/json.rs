@@ -19,10 +19,10 @@ pub(super) const PERCENTILES: [f64; 17] = [
     99.99,
 ];
 
-/// Upper bounds of fio's latency buckets, in each of its three units.
+/// Upper bounds of fio's latency buckets. The same bounds apply to the buckets in ns, µs and ms.
 pub(super) const LATENCY_BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// The kinds of operation that fio calls directions.
+/// Kinds of operation that fio reports separately and calls data directions.
 pub(super) const DIRECTIONS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind::Trim];
 
 /// Variant of fio's JSON output.
@@ -39,7 +39,7 @@ pub fn document(run: &Run, form: Form) -> Value {
     of_jobs(run, form, &job::of(run).collect::<Vec<_>>(), &steady::of_method(run))
 }
 
-/// One document per job, with its file name: tools such as fio-plot read one job per file.
+/// Returns one document per job, with its file name. Tools such as fio-plot expect one job per file.
 pub fn documents(run: &Run, form: Form) -> impl Iterator<Item = (String, Value)> {
     let steady = steady::of_method(run);
     job::of(run).map(move |job| {
@@ -48,7 +48,8 @@ pub fn documents(run: &Run, form: Form) -> impl Iterator<Item = (String, Value)>
     })
 }
 
-/// `steady` has the `steadystate` objects of the run's method, by index of the cell.
+/// Builds one document for `jobs`. `steady` contains the method's `steadystate` objects, each with the index
+/// of its cell.
 fn of_jobs(run: &Run, form: Form, jobs: &[Job], steady: &[(usize, Value)]) -> Value {
     let end = run.ended.unwrap_or(run.started);
     let standing = RunVerdict::of(run);
@@ -78,7 +79,7 @@ fn of_jobs(run: &Run, form: Form, jobs: &[Job], steady: &[(usize, Value)]) -> Va
     out
 }
 
-/// The options that all jobs share. Each job has them, too: parsers look in either place.
+/// Options that all jobs have in common. Each job repeats them, because parsers look in either place.
 fn global_options(jobs: &[Job]) -> Map<String, Value> {
     let Some((first, others)) = jobs.split_first() else { return Map::new() };
     let is_shared = |name: &str, value: &Value| {
@@ -144,7 +145,7 @@ fn of_job(run: &Run, form: Form, job: &Job, steady: &[(usize, Value)]) -> Value 
     out
 }
 
-/// The object `iodyno` of a job: values for which fio has no key.
+/// The job's additional object `iodyno`, with values that fio's format has no key for.
 fn beside(cell: &Cell, total: &Interval, form: Form) -> Value {
     let unsupported = |kind: OpKind| {
         let service = &total.class(kind).filter(|stats| stats.ops() > 0)?.service;
@@ -202,7 +203,7 @@ fn direction(cell: &Cell, total: &Interval, kind: OpKind, form: Form) -> Value {
     })
 }
 
-/// Bytes per second and operations per second of each interval.
+/// Throughput (bytes/s) and rate (operations/s) of each interval.
 struct Samples(Vec<(f64, f64)>);
 
 #[derive(Default)]
@@ -214,7 +215,7 @@ struct Spread {
 }
 
 impl Samples {
-    /// The samples of one kind of operation; empty if it did not occur in the cell.
+    /// Samples of one kind of operation; empty if the kind did not occur in the cell.
     fn of(cell: &Cell, kind: OpKind) -> Self {
         if cell.series.iter().all(|i| i.class(kind).is_none()) {
             return Self(Vec::new());
@@ -266,8 +267,8 @@ fn latency(histogram: Option<&Histogram>, form: Form) -> Value {
     out
 }
 
-/// Percentages of the reads, writes and trims in each of fio's buckets of one unit. The buckets of all three
-/// units add up to 100 %.
+/// Percentage of reads, writes and trims per latency bucket, for the buckets in one unit (ns, µs or ms). The
+/// percentages of all three units add up to 100 %.
 fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
     let issued = DIRECTIONS.into_iter().filter_map(|kind| total.class(kind));
     let histograms: Vec<&Histogram> = issued.map(|stats| &stats.service).collect();
@@ -320,7 +321,8 @@ fn disk_util(jobs: &[Job]) -> Vec<Value> {
     disks.iter().map(of).collect()
 }
 
-/// fio counts the depth at each submission. Only the mean is known here, so all submissions are in its bucket.
+/// Distribution of the queue depth at submission, in fio's form. Only the mean depth is known, so its bin has
+/// 100 %.
 fn depth_level(in_flight: f64) -> Value {
     let names = ["1", "2", "4", "8", "16", "32", ">=64"];
     let mut out = zeroes(&names);

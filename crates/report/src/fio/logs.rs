@@ -13,7 +13,8 @@ use iodyno_measure::{ClassStats, Histogram};
 use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
-/// One kind of log file: its part of the file name, and the value of a window (None: no row).
+/// A kind of fio log: the kind's part of the file name, and a function that computes the value logged for an
+/// interval (None: no row) from its statistics and its length in seconds.
 type Log = (&'static str, fn(Option<&ClassStats>, f64) -> Option<f64>);
 
 const LOGS: [Log; 4] = [
@@ -23,8 +24,8 @@ const LOGS: [Log; 4] = [
     ("lat", |of, _| of?.response_time().mean_ns()),
 ];
 
-/// The log files of all jobs, by name. Columns of the histogram logs have 2^`coarseness` of fio's bins, at most
-/// 2^[`COARSENESS_MAX`](super::COARSENESS_MAX).
+/// Returns the log files of all jobs, each with its name. A column of the histogram logs sums 2^`coarseness`
+/// of fio's bins, at most 2^[`COARSENESS_MAX`](super::COARSENESS_MAX).
 pub fn files(run: &Run, coarseness: u8) -> impl Iterator<Item = (String, String)> {
     job::of(run).flat_map(move |job| {
         let name = |kind: &str| format!("{}_{kind}.{}.log", job.file_name(), job.number);
@@ -34,7 +35,8 @@ pub fn files(run: &Run, coarseness: u8) -> impl Iterator<Item = (String, String)
     })
 }
 
-/// The windows of a job: for each its end, ms, its length, s, and its figures by direction.
+/// Iterates over the log entries of a job: end of the interval in ms, its length in s, index of the
+/// direction, and that direction's statistics.
 fn windows<'a>(
     job: &'a Job,
 ) -> impl Iterator<Item = (u64, f64, usize, Option<&'a ClassStats>)> + 'a {

@@ -14,7 +14,7 @@ use iodyno_notebook::Run;
 use iodyno_units::{parse_duration_ns, parse_percent};
 use serde_json::{Map, Value, json};
 
-/// The figure that a rule tracks, with fio's name.
+/// Quantity that a steady state rule tracks, and its name in fio.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figure {
     Iops,
@@ -40,11 +40,11 @@ impl Figure {
     }
 }
 
-/// A rule, with the values in its last window.
+/// A steady state rule, with the measured values in its last window.
 struct Window {
     figure: Figure,
     by_slope: bool,
-    /// The limit, as a share of the mean.
+    /// Limit for the deviation or slope, as a fraction of the mean.
     within: f64,
     duration_ns: u64,
     is_attained: bool,
@@ -56,7 +56,8 @@ impl Window {
         self.steps.iter().map(|step| self.figure.of(step)).collect()
     }
 
-    /// fio's JSON; `criterion` is the share of the mean that is compared with the limit.
+    /// Formats fio's object `steadystate`. `criterion` is the deviation or slope as a fraction of the mean, which
+    /// fio compares with the limit.
     fn json(&self, criterion: f64, deviation: f64, slope: f64) -> Value {
         let mean = |of: fn(&Step) -> f64| {
             self.steps.iter().map(of).sum::<f64>() / self.steps.len().max(1) as f64
@@ -91,11 +92,11 @@ impl Window {
 pub(super) struct Rule {
     figure: Figure,
     by_slope: bool,
-    /// The limit, in % of the mean, as written in the workload.
+    /// Limit for the deviation or slope, in % of the mean, as written in the workload.
     within: String,
-    /// Length of the window, ns.
+    /// Length of the window in which the rate or latency must be steady, ns.
     pub(super) window_ns: u64,
-    /// Time before the first window, ns.
+    /// Time from the start of the job to the first window, ns.
     pub(super) after_ns: u64,
 }
 
@@ -117,14 +118,15 @@ impl Rule {
         })
     }
 
-    /// The value of fio's option `steadystate`: figure and limit.
+    /// Formats the rule for fio's option `steadystate`: quantity and limit.
     pub(super) fn limit(&self) -> String {
         let by = if self.by_slope { "_slope" } else { "" };
         format!("{}{by}:{}", self.figure.name(), self.within)
     }
 }
 
-/// The `steadystate` of a job that a steady state rule may end.
+/// Returns fio's object `steadystate` for a cell whose job may end early by `rule`; None if the limit can't
+/// be read.
 pub(super) fn of_cell(cell: &Cell, rule: &Rule) -> Option<Value> {
     let within = parse_percent(&rule.within).ok()?;
     let steps = Steps::new(cell.interval_ns, rule.after_ns);
@@ -151,8 +153,8 @@ pub(super) fn of_cell(cell: &Cell, rule: &Rule) -> Option<Value> {
     Some(window.json(criterion, deviation, slope))
 }
 
-/// The `steadystate` of a method's tracked cells, in the last round of each stage, by index of the cell. The values
-/// are those of rounds.
+/// Returns fio's objects `steadystate` for the cells that the method tracks, taken from the last round of
+/// each stage, with the index of the cell. Each sample in an object is one round.
 pub(super) fn of_method(run: &Run) -> Vec<(usize, Value)> {
     let Some(findings) = method::findings_of(run) else { return Vec::new() };
     let mut all = Vec::new();
@@ -198,7 +200,7 @@ fn of_rounds(run: &Run, subject: u32, stage: u32, rounds: &RoundsFinding) -> Vec
     all
 }
 
-/// The `steadystate` of a tracking variable from one cell per round.
+/// Returns fio's object `steadystate` for a tracked quantity. `cells` has one cell per round of the window.
 fn of_window(
     cells: &[&Cell],
     quantity: Quantity,

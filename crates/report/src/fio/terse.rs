@@ -7,10 +7,10 @@ use iodyno_units::text::clean;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Number of percentiles in a line; absent ones are `0%=0`.
+/// Number of percentile fields in a line; unused fields are `0%=0`.
 const PERCENTILES_MAX: usize = 20;
 
-/// One line per job.
+/// Returns the run in fio's terse format, one line per job.
 pub fn text(run: &Run) -> String {
     let document = json::document(run, Form::Json);
     let jobs = document["jobs"].as_array().into_iter().flatten();

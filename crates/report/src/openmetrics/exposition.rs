@@ -4,12 +4,12 @@ use super::Sample;
 use iodyno_measure::Histogram;
 use std::fmt::Write as _;
 
-/// Upper bounds of a histogram's buckets in each decade, in tenths of the decade's start.
+/// Upper bounds of the histogram buckets within a decade, in tenths of its lower end (10: 1.0 times).
 const BOUNDS: [u64; 6] = [10, 15, 20, 30, 50, 70];
-/// Decades of the bounds, as powers of ten in ns: from 100 ns to below 10 s.
+/// Exponents of the decades, as powers of ten in ns: from 100 ns to below 10 s.
 const DECADES: std::ops::RangeInclusive<i32> = 2..=9;
 
-/// Builder of the text. Families without samples are omitted.
+/// Builder of OpenMetrics text. Omits metric families without samples.
 #[derive(Default)]
 pub(super) struct Exposition {
     text: String,
@@ -58,8 +58,8 @@ impl Exposition {
         }
     }
 
-    /// Adds histograms of nanoseconds, as seconds. A stored bucket counts as below a bound if its
-    /// middle is; the middle is within 0.4 % of each value in the bucket.
+    /// Adds latency histograms, converted from ns to seconds. A stored bucket counts towards an exported bucket
+    /// if its middle lies below the upper bound; all its values are within 0.4 % of the middle.
     pub(super) fn histogram(
         &mut self,
         name: &str,
@@ -102,7 +102,7 @@ impl Exposition {
     }
 }
 
-/// Upper bounds in ns, and in seconds as text in canonical number form.
+/// Iterates over the upper bounds of the buckets: in ns, and in seconds as a canonical OpenMetrics number.
 fn bounds() -> impl Iterator<Item = (u64, String)> {
     DECADES.flat_map(|decade| {
         BOUNDS.iter().map(move |tenths| {
@@ -111,7 +111,7 @@ fn bounds() -> impl Iterator<Item = (u64, String)> {
     })
 }
 
-/// Canonical number form of `tenths` / 10 × 10^`exponent`.
+/// Formats `tenths` / 10 × 10^`exponent` as a canonical OpenMetrics number.
 fn canonical(tenths: u64, exponent: i32) -> String {
     let mantissa = tenths as f64 / 10.0;
     if exponent < -4 {

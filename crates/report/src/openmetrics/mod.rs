@@ -16,7 +16,7 @@ use iodyno_units::OpKind;
 /// Media type of the OpenMetrics text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Quantiles of the latency, exported if the samples support them.
+/// Latency quantiles with their labels. A quantile is exported only if there are enough samples.
 const QUANTILES: [(f64, &str); 5] =
     [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99"), (0.999, "0.999"), (0.9999, "0.9999")];
 
@@ -35,30 +35,30 @@ pub fn text(run: &Run) -> String {
 /// Labels that identify a run.
 #[derive(Clone, Debug, Default)]
 struct RunLabels {
-    /// Id of the run; empty without a notebook.
+    /// Id of the run; empty if the run is not stored in a notebook.
     id: String,
     name: String,
     version: String,
 }
 
 impl RunLabels {
-    /// Value of the label `run`: the id, or the name of a run without one.
+    /// Value of the label `run`: the run's id, or its name if the id is empty.
     fn run(&self) -> &str {
         if self.id.is_empty() { &self.name } else { &self.id }
     }
 }
 
-/// Counts of a cell, merged or of one target.
+/// Operation counts of a cell, which may be merged or of a single target.
 #[derive(Clone, Debug, Default)]
 struct CellCounts {
     key: CellKey,
     is_virtual: bool,
-    /// Measured part of the window, ns.
+    /// Time for which the cell has been measured, ns.
     measured_ns: u64,
     total: Interval,
-    /// Operations and bytes per second, by [`OpKind::index`].
+    /// Operations per second and bytes per second, indexed by [`OpKind::index`].
     rates: [Option<(f64, f64)>; OpKind::COUNT],
-    /// Verdict on the cell; None while it is measured.
+    /// Verdict on the cell; None while the cell is being measured.
     judged: Option<Judged>,
 }
 
@@ -71,7 +71,7 @@ struct Judged {
 }
 
 impl CellCounts {
-    /// Counts of a finished cell. The rates are those of the whole window.
+    /// Takes the counts from a finished cell. The rates are averages over its whole window.
     fn of(cell: &Cell) -> Self {
         let total = cell.total();
         let rates = OpKind::ALL.map(|kind| {
@@ -89,7 +89,7 @@ impl CellCounts {
         }
     }
 
-    /// Counts of a cell that begins, all zero.
+    /// Returns zero counts for a cell whose measurement begins.
     fn empty(cell: &Cell) -> Self {
         let is_virtual = cell.evidence.virtual_time;
         Self { key: cell.key.clone(), is_virtual, ..Self::default() }
@@ -101,10 +101,10 @@ impl CellCounts {
     }
 }
 
-/// A sample: its labels, and its value.
+/// Labels and value of an OpenMetrics sample.
 type Sample = (String, f64);
 
-/// The text of several cells, each with its index in the run.
+/// Formats the counts of several cells as OpenMetrics text. Each cell comes with its index in the run.
 fn exposition<'a>(run: &RunLabels, cells: impl Iterator<Item = (usize, &'a CellCounts)>) -> String {
     let cells: Vec<(String, &CellCounts)> = cells
         .filter(|(_, cell)| !cell.key.is_of_all_targets())
@@ -172,7 +172,7 @@ fn exposition<'a>(run: &RunLabels, cells: impl Iterator<Item = (usize, &'a CellC
     out.finish()
 }
 
-/// The labels of a cell's samples, without braces.
+/// Formats the labels of a cell's samples, without the surrounding braces.
 fn cell_labels(run: &RunLabels, index: usize, cell: &CellCounts) -> String {
     labels(&[
         ("run", run.run()),
@@ -218,7 +218,7 @@ fn cell_info(of_cell: &str, cell: &CellCounts) -> String {
     format!("{of_cell},{}", labels(&pairs))
 }
 
-/// Labels of a sample, without braces: cleaned and escaped.
+/// Formats label pairs without the surrounding braces. Escapes the values and removes control characters.
 fn labels(pairs: &[(&str, &str)]) -> String {
     let pairs = pairs.iter().map(|(name, value)| {
         let clean = iodyno_units::text::clean(value);

@@ -6,38 +6,37 @@ use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Number of finished cells that are kept in addition to those being measured.
+/// Number of finished cells whose counts are kept, in addition to the cells being measured.
 const FINISHED_MAX: usize = 64;
 
-/// Counts of a run's current cells, and of the latest 64 finished ones. Cheap to
-/// clone.
+/// Counts of the cells that a run is measuring, and of its latest 64 finished cells. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct SoFar {
     run: RunLabels,
-    /// Counts by index of the cell in the run.
+    /// Counts of each cell, keyed by the index of the cell in the run.
     cells: BTreeMap<usize, Arc<Counting>>,
-    /// Index of the first cell being measured.
+    /// Index in the run of the first cell that is being measured.
     first: usize,
 }
 
-/// Counts of a cell, with its latest intervals.
+/// Counts of a cell, and the interval that is still incomplete.
 #[derive(Clone, Debug, Default)]
 struct Counting {
     counts: CellCounts,
     interval_ns: u64,
-    /// Index of the interval that workers currently deliver.
+    /// Index of the interval for which workers currently deliver counts.
     index: usize,
     growing: Interval,
 }
 
 impl SoFar {
-    /// Empty counts of a new run. `id` is empty without a notebook.
+    /// Creates empty counts for a new run. `id` is empty if the run is not stored in a notebook.
     pub fn new(id: &str, name: &str, version: &str) -> Self {
         let [id, name, version] = [id, name, version].map(str::to_owned);
         Self { run: RunLabels { id, name, version }, ..Self::default() }
     }
 
-    /// Begins the next cells, one per target; `first` is the index of the first one in the run.
+    /// Begins the measurement of one cell per target; `first` is the index in the run of the first of them.
     pub fn begin(&mut self, first: usize, cells: &[Cell]) {
         self.first = first;
         for (at, cell) in cells.iter().enumerate() {
@@ -48,15 +47,15 @@ impl SoFar {
         }
     }
 
-    /// Adds interval `index`, delivered by a worker of this target.
+    /// Adds the counts that a worker of target `target` delivers for interval `index`.
     pub fn add(&mut self, target: usize, index: usize, interval: &Interval) {
         if let Some(cell) = self.cells.get_mut(&(self.first + target)) {
             Arc::make_mut(cell).add(index, interval);
         }
     }
 
-    /// Replaces the counts of cells that are finished and judged; `first` is the index of the first
-    /// one in the run.
+    /// Replaces the running counts with those of the finished `cells`; `first` is the index in the run of the
+    /// first of them.
     pub fn finish(&mut self, first: usize, cells: &[Cell]) {
         for (at, cell) in cells.iter().enumerate() {
             let counts = CellCounts::of(cell);
@@ -69,7 +68,7 @@ impl SoFar {
         }
     }
 
-    /// The counts as OpenMetrics text.
+    /// Returns the current counts as OpenMetrics text.
     pub fn text(&self) -> String {
         exposition(&self.run, self.cells.iter().map(|(index, cell)| (*index, &cell.counts)))
     }

@@ -17,19 +17,20 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Maximum number of cells that are drawn over time; the table lists all.
+/// Maximum number of cells drawn over time. The table still lists all cells.
 const DRAWN_MAX: usize = 12;
 /// Maximum number of rows in the table of all cells.
 const ROWS_MAX: usize = 5000;
 
-/// The representative cells: with several targets, the merged ones.
+/// Cells to show in the report: measured cells, without preparation, and merged ones if there are several
+/// targets.
 pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
     let speaks = representative(&run.cells);
     let measures = |c: &&Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
     run.cells.iter().filter(measures).filter(|c| speaks(&c.key)).collect()
 }
 
-/// Sections of a run of plain cells.
+/// Sections for a run that is a list of cells, without a method.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     let cells = speaking(run);
     let line = || labels::line_of(run, None, cells.iter().copied());
@@ -56,7 +57,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     sections
 }
 
-/// The course over time of some cells of a stage.
+/// Draws the rate and latency of a stage's `cells` over time.
 pub(super) fn courses_of(stage: &Stage<'_>, cells: &[&Cell]) -> Vec<Block> {
     let with_id = |figure: Figure| {
         let id = format!("{}-{}", stage.id, figure.id);
@@ -65,9 +66,8 @@ pub(super) fn courses_of(stage: &Stage<'_>, cells: &[&Cell]) -> Vec<Block> {
     course(stage.run, cells).into_iter().map(with_id).collect()
 }
 
-/// Figures of each cell over time. Cells whose rate is in the same unit share the axes of latency
-/// and of rate if all are readable on them. Cells with the same name, such as samples, are
-/// numbered.
+/// Draws each cell over time. Cells whose rates have the same unit share the ranges of their latency and rate
+/// axes, if every cell remains readable. Cells with the same name are numbered.
 fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
     let name = |cell: &Cell| labels::name(run, &cell.key);
@@ -89,7 +89,7 @@ fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     figures
 }
 
-/// One dot per repeat, with the mean and its interval.
+/// Draws one dot per repeat of a cell, with the mean of the repeats and its confidence interval.
 fn run_dots(run: &Run) -> Vec<Figure> {
     let groups: Vec<Vec<&Cell>> =
         with_repeats(&run.cells).into_iter().filter(|g| g.len() > 1).collect();
@@ -176,7 +176,7 @@ fn run_dots(run: &Run) -> Vec<Figure> {
         .collect()
 }
 
-/// The table of every cell with its figures, by kind of operation.
+/// Section with a table of every cell, with its results per kind of operation.
 pub(super) fn all(run: &Run) -> Section {
     let mut table = Table {
         caption: "All cells, by kind of operation".to_owned(),

@@ -67,7 +67,7 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
     sections
 }
 
-/// Makes a section's title and ids unique in a report that compares several sides.
+/// Numbers a section's title and ids, so that they are unique in a report with several comparisons.
 pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
     section.id = format!("{}-{number}", section.id);
     section.title = format!("{}: {asked}", section.title);
@@ -81,8 +81,8 @@ pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
 /// Maximum number of runs whose load curves are drawn.
 const LOADS_MAX: usize = 8;
 
-/// The load curves of all runs that have one, on the same axes: median latency, and p99 dashed; for a mix,
-/// p99 of each kind of operation.
+/// Draws the load curves of all runs on the same axes: median latency, and p99 dashed. If a run mixes reads
+/// and writes, p99 of each kind of operation.
 pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     let (mut series, mut drawn) = (Vec::new(), 0);
     for run in runs {
@@ -147,7 +147,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     }]
 }
 
-/// The result in one sentence.
+/// Summarises the result of the comparison in a few sentences.
 fn said(compared: &Compared<'_>) -> String {
     let words = match compared.finding() {
         Finding::Slower => "Something is slower.",
@@ -209,12 +209,13 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
     all
 }
 
-/// Name of a row: that of its cell in B, and its metric.
+/// Label of a row: the name of its cell in B, and its metric.
 fn name(row: &Shifted) -> String {
     format!("{} {}", row.b_key.name, row.metric)
 }
 
-/// The shifts with their intervals, and the band in which a shift does not matter.
+/// Draws forest plots: the shift of each metric with its confidence interval, and the band of shifts below
+/// the threshold.
 fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     let rows = &compared.rows[..compared.rows.len().min(FOREST_MAX)];
     if rows.is_empty() {
@@ -281,13 +282,14 @@ fn sides_line(compared: &Compared<'_>) -> String {
     format!("A: {} · B: {}", side(0), side(1))
 }
 
-/// The ends of a dot plot's axis for values from `low` to `high`, at least 0.
+/// Range of a dot plot's axis for values from `low` to `high`, with a margin; never below 0.
 fn ends(low: f64, high: f64) -> (f64, f64) {
     let margin = ((high - low) * 0.1).max(high.abs() * 0.001);
     ((low - margin).max(0.0), high + margin)
 }
 
-/// The meaning of a dot, with a note if the axis, which begins at `from`, is cut off.
+/// Explains what a dot represents, and notes that the axis does not begin at 0 if `from`, its first value, is
+/// above.
 fn dot_in_words(covers: Covers, from: f64) -> String {
     let dot = match covers {
         Covers::Runs => "One dot per run.",
@@ -298,7 +300,7 @@ fn dot_in_words(covers: Covers, from: f64) -> String {
     format!("{dot}{cut}")
 }
 
-/// One dot per value behind a verdict, by side.
+/// Draws the values of each compared metric as dots, one row of dots per side.
 fn dots(compared: &Compared<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     let rows = compared.rows.iter().filter(|r| r.a.len() + r.b.len() > 2).take(DRAWN_MAX * 2);
@@ -352,7 +354,7 @@ fn dots(compared: &Compared<'_>) -> Vec<Figure> {
     figures
 }
 
-/// The percentile curves of both sides, for each pair of compared cells.
+/// Draws the percentile curves of A and B on the same axes, one figure per pair of compared cells.
 fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
     let mut seen: Vec<CellKey> = Vec::new();
     let mut figures = Vec::new();
@@ -407,7 +409,7 @@ fn omitted(compared: &Compared<'_>) -> Table {
     }
 }
 
-/// The conditions that differ: other possible causes of the difference.
+/// Lists the test conditions that differ, since they are other possible causes of the difference.
 fn conditions(compared: &Compared<'_>) -> Block {
     if compared.conditions.is_empty() {
         return Block::Text("No recorded condition differs except the targets.".to_owned());
@@ -432,7 +434,7 @@ fn conditions(compared: &Compared<'_>) -> Block {
 mod tests {
     use super::*;
 
-    /// The note appears only with axes that don't show 0.
+    /// A dot plot has a note about its cut-off axis if, and only if, the axis does not begin at 0.
     #[test]
     fn an_axis_of_dots_is_said_to_be_cut_off_where_it_is() {
         for (low, high, is_cut) in [(1.0, 100.0, false), (90.0, 100.0, true), (5.0, 5.0, true)] {

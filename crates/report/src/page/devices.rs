@@ -19,12 +19,12 @@ const DEVICES_MAX: usize = 8;
 /// Name of a device, and the rows of its sweep over workloads.
 type OfDevice<'a> = (String, &'a [Row]);
 
-/// The section for one run on several targets, each measured alone.
+/// Section that compares the devices of one run on several targets, each measured alone.
 pub(super) fn of_targets(run: &Run, findings: &Findings) -> Option<Section> {
     section(&labels::line_of(run, findings.level(), run.cells.iter()), &sweeps(&[(run, findings)]))
 }
 
-/// The section for several runs, each of one device or more.
+/// Section that compares the devices of several runs.
 pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
     let found = runs.iter().map(|&run| (run, crate::method::findings_of(run)));
     let found: Vec<(&Run, Option<Findings>)> = found.collect();
@@ -33,7 +33,8 @@ pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
     section(&ids.collect::<Vec<_>>().join(" · "), &sweeps(&each))
 }
 
-/// The sweeps over workloads, by target name, prefixed with the run's name if several runs measured the target.
+/// Sweeps over workloads, each with its target's name. The run's name comes before it if several runs
+/// measured that target.
 fn sweeps<'a>(runs: &[(&'a Run, &'a Findings)]) -> Vec<OfDevice<'a>> {
     let mut all: Vec<(&str, OfDevice<'a>)> = Vec::new();
     for (run, findings) in runs {
@@ -150,7 +151,7 @@ fn of_workload<'a>(
     rows.filter(move |(_, row)| row.at[0] == workload)
 }
 
-/// The best and the worst device for each workload, in words.
+/// Names the best and the worst device for each workload.
 fn summary(
     all: &[OfDevice<'_>],
     workloads: &[String],

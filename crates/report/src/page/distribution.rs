@@ -9,21 +9,22 @@ use iodyno_units::{OpKind, human};
 
 /// Maximum number of curves in a figure: more are indistinguishable.
 const CURVES_MAX: usize = 8;
-/// Points of a percentile curve per nine: from 90 to 99 %, from 99 to 99.9 %, and so on.
+/// Number of points of a percentile curve per additional nine (90 to 99 %, 99 to 99.9 %, and so on).
 const POINTS_A_NINE: u32 = 10;
-/// Index of the median among the points of a percentile curve: it lies between 1 - 10^-0.3 and 1 -
-/// 10^-0.4.
+/// Index at which the median is inserted into a percentile curve, between the points 1 - 10^-0.3 (49.9 %) and
+/// 1 - 10^-0.4 (60.2 %).
 const MEDIAN_AT: u32 = 4;
 /// Bars of a histogram per factor of two.
 const BARS_AN_OCTAVE: f64 = 8.0;
-/// Confidence of the band around a single curve.
+/// Confidence level of the band around a single percentile curve.
 const LEVEL: f64 = 0.95;
 
-/// A distribution of latencies, with its name in the legend.
+/// A latency distribution, with its name in the chart's legend.
 pub(super) struct Curve<'a> {
     pub(super) name: String,
     pub(super) histogram: Histogram,
-    /// Histograms of the intervals, from which the confidence of the percentiles follows.
+    /// Histograms per measurement interval. Their variation determines the confidence intervals of the
+    /// percentiles.
     pub(super) parts: Vec<Vec<&'a Histogram>>,
 }
 
@@ -52,8 +53,8 @@ const fn words_of(kind: OpKind) -> &'static str {
     kind.name()
 }
 
-/// Percentiles on an axis of nines. A curve is dashed from the point beyond which fewer than ten
-/// samples lie.
+/// Draws latency percentiles on an axis whose steps are 90 %, 99 %, 99.9 % and so on. A curve is dashed where
+/// fewer than ten samples are above a point.
 pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>) -> Option<Figure> {
     curves.retain(|c| c.histogram.count() > 0);
     let left_out = curves.len().saturating_sub(CURVES_MAX);
@@ -127,8 +128,8 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
     })
 }
 
-/// The confidence interval of each percentile, corrected for the uneven distribution of slow operations over
-/// time.
+/// Draws the confidence interval of each percentile as a band. The intervals are widened if slow operations
+/// are unevenly distributed over time.
 fn band(curve: &Curve<'_>, color: usize, all: &[f64]) -> Series {
     let known = within(&curve.histogram, &curve.parts, all, LEVEL);
     let points = all.iter().zip(known).filter_map(|(&q, known)| {
@@ -143,7 +144,8 @@ fn band(curve: &Curve<'_>, color: usize, all: &[f64]) -> Series {
     Series { name: "95 % interval".to_owned(), mark: Mark::Band, color, points: points.collect() }
 }
 
-/// Quantiles up to the largest that `count` samples support: evenly spaced in nines, and the median.
+/// Quantiles to draw for `count` samples: the median, and values evenly spaced in nines up to the largest
+/// that the samples support.
 fn quantiles(count: u64) -> Vec<f64> {
     let nines = (count.max(1) as f64).log10();
     let last = (nines * f64::from(POINTS_A_NINE)).floor() as u32;
@@ -155,7 +157,7 @@ fn quantiles(count: u64) -> Vec<f64> {
     all
 }
 
-/// The histogram of response times, on two logarithmic axes, with its modes.
+/// Draws the histogram of response times on two logarithmic axes, and marks its modes.
 pub(super) fn histogram(
     id: &str,
     conditions: String,
@@ -219,7 +221,8 @@ fn left_out_note(n: usize) -> String {
     format!("{n} more curves are left out; the table of cells has them.")
 }
 
-/// Lower edge and count of bars of equal ratio, from the smallest to the largest value, and a final empty bar.
+/// Lower edge and count of each histogram bar, from the smallest to the largest value, plus a final empty
+/// bar. All bars have the same ratio of upper to lower edge.
 fn bars(h: &Histogram) -> Vec<(f64, u64)> {
     let place = |ns: f64| (ns.max(1.0).log2() * BARS_AN_OCTAVE).floor() as i64;
     let edge = |i: i64| 2_f64.powf(i as f64 / BARS_AN_OCTAVE);
@@ -233,8 +236,8 @@ fn bars(h: &Histogram) -> Vec<(f64, u64)> {
     (first..).map(edge).zip(counts).collect()
 }
 
-/// Prominent bars: higher than all others within half an octave, at least a thousandth of the highest, and
-/// twice the lowest bar between them and the next prominent one.
+/// Finds prominent bars: the highest within half an octave, at least a thousandth of the highest of all, and
+/// at least twice the lowest bar on the way to the next prominent one.
 fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
     let reach = (BARS_AN_OCTAVE / 2.0) as usize;
     let highest = bars.iter().map(|b| b.1).max().unwrap_or(0);
@@ -263,7 +266,7 @@ fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
     found.into_iter().map(|i| (bars[i].0 * middle, bars[i].1)).collect()
 }
 
-/// The named curves of these cells.
+/// Latency curves of several cells, one per cell and kind of operation, named after the cell.
 pub(super) fn of_cells<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell>) -> Vec<Curve<'a>> {
     cells.flat_map(|cell| curves(&labels::name(run, &cell.key), cell)).collect()
 }
@@ -286,8 +289,8 @@ mod tests {
         assert!((0.08..0.11).contains(&found[0]) && (3.8..4.6).contains(&found[1]), "{found:?}");
     }
 
-    /// Every solid point has ten samples above it, counted one by one; all others are dashed, and the dashes
-    /// begin where the line ends. Nothing is drawn beyond the last sample, and no unknown percentile is shown.
+    /// A percentile curve is solid up to the last point with ten samples above it, and dashed from there to the
+    /// last sample. No percentile is drawn that the samples do not determine.
     #[test]
     fn lines_are_solid_as_far_as_samples_go() {
         for count in [1_u64, 7, 10, 12, 19, 20, 100, 999, 1000, 5000, 100_000] {

@@ -21,12 +21,12 @@ use iodyno_page::{Block, Quantity as Shown, Section, Tone};
 use iodyno_units::human;
 use std::collections::BTreeMap;
 
-/// Maximum number of cell names with a verdict.
+/// Maximum number of cell names listed for one verdict.
 const NAMES_MAX: usize = 6;
-/// Confidence of intervals.
+/// Confidence level of the intervals in headlines.
 const LEVEL: f64 = 0.95;
 
-/// Adds the first section, and moves the first figure of the others into it.
+/// Adds the section `Result` before the others, and moves the first figure of the other sections into it.
 pub(super) fn with(
     run: &Run,
     findings: Option<&Findings>,
@@ -57,7 +57,7 @@ pub(super) fn with(
     sections
 }
 
-/// The run's status, if it limits the results.
+/// Warning that the run is in progress, was interrupted, or failed; None if it finished normally.
 fn standing(run: &Run) -> Option<String> {
     match &run.status {
         Status::Finished => None,
@@ -72,7 +72,7 @@ fn standing(run: &Run) -> Option<String> {
     }
 }
 
-/// The method, with the standard and all deviations from it, which are never shown apart.
+/// Describes the method, the standard that it follows, and all deviations from that standard.
 fn what(run: &Run, findings: &Findings) -> String {
     let mut words = vec![format!("{}.", sentence(&findings.about))];
     if let Some(standard) = &findings.standard {
@@ -134,7 +134,7 @@ fn of_cells(run: &Run) -> Vec<Headline> {
     each.collect()
 }
 
-/// A rate in the unit that is most relevant for the cell.
+/// Formats a rate as throughput if the cell's blocks are large, otherwise as IOPS.
 fn rate(cell: &Cell, per_s: f64) -> String {
     if is_about_bandwidth(cell.key.block_bytes()) {
         human::throughput(per_s)
@@ -143,7 +143,8 @@ fn rate(cell: &Cell, per_s: f64) -> String {
     }
 }
 
-/// Headline of a message log: messages per second, and the time to persist one.
+/// Headline of a message log: messages per second, confidence interval of that rate, and time to persist a
+/// message.
 fn of_messages(cell: &Cell, log: &MessageLog) -> (String, String, String) {
     let per_s = |n: f64| format!("{} messages/s", human::count(n));
     let seconds = cell.interval_ns as f64 / 1e9;
@@ -216,7 +217,8 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
     beside
 }
 
-/// The interval of a cell's mean rate, from its intervals as batches; or the reason why there is none.
+/// Confidence interval of a cell's mean rate, by batch means over the measurement intervals; or the reason
+/// why none is known.
 fn within(cell: &Cell, about_bandwidth: bool) -> String {
     let of = cell.io_kinds();
     let amount = |i: &Interval| if about_bandwidth { i.bytes() } else { i.ios(of) };
@@ -233,7 +235,8 @@ fn within(cell: &Cell, about_bandwidth: bool) -> String {
     format!("{at_least}{low} to {high} (95 %, within this run{why})")
 }
 
-/// Outcomes of thresholds, then verdicts, the most severe first; a verdict on several cells is listed once.
+/// Lists the outcomes of thresholds, then the verdicts, the most severe first. A verdict on several cells is
+/// listed once.
 pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     let standing = RunVerdict::of(run);
     let own = thresholds::own(run);
@@ -293,7 +296,7 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     all
 }
 
-/// The cell and the figure by which a threshold was judged: `oltp, read p99: 412 µs`.
+/// The cell and the measured value that decided a threshold: `oltp, read p99: 412 µs`.
 fn judged(run: &Run, outcome: &iodyno_measure::threshold::Outcome<'_>) -> String {
     let metric = outcome.metric;
     let mut words = Vec::new();
@@ -313,8 +316,7 @@ fn judged(run: &Run, outcome: &iodyno_measure::threshold::Outcome<'_>) -> String
     format!("{}: {found}", words.join(", "))
 }
 
-/// The cells of a verdict in a few words: their number out of `count`, then some names. Cells of several rounds
-/// share a name.
+/// Describes the cells of a verdict: their number out of `count`, then some distinct names.
 fn of_cells_named(run: &Run, cells: &[usize], count: usize) -> Vec<String> {
     if run.cells.len() == 1 {
         return Vec::new();

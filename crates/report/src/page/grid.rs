@@ -18,12 +18,12 @@ use iodyno_page::{
 };
 use iodyno_units::{OpKind, human, parse_size};
 
-/// Maximum number of points whose courses are drawn.
+/// Maximum number of points that are also drawn over time.
 const COURSES_MAX: usize = 6;
 /// Maximum number of curves in a load figure: more would be indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// The plots and the table for a measured grid.
+/// Draws the charts and the table of a sweep over a grid of points.
 pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     let mut figures = Vec::new();
     if let Some(scaling) = &sweep.scaling {
@@ -52,7 +52,7 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     blocks
 }
 
-/// The cells of each point with the point's name, which is shorter than a cell's.
+/// Groups the stage's cells by point. Each group has the point's name, which is shorter than a cell's.
 fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)> {
     let each = table.rows.iter().enumerate().map(|(index, row)| {
         let mine = |c: &&Cell| c.key.place.as_ref().is_some_and(|p| p.index as usize == index);
@@ -61,8 +61,8 @@ fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)>
     each.collect()
 }
 
-/// The plots of a table of points: heat tables for two axes, otherwise bars and lines. `lead`, the quantity
-/// for which the points were measured, comes first.
+/// Draws a table of points: as heat tables over two axes, otherwise as bars and lines. The heat table of
+/// `lead`, the quantity of interest, comes before the others.
 pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<Figure> {
     let mut figures = Vec::new();
     let is_load = |axis: &str| matches!(axis, "depth" | "threads" | "rate");
@@ -92,7 +92,7 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
     figures
 }
 
-/// The points of a table over two axes. Any further axes have fixed values.
+/// Selection of the points of a table over two axes, with fixed values on any further axes.
 struct Plane<'a> {
     stage: &'a Stage<'a>,
     table: &'a Grid,
@@ -103,7 +103,7 @@ struct Plane<'a> {
     rows: Vec<String>,
 }
 
-/// One heat table per relevant figure of the points.
+/// Draws one heat table per relevant metric of the points.
 fn matrices(plane: &Plane<'_>) -> Vec<Figure> {
     let mut figures = plane.matrix("IOPS", Quantity::Iops, &|r| r.iops);
     if let (true, Some(Figure { id, shape: Shape::Matrix(matrix), .. })) =
@@ -145,7 +145,7 @@ impl<'a> Plane<'a> {
         }
     }
 
-    /// A value for each row and column; `missing` where no point was measured.
+    /// Returns the value of each row and column of the plane; `missing` where no point was measured.
     fn each<T: Clone>(&self, missing: &T, of: &dyn Fn(&Row) -> T) -> Vec<Vec<T>> {
         let at = self.outer.len();
         let point = |row: &String, column: &String| {
@@ -158,7 +158,8 @@ impl<'a> Plane<'a> {
         self.rows.iter().map(row).collect()
     }
 
-    /// A heat table; None if most of it would be empty, since the table of points then shows more.
+    /// Draws a heat table of one metric. Empty if most of the table would be blank, because the table of points
+    /// then shows more.
     fn matrix(
         &self,
         what: &str,
@@ -212,7 +213,8 @@ impl<'a> Plane<'a> {
     }
 }
 
-/// The note on a point in a heat table: the reason why it was skipped, or its interval and mean.
+/// Note on a point in a heat table: the reason why it was skipped; otherwise confidence interval, latencies
+/// and verdict codes.
 fn note(row: &Row) -> String {
     if let Some(why) = &row.skipped {
         return format!("n/a: {why}");
@@ -233,7 +235,7 @@ fn note(row: &Row) -> String {
     parts.join(", ")
 }
 
-/// Bars of the rate, and lines of latency, over the values of one axis.
+/// Draws the values of one axis with their rates as bars and their latencies as lines.
 fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     let names = values(table, 0);
     let about_bandwidth = match table.axes[0].as_str() {
@@ -291,7 +293,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     })
 }
 
-/// The distributions of the points, each merged from the `cells` of the point.
+/// Draws the latency distribution of each point, merged from all of the point's `cells`.
 pub(super) fn of_distribution<'a>(
     stage: &Stage<'_>,
     cells: &[&'a Cell],
@@ -347,7 +349,8 @@ pub(super) fn table(grid: &Grid) -> Table {
     table_of(&grid.axes, &rows, &grid.kinds_apart())
 }
 
-/// A table of rows with names, and with columns of their own for the kinds in `apart`.
+/// Builds a table of points. `names` are the titles of the label columns, and each kind of operation in
+/// `apart` gets its own latency columns.
 pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)], apart: &[OpKind]) -> Table {
     let mut columns: Vec<Column> = names.iter().map(Column::words).collect();
     columns.extend([Column::numbers("OIO", ""), Column::numbers("cells", "")]);

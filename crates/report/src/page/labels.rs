@@ -11,7 +11,7 @@ use iodyno_units::{OpKind, human};
 /// Maximum number of targets that are described below the title.
 const TARGETS_MAX: usize = 4;
 
-/// The lines below a run's title.
+/// Lines below the title of a report on one run.
 pub(super) fn about(run: &Run) -> Vec<String> {
     let mut lines = described(&[run]);
     lines.push(format!("{} UTC", run.started.strftime("%Y-%m-%d %H:%M:%S")));
@@ -26,7 +26,7 @@ pub(super) fn about(run: &Run) -> Vec<String> {
     lines
 }
 
-/// The lines below a comparison's title.
+/// Lines below the title of a comparison.
 pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
     runs.iter()
         .take(12)
@@ -39,7 +39,7 @@ pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
         .collect()
 }
 
-/// Descriptions of the distinct targets of the runs: device, size, file system and engine; and the kernels of
+/// Describes the distinct targets of the runs (device, size, file system and engine), then the kernels of
 /// runs with real I/O.
 fn described(runs: &[&Run]) -> Vec<String> {
     let (mut lines, mut kernels) = (Vec::<String>::new(), Vec::new());
@@ -65,7 +65,8 @@ fn described(runs: &[&Run]) -> Vec<String> {
     lines
 }
 
-/// A side of a comparison: the name of its runs, and its name on the command line if that differs.
+/// Label of a side in a comparison: the name of its runs, and the side as written on the command line if that
+/// differs.
 pub(super) fn side(of: &SideFacts<'_>) -> String {
     match of.headings.as_slice() {
         [name] if *name != of.asked => format!("{name} ({})", of.asked),
@@ -73,7 +74,7 @@ pub(super) fn side(of: &SideFacts<'_>) -> String {
     }
 }
 
-/// The targets in a few words.
+/// Names the first target of the run and the number of further ones.
 pub(super) fn targets(run: &Run) -> String {
     match run.head.targets.as_slice() {
         [] => "no target".to_owned(),
@@ -82,7 +83,7 @@ pub(super) fn targets(run: &Run) -> String {
     }
 }
 
-/// A cell's name, with its repeat and its target if the run has several.
+/// The cell's name, with the repeat number if the run has repeats, and the target if it has several targets.
 pub(super) fn name(run: &Run, key: &CellKey) -> String {
     let mut name = key.name.clone();
     if run.cells.iter().any(|c| c.key.repeat > 0) {
@@ -100,7 +101,7 @@ pub(super) fn conditions(key: &CellKey) -> String {
     format!("{oio} {block}")
 }
 
-/// The conditions of a figure of one cell, in one line.
+/// One line with the test conditions of a chart of a single cell.
 pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
     let (ops, of) = (cell.total().ops(), cell.io_kinds());
     let is_io = |interval: &Interval| interval.kinds().all(|kind| of.count(kind));
@@ -116,8 +117,8 @@ pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
     join(&parts)
 }
 
-/// The conditions of a figure of several cells, in one line. If `run_level` is a warning or worse, the cells
-/// are not called VALID.
+/// One line with the test conditions of a chart of several cells. Does not call the cells VALID if
+/// `run_level` is a warning or worse.
 pub(super) fn line_of<'a>(
     run: &Run,
     run_level: Option<Level>,
@@ -147,7 +148,7 @@ fn join(parts: &[String]) -> String {
     parts.join(" · ")
 }
 
-/// The verdict on the run as a whole, if it limits its cells.
+/// States the run's level if it is a warning or worse; otherwise empty.
 fn of_run(level: Option<Level>) -> String {
     match level {
         Some(Level::Invalid) => "run INVALID".to_owned(),
@@ -156,7 +157,7 @@ fn of_run(level: Option<Level>) -> String {
     }
 }
 
-/// The verdicts on some cells in a few words: `VALID`, or the number of warnings.
+/// Summarises the verdicts on cells: `VALID`, `2 warnings`, `INVALID (1 finding)`.
 fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -> String {
     let (mut warnings, mut invalid, mut judged) = (0, 0, false);
     for verdict in cells.flat_map(|c| &c.verdicts) {
@@ -175,7 +176,7 @@ fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -
     }
 }
 
-/// The label of a grid axis: `read 70%` is clear as a point's name, but `read` alone as an axis label is not.
+/// Full label of a grid axis, such as `share of reads` for the axis `read`.
 pub(super) fn axis(name: &str) -> &str {
     match name {
         "read" => "share of reads",
@@ -187,13 +188,14 @@ pub(super) fn axis(name: &str) -> &str {
     }
 }
 
-/// The kinds of operation of some cells.
+/// Kinds of operation that occur in the cells.
 pub(super) fn kinds(cells: &[&Cell]) -> std::collections::BTreeSet<OpKind> {
     let each = cells.iter().flat_map(|cell| &cell.series).flat_map(Interval::iter);
     each.filter(|(_, stats)| stats.ops() > 0).map(|(kind, _)| kind).collect()
 }
 
-/// A name for links and files: every character other than a letter or digit becomes a dash.
+/// Converts a text to a name for links and files: every character other than a letter or digit becomes a
+/// dash.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars().take(60) {
@@ -207,7 +209,7 @@ pub(super) fn slug(text: &str) -> String {
     if slug.is_empty() { "x".to_owned() } else { slug.to_owned() }
 }
 
-/// A latency as a table field.
+/// Formats a latency as a table field.
 pub(super) fn time(ns: Option<f64>) -> Field {
     ns.map_or_else(Field::none, |ns| Field::number(human::time_ns(ns), ns))
 }

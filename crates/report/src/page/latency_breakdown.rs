@@ -11,18 +11,19 @@ use iodyno_units::human;
 
 /// Maximum number of cells in a figure.
 const CELLS_MAX: usize = 16;
-/// Maximum number of phases in a figure: the number of colours, one of which is for all other phases.
+/// Maximum number of phases in a figure, limited by the colours. With more phases, the last colour sums the
+/// shortest ones.
 const PHASES_MAX: usize = 8;
 
-/// If one phase has more than this share of every bar, the bars are drawn low: they show little.
+/// If one phase exceeds this fraction of every bar, the figure is drawn with less height.
 const PLAIN_SHARE: f64 = 0.97;
 
 /// Name of the phase in which a worker submits the I/O.
 const SUBMISSION: &str = "submission";
-/// Name of the phase of the workers' own processor time.
+/// Name of the phase in which workers spend their own processor time in user mode.
 const USER: &str = "iodyno: make, submit and reap";
 
-/// A bar: its name, and its phases with their times, ns.
+/// A bar of the latency breakdown: its name, and the duration of each phase in ns.
 struct Bar {
     name: String,
     phases: Vec<(String, f64)>,
@@ -33,13 +34,13 @@ impl Bar {
         self.phases.iter().map(|phase| phase.1).sum()
     }
 
-    /// Share of a phase in the whole time.
+    /// Fraction of the bar's total time that the named phase takes.
     fn share(&self, name: &str) -> f64 {
         let mine = self.phases.iter().filter(|phase| phase.0 == name);
         mine.map(|phase| phase.1).sum::<f64>() / self.total_ns()
     }
 
-    /// The longest phase in words.
+    /// Describes the longest phase: `NAME: 80 µs of 95 µs are PHASE`.
     fn largest(&self) -> Option<String> {
         let part = self.phases.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let (largest, total) = (human::time_ns(part.1), human::time_ns(self.total_ns()));
@@ -47,7 +48,8 @@ impl Bar {
     }
 }
 
-/// One bar per group of cells and kind of operation; the cells of a group belong to the same point.
+/// Draws one bar per group of cells and kind of operation. Each group has the cells of one point, and its
+/// name.
 pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Option<Figure> {
     let groups: Vec<&(String, Vec<&Cell>)> = groups
         .iter()
@@ -92,7 +94,7 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     })
 }
 
-/// All phases in the order of the I/O path, with the sums of their times, ns.
+/// All phases in the order of the I/O path, each with its time summed over the bars, ns.
 fn phases(bars: &[Bar]) -> Vec<(String, f64)> {
     let mut phases: Vec<(String, f64)> = Vec::new();
     for (name, ns) in bars.iter().flat_map(|bar| &bar.phases) {
@@ -104,7 +106,8 @@ fn phases(bars: &[Bar]) -> Vec<(String, f64)> {
     phases
 }
 
-/// The parts of the bars. Cells differ by orders of magnitude: shares are comparable, and a bar's name states the mean.
+/// Returns the segments of the bars. All bars have the same height, since latencies differ by orders of
+/// magnitude; segments are fractions of a bar.
 fn stacks(bars: &[Bar], phases: &[(String, f64)]) -> Vec<Series> {
     // The longest phases have colours of their own, in the order of the I/O path.
     let mut by_size: Vec<usize> = (0..phases.len()).collect();
@@ -152,7 +155,7 @@ fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
     all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()
 }
 
-/// The bars of an emulated point: reads and writes.
+/// Bars of an emulated point: one for reads and one for writes, if both occur.
 fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
     let parts = |wanted: &[SpentOf]| -> Vec<(String, f64)> {
         let mine = |s: &&Spent| wanted.contains(&s.of) && s.count > 0 && s.total_ns > 0;
@@ -188,7 +191,8 @@ fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
     (sum_ns / ops, ops)
 }
 
-/// The bar of real cells whose engine only submits operations, from the workers' timestamps.
+/// Bar for cells with an asynchronous engine: submission, device and waiting, and reaping, from the workers'
+/// timestamps. None if timestamps are missing.
 fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let mean_of = |phase: &str| {
         let spent = cells.iter().flat_map(|c| &c.evidence.spent);
@@ -208,8 +212,8 @@ fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     Some(Bar { name: name.to_owned(), phases })
 }
 
-/// The bar of real cells whose calls perform the I/O: processor time in user mode and in the kernel, and the
-/// rest of the mean latency.
+/// Bar for cells with a synchronous engine: processor time in user mode and in the kernel, and the rest of
+/// the mean latency. None if the processor times are not known.
 fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let sum = |of: &dyn Fn(&Cell) -> f64| cells.iter().map(|c| of(c)).sum::<f64>();
     let (mean_ns, ops) = mean_ns(cells);
@@ -234,7 +238,7 @@ mod tests {
     use iodyno_measure::{Evidence, Interval};
     use iodyno_units::OpKind;
 
-    /// Two cells of one point: 100 operations of 10 µs, and 300 of 30 µs; 25 µs on average.
+    /// Creates two cells of one point: 100 operations of 10 µs and 300 of 30 µs, with a mean of 25 µs.
     fn cells(spent: [&[(&str, u64, u64)]; 2]) -> Vec<Cell> {
         let each = [(100, 10_000), (300, 30_000)].into_iter().zip(spent);
         each.map(|((ops, latency_ns), spent)| {

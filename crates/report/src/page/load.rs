@@ -12,8 +12,8 @@ use iodyno_units::{OpKind, human};
 /// Maximum number of curves in a load figure: more would be indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// The hockey stick curve: latency over the achieved rate. For one axis, its percentiles; for two, a curve
-/// of the mean per value of the first axis.
+/// Draws the load curve: latency over the achieved rate. With one axis, several percentiles; with two axes, a
+/// curve of the mean latency per value of the first axis.
 pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figure> {
     let best = load.and_then(best);
     let is_open = is_open(table);
@@ -68,8 +68,8 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     })
 }
 
-/// The curves of the figure. `point` makes a point from a row, a latency, and whether the point has
-/// a label.
+/// Returns the curves of the load figure. `point` converts the index of a row, a latency in ns, and whether
+/// to label the point, to a point of a curve.
 fn curves(
     table: &Grid,
     kinds: &[OpKind],
@@ -107,7 +107,7 @@ fn curves(
     series
 }
 
-/// Summary of the load curve: the highest rate, and the best point.
+/// Summarises the load curve: its highest rate, and its best point under the latency ceilings.
 fn summary(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> String {
     let most = table.rows.iter().filter_map(|r| r.iops).fold(0.0, f64::max);
     let mut summary =
@@ -128,7 +128,7 @@ fn summary(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> String {
     summary
 }
 
-/// Throughput over concurrency, with the ideal line.
+/// Draws the throughput over the degree of concurrency, next to a line of ideal scaling.
 pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
     let points = &scaling.points;
     let first = points.iter().map(|p| p.n).min().unwrap_or(1);

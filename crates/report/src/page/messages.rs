@@ -11,7 +11,7 @@ use iodyno_units::human;
 /// Maximum number of cells that are drawn.
 const DRAWN_MAX: usize = 6;
 
-/// The section; None if no cell is a log.
+/// Section on message logs; None if no cell measured one.
 pub(super) fn section(run: &Run, cells: &[&Cell]) -> Option<Section> {
     let logs: Vec<(&Cell, &MessageLog)> =
         cells.iter().filter_map(|cell| cell.log.as_deref().map(|log| (*cell, log))).collect();

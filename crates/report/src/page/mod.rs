@@ -36,15 +36,16 @@ use iodyno_page::{Block, Document, Embedded, Figure, Section};
 pub struct Options {
     /// Program and version, for the footer.
     pub made_by: String,
-    /// Whether to draw grids of two axes as columns on a plane, too, as in SNIA's test specification.
+    /// Whether to additionally draw grids of two axes as three-dimensional columns, as in SNIA's test
+    /// specification.
     pub columns: bool,
     /// Whether to omit the embedded runs, so that they can't be read back from the page.
     pub without_data: bool,
-    /// Whether the document becomes Markdown or CSV, which can't embed runs.
+    /// Whether the document will be converted to Markdown or CSV, which can't embed runs.
     pub is_text: bool,
 }
 
-/// Maximum number of intervals per embedded run, over all its cells; each takes some hundred bytes.
+/// Maximum number of intervals per embedded run, summed over its cells. An interval takes some hundred bytes.
 const CARRIED_INTERVALS_MAX: usize = 4_000;
 
 /// Makes the report on one run.
@@ -74,8 +75,8 @@ pub fn document(run: &Run, options: &Options) -> Document {
     document
 }
 
-/// The report on several runs: each side's comparison with the first, and their curves on the same axes.
-/// `sides` has the compared runs, the first side first.
+/// Makes the report on several runs: comparisons of each side with the first one, and curves of all sides on
+/// the same axes. `sides` contains the runs of each side, the first side first.
 pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -> Document {
     let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
     let mut others: Vec<String> = parts.iter().map(|p| labels::side(&p.sides[1])).collect();
@@ -162,7 +163,7 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     }
 }
 
-/// The run as embedded in a page, with long series made coarser, and the factor of coarsening.
+/// Returns the run to embed in a page, and the number of intervals merged into one to limit its size.
 fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
     let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
     let merge = all.div_ceil(CARRIED_INTERVALS_MAX).max(1);
@@ -181,7 +182,7 @@ fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
     (Cow::Owned(kept), merge)
 }
 
-/// A section of figures; None without any.
+/// Makes a section of `figures`; None if there are none.
 fn figures(id: &str, title: &str, figures: Vec<Figure>) -> Option<Section> {
     (!figures.is_empty()).then(|| Section {
         id: id.to_owned(),

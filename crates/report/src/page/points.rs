@@ -15,7 +15,7 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// The figures and the table for operating points.
+/// Draws the figures and the table of a stage's operating points.
 pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
     let named: Vec<(String, &Row)> =
         points.iter().map(|p| (format!("{} (OIO {})", p.which, p.row.oio), &p.row)).collect();
@@ -44,7 +44,8 @@ pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
     blocks
 }
 
-/// The plot of confidence levels: every kind of point of all targets, side by side.
+/// Section that compares the latency percentiles of all targets at each kind of operating point. None for a
+/// single target.
 pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
     if findings.subjects.len() < 2 {
         return None;
@@ -85,7 +86,8 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
     })
 }
 
-/// Mean, percentiles and maximum latency of a row, ns, with its name; per kind of operation, if it has several.
+/// Mean, percentiles and maximum of a row's latency, ns, with the name of the line. One line per kind of
+/// operation if the row has several.
 fn level_lines(name: &str, row: &Row) -> Vec<(String, Vec<Option<f64>>)> {
     let levels = |mean_ns, nine: &dyn Fn(usize) -> Option<f64>, max_ns: Option<u64>| {
         let nines = (0..NINES.len()).map(nine);
@@ -104,7 +106,7 @@ fn level_lines(name: &str, row: &Row) -> Vec<(String, Vec<Option<f64>>)> {
     row.kinds.iter().map(of_kind).collect()
 }
 
-/// Percentiles as dots, one line per row. Bars would suit a linear axis; over decades only dots are honest.
+/// Draws latency percentiles as dots, one line per row. Bars would mislead on a logarithmic axis.
 fn levels(id: &str, title: &str, conditions: String, rows: &[(String, &Row)]) -> Option<Figure> {
     let mut names: Vec<String> = vec!["mean".to_owned()];
     names.extend(NINES.iter().map(|(_, label)| (*label).to_owned()));

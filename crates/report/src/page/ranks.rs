@@ -10,14 +10,14 @@ use iodyno_units::human;
 
 /// Maximum number of cells that are drawn.
 const DRAWN_MAX: usize = 8;
-/// Maximum number of columns in a map: more have no space for their numbers.
+/// Maximum number of columns in a heat map of ranks: more would leave no space for the numbers.
 const COLUMNS_MAX: usize = 16;
-/// Maximum number of rows in a map; with more ranks, the slowest are shown.
+/// Maximum number of rows in a heat map of ranks. With more ranks, only the slowest are shown.
 const ROWS_MAX: usize = 64;
-/// Maximum number of rows in the table.
+/// Maximum number of rows in the table of ranks.
 const TABLE_ROWS_MAX: usize = 1000;
 
-/// The section; None for a run of one process.
+/// Section on the ranks of a run; None for a run of one process.
 pub(super) fn section(run: &Run) -> Option<Section> {
     let drawn = ranks::cells(run).take(DRAWN_MAX).enumerate();
     let figures = drawn.filter_map(|(i, cell)| figure(run, cell, i)).map(Block::Figure);
@@ -50,7 +50,7 @@ fn table(run: &Run) -> Table {
     table
 }
 
-/// The ranks' own cells behind a merged cell.
+/// Cells of the individual ranks that were combined into `merged`.
 fn of_ranks<'a>(run: &'a Run, merged: &Cell) -> Vec<&'a Cell> {
     let same = |cell: &&Cell| {
         cell.evidence.rank.is_some()

@@ -17,7 +17,7 @@ use iodyno_units::human;
 /// Maximum number of panels in the convergence figure.
 const PANELS_MAX: usize = 8;
 
-/// The plots and the table for rounds until the steady state.
+/// Draws the charts and the table of a stage that repeats rounds until the steady state.
 pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     // The first tracked quantity is the one that the method is about.
     let lead = rounds.variables.first().map_or(Quantity::Iops, |v| quantity(&v.name));
@@ -50,7 +50,8 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     blocks
 }
 
-/// The tracking variables from round to round, with the window, its mean, its limits and its trend line.
+/// Draws the tracked quantities over the rounds, with the measurement window, its mean, the limits and the
+/// trend line.
 fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
     if rounds.rounds == 0 || rounds.variables.is_empty() {
         return None;
@@ -137,7 +138,7 @@ fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
     })
 }
 
-/// The measurement window of each variable, with the limits of the rule.
+/// Table of the tracked quantities in the measurement window, with the limits of the steady state rule.
 fn windows(rounds: &RoundsFinding) -> Option<Table> {
     let steady = rounds.steady.as_ref().filter(|s| !s.windows.is_empty())?;
     let limits = &steady.limits;

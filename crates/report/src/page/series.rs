@@ -16,11 +16,11 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Minimum number of samples for curves with one point per sample; with fewer, the intervals within
-/// the samples are drawn.
+/// Minimum number of samples for curves with one point per sample. With fewer samples, each point is a
+/// measurement interval.
 const SAMPLES_MIN: usize = 5;
 
-/// The plots and the table for a series.
+/// Draws the charts and the table of a series of samples.
 pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     let mut blocks = Vec::new();
     if series.samples.len() >= SAMPLES_MIN {
@@ -60,8 +60,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     blocks
 }
 
-/// The section with all series of a subject, one after the other; None if there is only one. A method
-/// with several series measures the transitions between them.
+/// Section that draws all series of a subject on one time axis, to show the transitions between them. None if
+/// there is only one series.
 pub(super) fn one_after_the_other(
     run: &Run,
     run_level: Option<Level>,
@@ -143,13 +143,13 @@ pub(super) fn one_after_the_other(
     })
 }
 
-/// Number of samples at the end: the last fifth, at least ten, as in the findings.
+/// Number of samples that count as the end of a series: a fifth of all, but at least ten.
 fn tail(series: &SeriesFinding) -> usize {
     let all = series.samples.len();
     (all / 5).max(10).min(all)
 }
 
-/// Throughput and latency over bytes written, or over time where these are unknown.
+/// Draws throughput and latency over the bytes written, or over time if the bytes are unknown.
 fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let samples = &series.samples;
     let last = samples.last()?;
@@ -226,10 +226,10 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     })
 }
 
-/// Makes a line from a name, a colour, and the values of the samples.
+/// Function that makes a line from its name, its colour, and a function from a sample's index to its value.
 type MakeLine<'a> = dyn Fn(&str, usize, &dyn Fn(usize) -> Option<f64>) -> Series + 'a;
 
-/// The lines of latency: of all I/Os, or of each kind of operation.
+/// Returns the latency lines: over all I/Os, or one set per kind of operation.
 fn latencies(
     stage: &Stage<'_>,
     series: &SeriesFinding,
@@ -269,7 +269,7 @@ fn latencies(
     latencies
 }
 
-/// Our own verdict on the rate, and on stalls.
+/// Describes the steady state by the specification's rule, and iodyno's own verdicts on drift and stalls.
 fn said(series: &SeriesFinding) -> String {
     let mut words: Vec<String> = Vec::new();
     if let Some(steady) = &series.steady {

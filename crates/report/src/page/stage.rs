@@ -10,36 +10,36 @@ use iodyno_notebook::Run;
 use iodyno_page::{Mark, Series};
 use iodyno_units::OpKind;
 
-/// One stage of one subject, with the cells that it measured.
+/// A stage of a method on one subject, with the cells that it measured.
 pub(super) struct Stage<'a> {
     pub(super) run: &'a Run,
     /// The most severe verdict on the run as a whole.
     pub(super) run_level: Option<Level>,
-    /// The subject's target, if there are several subjects; otherwise empty.
+    /// Target of the subject if the run has several subjects; otherwise empty.
     pub(super) of: String,
-    /// A name for links, unique in the report.
+    /// Prefix of the stage's HTML ids, unique in the report.
     pub(super) id: String,
     /// Name of the stage.
     pub(super) name: &'a str,
-    /// Cells of the stage; with several targets, the merged ones.
+    /// Cells of the stage. With several targets, the cells merged over all targets.
     pub(super) cells: Vec<&'a Cell>,
-    /// Whether to draw grids as columns, too.
+    /// Whether to additionally draw grids of two axes as three-dimensional columns.
     pub(super) columns: bool,
 }
 
 impl Stage<'_> {
-    /// The line of conditions below a figure.
+    /// One line with the test conditions of the stage, for below a chart.
     pub(super) fn line(&self) -> String {
         labels::line_of(self.run, self.run_level, self.cells.iter().copied())
     }
 
-    /// The title, with the subject if there are several.
+    /// Adds the subject to the title if there are several subjects.
     pub(super) fn titled(&self, title: &str) -> String {
         if self.of.is_empty() { title.to_owned() } else { format!("{title}, {}", self.of) }
     }
 }
 
-/// The distinct values of an axis, in order.
+/// Distinct values of an axis, in the order of the table's rows.
 pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for row in &table.rows {
@@ -61,7 +61,7 @@ pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
     if name.is_empty() { stage.name.to_owned() } else { name }
 }
 
-/// The percentile `NINES[i]` of a row's latency, ns.
+/// Latency of a row at the percentile `NINES[i]`, ns.
 pub(super) fn nine(row: &Row, i: usize) -> Option<f64> {
     row.nines_ns.get(i).copied().flatten().map(|ns| ns as f64)
 }
@@ -74,23 +74,23 @@ pub(super) fn kind_mean(row: &Row, kind: OpKind) -> Option<f64> {
     row.of_kind(kind)?.response_time.mean_ns
 }
 
-/// The percentile `NINES[i]` of the latency of one kind of operation, ns.
+/// Latency of one kind of operation at the percentile `NINES[i]`, ns.
 pub(super) fn kind_nine(row: &Row, kind: OpKind, i: usize) -> Option<f64> {
     row.of_kind(kind)?.response_time.get(Quantity::Quantile(NINES[i].0))
 }
 
-/// The line of one percentile, over all kinds of operation or of one.
+/// A line that shows one latency percentile, over all kinds of operation or over one.
 pub(super) struct NineLine {
     /// The line's name, mark and colour, without points.
     pub(super) series: Series,
-    /// Whether its points have labels.
+    /// Whether the points of the line have labels.
     pub(super) is_labelled: bool,
     kind: Option<OpKind>,
     nine: usize,
 }
 
 impl NineLine {
-    /// The line's value at a point, ns.
+    /// Latency of the line's percentile at a row, ns.
     pub(super) fn of(&self, row: &Row) -> Option<f64> {
         match self.kind {
             Some(kind) => kind_nine(row, kind, self.nine),
@@ -99,8 +99,8 @@ impl NineLine {
     }
 }
 
-/// The latency lines of a figure: p50, p99 and p99.9 of all operations; or p99 and p50 of each kind in `apart`, in
-/// its own colour.
+/// Latency lines of a figure: p50, p99 and p99.9 over all operations; or, if `apart` is not empty, p99 and
+/// p50 of each kind of operation, with one colour per kind.
 pub(super) fn nine_lines(apart: &[OpKind]) -> Vec<NineLine> {
     let line = |kind: Option<OpKind>, nine: usize, mark, color, is_labelled| {
         let of = kind.map_or(String::new(), |kind| format!(" of {}", plural(kind)));

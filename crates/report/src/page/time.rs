@@ -11,21 +11,22 @@ use iodyno_units::{OpKind, human};
 
 /// Maximum number of columns in a heat map: more are too narrow to see.
 const HEAT_COLUMNS_MAX: usize = 240;
-/// Rows of a heat map per factor of two.
+/// Number of latency rows of a heat map per factor of two.
 const ROWS_AN_OCTAVE: f64 = 4.0;
-/// Colour of the median. Both colours of percentiles differ from the map's blue, green and yellow.
+/// Colour of the median line, which differs from the blue, green and yellow of the heat map.
 pub(super) const P50: usize = 1;
-/// Colour of the 99th percentile.
+/// Colour of the 99th percentile line.
 pub(super) const P99: usize = 3;
-/// Colours of the kinds of operation, distinct from the percentiles'.
+/// Colours of the kinds of operation. They differ from the colours of the percentiles.
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
-/// Maximum ratio of rates on one axis: a lower rate would use less than half of its panel.
+/// Maximum ratio of the highest to the lowest peak rate for charts with a common rate axis. With a higher
+/// ratio, the lower curve would use less than half of its panel.
 const RATE_FACTOR_MAX: f64 = 2.0;
 /// Maximum number of stalls that are marked individually.
 const STALLS_MAX: usize = 40;
 
-/// The figure of one cell. `latency` has the ends of the axis that compared figures share ([`shared_range`]); for
-/// their rates see [`share_rates`].
+/// Draws one cell over time. `latency` is the range of the latency axis if several figures share it
+/// ([`shared_range`]). [`share_rates`] later unifies the rate axes.
 pub(super) fn figure(
     run: &Run,
     cell: &Cell,
@@ -74,8 +75,8 @@ pub(super) fn figure(
     })
 }
 
-/// The ends of the latency axis that a cell shares with those of `cells` whose rate is in the same
-/// unit, ns. None if one of the cells would leave more than half of the axis empty.
+/// Common range of the latency axis, ns, for `cell` and those of `cells` whose rate has the same unit. None
+/// if any of them would use less than half of the axis.
 pub(super) fn shared_range(cell: &Cell, cells: &[&Cell]) -> Option<(f64, f64)> {
     let unit = |cell: &Cell| is_about_bandwidth(cell.key.block_bytes());
     let alike: Vec<&Cell> = cells.iter().copied().filter(|c| unit(c) == unit(cell)).collect();
@@ -86,7 +87,7 @@ pub(super) fn shared_range(cell: &Cell, cells: &[&Cell]) -> Option<(f64, f64)> {
     alike.iter().all(|c| is_filled(c)).then_some(shared)
 }
 
-/// The ends of a latency axis that fits all of these cells, ns; None without operations.
+/// Range of a latency axis that covers all `cells`, ns; None if they have no operations.
 fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
     for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
@@ -99,7 +100,7 @@ fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
     (high > 0.0).then_some((low, high.max(low * 2.0)))
 }
 
-/// Edges of the intervals, s: one more than there are intervals.
+/// Start times of the intervals and the end of the last one, s since the cell's start.
 fn edges(cell: &Cell) -> Vec<f64> {
     let mut at_ns = 0;
     let mut edges = vec![0.0];
@@ -110,8 +111,8 @@ fn edges(cell: &Cell) -> Vec<f64> {
     edges
 }
 
-/// Gives the figures' rate axes a common range per unit, unless one rate is so high that another would be
-/// unreadable.
+/// Sets a common range for the rate axes of figures with the same unit. Leaves them alone if the peak rates
+/// differ by more than a factor of [`RATE_FACTOR_MAX`].
 pub(super) fn share_rates(figures: &mut [Figure]) {
     for quantity in [Quantity::Iops, Quantity::Throughput] {
         let mut axes: Vec<(f64, &mut Axis)> = Vec::new();
@@ -180,9 +181,9 @@ fn rate_panel(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: boo
     panel
 }
 
-/// A band from the slowest to the fastest of the intervals that were merged into each. Only for a single kind of
-/// operation, and for throughput only with a single block size, since merged intervals keep only their number of
-/// operations.
+/// Draws a band from the lowest to the highest rate of the recorded intervals that were merged into each
+/// drawn one. None with several kinds of operation, or for throughput with several block sizes: only the
+/// number of operations of the recorded intervals is known.
 fn extremes(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: bool) -> Option<Series> {
     let recorded = cell.recorded.as_ref()?;
     let (length_ns, rates) = cell.rates_iops();
@@ -236,7 +237,8 @@ fn latency_panel(
     panel
 }
 
-/// Counts by time and latency, one histogram per pair of neighbouring `edges`; None if all counts are 0.
+/// Makes a heat map of counts over time and latency from one histogram per pair of neighbouring `edges`. None
+/// if all counts are 0.
 pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Option<HeatMap> {
     let known = || histograms.iter().flatten();
     let (low, high) =
@@ -261,7 +263,7 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
     Some(HeatMap { x_edges, y_edges, counts, of: "I/Os".to_owned() })
 }
 
-/// The spans of the stalls that the verdict names.
+/// Time spans of the stalls that the verdict `STALL` reports.
 fn stalled(cell: &Cell) -> Vec<Span> {
     let span = |stall: &Stall| Span {
         from: stall.from_ns as f64 / 1e9,
@@ -294,7 +296,8 @@ fn summary(cell: &Cell, stalls: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Two hours of one-second intervals with 1 000 reads each, except for two seconds in the second hour.
+    /// Creates a cell of two hours with 1 000 reads per one-second interval, except in two seconds of the second
+    /// hour.
     fn hours() -> Cell {
         let mut cell = Cell {
             window_ns: 7_200_500_000_000,
@@ -329,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Every cell's latencies fill at least half of the axis, and similar cells share an axis.
+    /// Similar cells share a latency axis, and every cell uses at least half of its axis.
     #[test]
     fn latencies_share_an_axis_that_each_fills_by_half() {
         let cell = |low_ns: u64, high_ns: u64| {

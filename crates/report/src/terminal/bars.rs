@@ -8,15 +8,16 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, pad, paint, width, wrap};
 use iodyno_units::human;
 
-/// Maximum number of rows: more are unreadable.
+/// Maximum number of latency bars: more are unreadable.
 const ROWS_MAX: usize = 16;
-/// Minimum and maximum columns of the scale: fewer show too little, and more add nothing.
+/// Minimum and maximum width of the latency scale, in terminal columns.
 const SCALE_COLUMNS: (usize, usize) = (30, 72);
 
-/// Legend of the strokes.
+/// Legend for the strokes of a latency bar.
 const KEY: &str = "─ min to p50 · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to max";
 
-/// The bars below a scale; empty for a single row, whose table suffices, and for too many rows.
+/// Draws latency bars on a common scale, one per cell and kind of operation. Empty for a single bar, for too
+/// many, and on narrow terminals.
 pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rows: Vec<(String, Latency)> = Vec::new();
     for cell in cells {
@@ -59,7 +60,7 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     lines
 }
 
-/// A logarithmic scale: decades over columns.
+/// Logarithmic latency scale: its bounds as powers of ten, and its width in terminal columns.
 struct Scale {
     low: f64,
     high: f64,
@@ -72,7 +73,7 @@ impl Scale {
         (share * (self.columns - 1) as f64).round().clamp(0.0, (self.columns - 1) as f64) as usize
     }
 
-    /// Tick marks at powers of ten, or at the ends if the scale has none.
+    /// Tick marks at powers of ten, or at both ends of the scale if it contains no power of ten.
     fn ticks(&self) -> String {
         let decades: Vec<u64> = (self.low.ceil() as i32..=self.high.floor() as i32)
             .map(|p| 10_f64.powi(p).round() as u64)

@@ -6,18 +6,18 @@ use iodyno_notebook::{EarlierNotes, Run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Codes of notes about the machine, which are the same in all of its runs.
+/// Codes of notes that describe the machine and therefore repeat in all of its runs.
 const OF_MACHINE: [&str; 4] = ["VIRTUAL_MACHINE", "GOVERNOR", "CLOCK_SOURCE", "MITIGATIONS"];
-/// Keys of the machine's description that identify it and its kernel.
+/// Keys of the machine description that identify the machine and its kernel.
 const IDENTITY: [&str; 7] =
     ["host_name", "kernel", "architecture", "cpu_model", "cores_online", "ram_bytes", "product"];
 
-/// Notes of earlier runs on the machine of a run.
+/// Notes of earlier runs on the same machine, so that a report need not repeat them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
-    /// Codes and texts of notes about the machine.
+    /// Code and text of each note about the machine.
     machine: BTreeSet<(String, String)>,
-    /// Codes and texts, with numbers removed, of notes on the run's targets.
+    /// Code and text, without numbers, of each note about one of the run's targets.
     targets: BTreeSet<(String, String)>,
 }
 
@@ -40,12 +40,12 @@ impl Before {
         before
     }
 
-    /// Whether a note is about the machine, and an earlier run had it.
+    /// Whether an earlier run on this machine had the same note about the machine.
     pub(super) fn has_of_machine(&self, note: &Verdict) -> bool {
         self.machine.contains(&(note.code.clone(), note.text.clone()))
     }
 
-    /// Whether an earlier run on the target had a note with the same text, apart from numbers.
+    /// Whether an earlier run on the same target had this note, apart from numbers in its text.
     pub(super) fn has_of_target(&self, note: &Verdict) -> bool {
         !self.targets.is_empty()
             && self.targets.contains(&(note.code.clone(), without_numbers(&note.text)))

@@ -6,13 +6,14 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 
-/// Maximum number of rows; for a longer table, the intervals are left to `--json`.
+/// Maximum number of rows in the table of confidence intervals. With more rows it is omitted (`--json` still
+/// has the intervals).
 const ROWS_MAX: usize = 16;
 
-/// One row: its label (already cleaned), its mean rate, and its percentiles by name, each with its interval.
+/// A row of the table of confidence intervals: label (without control characters), mean rate and percentiles.
 pub(super) struct Known {
     pub(super) name: String,
-    /// Heading of the rate's column, and the interval as text.
+    /// Title of the rate's column, and the rate's confidence interval as text; None if unknown.
     pub(super) rate: Option<(&'static str, String)>,
     pub(super) within: Vec<(&'static str, Option<Within>)>,
 }
@@ -71,7 +72,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     lines
 }
 
-/// An interval: `76.9 to 77.3 µs`, with the unit once if both ends have the same.
+/// Formats a confidence interval: `76.9 to 77.3 µs`. The unit appears once if both ends have the same.
 fn between(within: &Within) -> String {
     let end = |ns: Option<u64>| ns.map(|ns| human::time_ns(ns as f64));
     match (end(within.low_ns), end(within.high_ns)) {
@@ -82,7 +83,7 @@ fn between(within: &Within) -> String {
     }
 }
 
-/// An interval: `76.9 to 77.3 µs`, with the unit once if both ends have the same.
+/// Formats a range: `76.9 to 77.3 µs`. The unit appears once if both ends have the same.
 pub(super) fn range(low: &str, high: &str) -> String {
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),

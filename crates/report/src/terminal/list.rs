@@ -12,12 +12,12 @@ use iodyno_page::{Cell, Column, Table, Tone};
 
 const NAME_COLUMNS_MAX: usize = 24;
 const TARGET_COLUMNS_MAX: usize = 28;
-/// Minimum columns of the result: with fewer left, it is omitted.
+/// Minimum width of the result column; it is hidden if less space remains.
 const RESULT_COLUMNS_MIN: usize = 16;
-/// Columns that the result gets before the time and the targets, which matter less.
+/// Width reserved for the result column before the columns of time and targets, which are less important.
 const RESULT_COLUMNS: usize = 36;
 
-/// Runs in the order given, each with its standing if known, otherwise with the most severe verdict of its
+/// Formats a table of runs in the given order. A run without a standing has the most severe verdict of its
 /// cells.
 pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     if runs.is_empty() {
@@ -58,7 +58,7 @@ pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     out
 }
 
-/// Mark of a run's level, for a quick overview; blank while it runs.
+/// Symbol for the level of a run; blank while the run is in progress.
 fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Cell {
     let gravest = level_of(run, standing);
     let level = match (&run.status, gravest) {
@@ -83,7 +83,7 @@ fn targets(run: &RunSummary, style: Style) -> String {
     }
 }
 
-/// The run's status, unless it finished normally, and its headline.
+/// The run's headline, preceded by its status if it did not finish normally.
 fn result_of(run: &RunSummary, of: Option<&Standing>, columns: usize, style: Style) -> Cell {
     let headline = clean(&headline(run, of), usize::MAX, style);
     let (text, tone) = match &run.status {

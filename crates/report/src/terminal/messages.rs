@@ -8,7 +8,7 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell as Field, Column, Quantity, Table, Tone};
 use iodyno_units::human;
 
-/// Percentiles of the time to persist a message.
+/// Names and quantiles shown for the time to persist a message.
 const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
@@ -83,8 +83,8 @@ fn row(label: &str, cell: &Cell, log: &MessageLog) -> Vec<Field> {
     row
 }
 
-/// The cost of each level of durability compared with the first, for cells with several levels on
-/// one target.
+/// Compares the message rates of several durability levels with the rate of the first level on the same
+/// target. Empty if there is only one level.
 fn price_of_durability(logs: &[(&Cell, &MessageLog)], style: Style) -> Vec<String> {
     let alike = |a: &Cell, b: &Cell| a.key.target == b.key.target;
     let Some(((first, of_first), others)) = logs.split_first() else { return Vec::new() };
@@ -119,7 +119,7 @@ fn price_of_durability(logs: &[(&Cell, &MessageLog)], style: Style) -> Vec<Strin
     paragraph(&text, Role::Bold, style)
 }
 
-/// Remarks on the publishers' waiting, and on the regularity of the longest times.
+/// Remarks on how long publishers waited, and whether the longest persist times recur periodically.
 fn remarks(cell: &Cell) -> Vec<String> {
     let Some(log) = &cell.log else { return Vec::new() };
     let mut said = Vec::new();

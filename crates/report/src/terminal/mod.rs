@@ -25,15 +25,15 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{self, Role, clean, clean_path, paint, paragraph};
 use iodyno_units::human;
 
-/// Maximum columns of a cell's name.
+/// Maximum width of a cell's name, in terminal columns.
 const NAME_COLUMNS_MAX: usize = 48;
-/// Maximum columns of a run's heading, over all its lines.
+/// Maximum length of a run's heading, in terminal columns summed over its lines.
 const HEADING_COLUMNS_MAX: usize = 240;
-/// Maximum columns of a target's name.
+/// Maximum width of a target's name, in terminal columns.
 const TARGET_COLUMNS_MAX: usize = 32;
-/// Maximum columns of cell and target, if a table has further columns.
+/// Maximum width of the cell's name and target in a table with further columns.
 const LABEL_COLUMNS_MAX: usize = 40;
-/// Columns of the kind of operation in a table with further columns.
+/// Width of the kind of operation in a table with further columns.
 const KIND_COLUMNS: usize = 14;
 
 pub use before::Before;
@@ -42,30 +42,31 @@ pub use progress::{Progress, progress_line};
 pub(crate) use results::conditions;
 pub(crate) use verdicts::sign as level_sign;
 
-/// Optional parts of a report, in addition to the figures, the verdict on them and warnings.
+/// Optional parts of a report. Results, verdicts and warnings are always shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
-    /// Whether notes are shown in words, rather than as codes with their counts.
+    /// Whether to show the full text of notes instead of their codes and counts.
     pub notes: bool,
-    /// Whether to show all settings in effect, each of many targets, and each point of a table over two axes.
+    /// Whether to show all settings in effect, every target of a cell with many targets, and every point of a
+    /// table over two axes.
     pub all: bool,
 }
 
-/// A whole run as text, judged by the thresholds stored with it. Lines end with a line feed and have no
-/// trailing blanks.
+/// Formats a whole run as text. The verdicts are based on the thresholds stored with the run. Lines end with
+/// a line feed and have no trailing blanks.
 pub fn show(run: &Run, detail: Detail, style: Style) -> String {
     show_against(run, &crate::thresholds::own(run), detail, style)
 }
 
-/// Like [`show`], for a run that has just ended: notes that an earlier run on this machine had are not repeated in
-/// words.
+/// Like [`show`], for a run that has just ended. Shortens notes to codes if an earlier run on the machine had
+/// them.
 pub fn show_after(run: &Run, before: &Before, detail: Detail, style: Style) -> String {
     text_of(run, &crate::thresholds::own(run), before, detail, style)
 }
 
-/// Like [`show`], but judged by these thresholds.
+/// Like [`show`], but judges the run by `thresholds` instead of the stored ones.
 ///
-/// The answer comes first: the figures, and the verdict on them. Explanations follow.
+/// Results and verdicts come first, explanations after them.
 pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: Style) -> String {
     text_of(run, thresholds, &Before::default(), detail, style)
 }
@@ -123,13 +124,14 @@ fn text_of(
     out
 }
 
-/// The mutual effect of simultaneous workloads.
+/// Describes how simultaneous workloads affected each other.
 fn neighbours(run: &Run, style: Style) -> Vec<String> {
     let sentences = crate::neighbours::sentences(run);
     sentences.iter().flat_map(|s| paragraph(&clean(s, 400, style), Role::Bold, style)).collect()
 }
 
-/// The label that distinguishes a cell in its run, in at most `columns` columns: its name, its target, or both.
+/// Label that distinguishes a cell from the other cells of its run: name, target, or both. At most `columns`
+/// wide.
 fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
     let has_several = |of: fn(&CellKey) -> &String| {
         run.cells.iter().any(|cell| of(&cell.key) != of(&run.cells[0].key))
@@ -147,8 +149,8 @@ fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
     }
 }
 
-/// A target's name, cut at the start, since its end is more informative. The rank is kept: all ranks may have the
-/// same target.
+/// A target's name, cut at the start if it is too wide, because its end is more informative. A rank prefix is
+/// kept, because all ranks may have the same target.
 fn target_of(run: &Run, target: &str, columns: usize, style: Style) -> String {
     let has_ranks = run.cells.iter().any(|cell| cell.evidence.rank.is_some());
     if has_ranks && let Some((rank, name)) = target.split_once(':') {
@@ -161,7 +163,7 @@ fn target_of(run: &Run, target: &str, columns: usize, style: Style) -> String {
     clean_path(target, columns, style)
 }
 
-/// A cell's label for a table with further columns.
+/// Shortened label of a cell, for tables with further columns.
 fn short_label_of(run: &Run, key: &CellKey, style: Style) -> String {
     label_of(run, key, LABEL_COLUMNS_MAX.min(style.columns() - KIND_COLUMNS), style)
 }
@@ -175,7 +177,7 @@ fn name_of(run: &Run, key: &CellKey) -> String {
     }
 }
 
-/// A time in a table: to the minute, UTC.
+/// Formats a time for a table: UTC, to the minute.
 fn minutes(time: iodyno_notebook::Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }
@@ -218,7 +220,7 @@ fn title(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-/// Location of the stored run, and the command to show it again.
+/// States where the run is stored, and the command that shows it again.
 fn footer(run: &Run, hides_facts: bool, style: Style) -> Vec<String> {
     let path = clean(&run.notebook.to_string_lossy(), 1000, style);
     let (kept, role) = match (run.id.is_empty(), path.is_empty()) {

@@ -4,7 +4,7 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, cut, pad, paint, width};
 use iodyno_units::human;
 
-/// What the live line shows of a run in progress.
+/// State of a run in progress, for the live line on the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
     /// Name of the current cell.
@@ -29,17 +29,17 @@ pub struct Progress<'a> {
     pub p99_ns: Option<u64>,
     /// Number of failed operations in this cell.
     pub errors: u64,
-    /// Remark on the processes that measure together; empty for one process.
+    /// Remark on the ranks (processes that measure together); empty for a single process.
     pub ranks: &'a str,
-    /// Estimated time until the end of the whole run, ns; None if unknown, or if only this cell is left.
+    /// Estimated time until the end of the whole run, ns; None if unknown, or during the last cell.
     pub left_ns: Option<u64>,
 }
 
-/// Columns of the progress bar.
+/// Width of the progress bar, in terminal columns.
 const BAR_COLUMNS: usize = 16;
 
-/// The line, never wider than the terminal. Fields that do not fit are omitted in this order: the bar, the
-/// time left, the median, the throughput, the 99th percentile, the phase, the ranks.
+/// Formats the live line, at most as wide as the terminal. If space is short, it drops in this order:
+/// progress bar, time left, median, throughput, 99th percentile, phase, remark on ranks.
 pub fn progress_line(progress: &Progress, style: Style) -> String {
     let p = progress;
     let words = |text: String| clean(&text, usize::MAX, style);
@@ -96,7 +96,7 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
     painted.join("  ")
 }
 
-/// Whole seconds: a live line needs no more.
+/// Formats a time in whole seconds.
 fn seconds(ns: u64) -> String {
     match ns / 1_000_000_000 {
         0 => "0 s".to_owned(),

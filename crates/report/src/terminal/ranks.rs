@@ -7,7 +7,7 @@ use iodyno_notebook::Run;
 use iodyno_page::terminal::text::{Role, clean, paragraph};
 use iodyno_page::terminal::{Style, table};
 
-/// Maximum number of hosts per cell: of more, only the slowest are shown.
+/// Maximum number of hosts shown per cell. With more hosts, only the slowest are shown.
 const HOSTS_MAX: usize = 12;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {

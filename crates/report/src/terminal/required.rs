@@ -8,7 +8,7 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, hanging, paint};
 use iodyno_units::OpKind;
 
-/// Columns before the text.
+/// Width of the label column before the text.
 const INDENT: usize = 13;
 
 pub(super) fn lines(run: &Run, thresholds: &[Threshold], style: Style) -> Vec<String> {
@@ -31,7 +31,7 @@ pub(super) fn lines(run: &Run, thresholds: &[Threshold], style: Style) -> Vec<St
     lines
 }
 
-/// A threshold's outcome in words: `p99<500us: random-read: read p99 412 µs`.
+/// Formats the outcome of a threshold: `p99<500us: random-read: read p99 412 µs`.
 fn text(run: &Run, outcome: &Outcome) -> String {
     let mut parts = vec![outcome.threshold.to_string()];
     if let Some(cell) = outcome.cell.filter(|_| run.cells.len() > 1) {

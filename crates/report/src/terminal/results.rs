@@ -21,7 +21,7 @@ const SPARK_COLUMNS_MAX: usize = 16;
 /// Maximum number of targets of a cell that are shown individually.
 const TARGETS_MAX: usize = 8;
 
-/// One row: a kind of operation in a cell, or its service times below its response times.
+/// A row of the table of results: one kind of operation in a cell, or that kind's service times.
 struct Row<'a> {
     cell: &'a Cell,
     /// Whether the row is the first of its cell.
@@ -29,12 +29,12 @@ struct Row<'a> {
     /// Whether the row is the last of its cell.
     is_last: bool,
     kind: Option<&'a KindSummary>,
-    /// Whether the row has the service times of an open loop, without rates.
+    /// Whether the row shows the service times of an open-loop cell, without rates.
     is_service: bool,
 }
 
-/// The cells to show: all, or, for a cell on many targets, the merged one and those of the slowest and the fastest
-/// target.
+/// Selects the cells to show. A cell on many targets is reduced to the merged cell and the cells of the
+/// slowest and the fastest target.
 pub(super) fn shown_cells(run: &Run, detail: Detail) -> Vec<&Cell> {
     let mut shown: Vec<&Cell> = Vec::new();
     let mut cells = run.cells.iter().peekable();
@@ -94,7 +94,8 @@ const TARGET: usize = 2;
 /// Index of the kind of operation in [`every_column`].
 const KIND: usize = 5;
 
-/// The table in the widest form that hides no more columns than the narrowest one.
+/// Formats the table in the widest of three layouts that hides no more columns than the narrowest layout
+/// does.
 fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
     let all = every_column(run, rows, style);
     let is_condition =
@@ -134,12 +135,12 @@ fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
 
 /// Indentation of a row under the name of its cell.
 const INDENT: &str = "  ";
-/// Heads of columns that the narrow forms show on a line of their own.
+/// Titles of the columns that narrow layouts show on a separate line.
 const CONDITIONS: [&str; 2] = ["OIO", OVER_TIME];
-/// Head of the column of sparklines.
+/// Title of the column of sparklines.
 const OVER_TIME: &str = "over time";
 
-/// The confidence intervals of the rates and percentiles, one line per kind of operation.
+/// Formats the confidence intervals of rates and percentiles, one line per cell and kind of operation.
 pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for cell in cells {
@@ -157,7 +158,8 @@ pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String>
     certainty::lines(&rows, style)
 }
 
-/// The interval of one kind's mean rate; of its throughput if the blocks are large.
+/// Confidence interval of the mean rate of one kind of operation, with the title of its column. It is the
+/// throughput if the blocks are large, otherwise IOPS.
 fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     let by_bytes = is_about_bandwidth(cell.key.block_bytes()) && kind != OpKind::Flush;
     let amount = |interval: &Interval| {
@@ -172,7 +174,7 @@ fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     })
 }
 
-/// All columns, of which each form shows some.
+/// Builds the table with all columns; each layout selects some of them.
 fn every_column(run: &Run, rows: &[Row], style: Style) -> Table {
     let percentile = |i: usize, rank| Column::numbers(PERCENTILES[i].label, "ns").ranked(rank);
     let mut table = Table::new([
@@ -223,7 +225,7 @@ fn every_column(run: &Run, rows: &[Row], style: Style) -> Table {
     table
 }
 
-/// The rate, the throughput and the errors of a row.
+/// Fields with the rate, throughput and errors of a row.
 fn rates(row: &Row) -> [Field; 3] {
     let (of_iops, of_throughput) = if is_about_bandwidth(row.cell.key.block_bytes()) {
         (Tone::Plain, Tone::Strong)
@@ -250,7 +252,8 @@ fn rates(row: &Row) -> [Field; 3] {
     ]
 }
 
-/// Achieved outstanding I/Os, and the requested number if that is guaranteed.
+/// Achieved mean number of outstanding I/Os and the requested number: `31.8 of 32`. In open loop, only the
+/// achieved number.
 fn oio_text(run: &Run, cell: &Cell) -> String {
     let achieved = human::three_digits(cell.oio_mean());
     if cell.key.offered_iops.is_some() {
@@ -262,7 +265,8 @@ fn oio_text(run: &Run, cell: &Cell) -> String {
     format!("{achieved} of {asked}")
 }
 
-/// The first fields of a row: label, name (unless it equals `last`), target, depth, block.
+/// First fields of a row: label, name (empty if it equals `last`), target, depth and block sizes. All are
+/// empty unless the row is the first of its cell.
 fn labels(run: &Run, row: &Row, last: Option<&str>, style: Style) -> Vec<Field> {
     if !row.is_first {
         return vec![Field::empty(); KIND];
@@ -284,7 +288,7 @@ fn has_several_targets(run: &Run) -> bool {
     run.cells.iter().any(|c| c.key.target != run.cells[0].key.target)
 }
 
-/// Threads with depth, and block sizes: `T1Q32`, `4 KiB`; in open loop with the offered rate.
+/// Formats threads and depth (`T1Q32`), and block sizes (`4 KiB`), followed by the offered rate in open loop.
 pub(crate) fn conditions(key: &CellKey) -> (String, String) {
     let mut block = blocks(&key.blocks);
     if let Some(rate) = key.offered_iops {
@@ -293,7 +297,7 @@ pub(crate) fn conditions(key: &CellKey) -> (String, String) {
     (format!("T{}Q{}", key.threads, key.depth), block)
 }
 
-/// Block sizes: `4 KiB`, `4/8/16 KiB`, or the smallest and the largest of many.
+/// Formats block sizes: `4 KiB`, `4/8/16 KiB`, or the smallest and largest if there are many.
 fn blocks(blocks: &[(u32, f64)]) -> String {
     let mut sizes: Vec<u32> = blocks.iter().map(|b| b.0).collect();
     sizes.sort_unstable();
@@ -334,7 +338,7 @@ fn kind_field(row: &Row) -> Field {
     })
 }
 
-/// A cell's conditions and sparkline after `start`, or on the line below if they do not fit.
+/// Adds a cell's conditions and sparkline after `start`, or on the next line if they do not fit.
 fn conditions_behind(start: &str, role: Role, run: &Run, cell: &Cell, style: Style) -> Vec<String> {
     let (in_flight, block) = conditions(&cell.key);
     let mut parts = vec![format!("{in_flight} {block}"), format!("OIO {}", oio_text(run, cell))];
@@ -357,7 +361,7 @@ fn conditions_behind(start: &str, role: Role, run: &Run, cell: &Cell, style: Sty
     lines
 }
 
-/// Adds the names of hidden columns. Readers don't miss a sparkline.
+/// Adds a remark with the titles of hidden columns, except for the sparklines, which are not essential.
 fn with_remark(mut lines: Vec<String>, hidden: &[String], style: Style) -> Vec<String> {
     let figures: Vec<String> = hidden.iter().filter(|it| *it != OVER_TIME).cloned().collect();
     lines.extend(table::remark(&figures, style));

@@ -4,9 +4,9 @@ use iodyno_measure::{Cell, Interval};
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// At most `columns` characters, each the mean of an equal share of the window. The scale is from zero to
-/// the maximum; an interval without completions is a blank. None for fewer than three intervals, which are
-/// not informative.
+/// Draws a sparkline of the cell's rate with at most `columns` characters, each the mean of an equal part of
+/// the window. Heights are relative to the maximum; parts without completions are blank. None for fewer than
+/// three intervals.
 pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     if cell.series.len() < 3 || columns == 0 {
         return None;
@@ -26,8 +26,8 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     bars(&rates)
 }
 
-/// A sparkline of a list of rates, none below 0, with the smallest and the largest drawn value; None if all
-/// rates are 0.
+/// Draws a sparkline of non-negative rates with at most `columns` characters, and returns it with the
+/// smallest and largest value drawn. None if all rates are 0.
 pub(super) fn of(rates: &[f64], columns: usize) -> Option<(String, f64, f64)> {
     let count = columns.min(rates.len());
     let means: Vec<f64> = (0..count)
@@ -56,7 +56,7 @@ fn bars(rates: &[f64]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A dip of one sample in a wide bucket is drawn, and labelled, as the bucket's mean.
+    /// If a character averages several samples, a dip of one sample is drawn and labelled as that average.
     #[test]
     fn the_range_is_that_of_the_bars() {
         let mut rates = vec![50.0; 100];

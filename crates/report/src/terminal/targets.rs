@@ -9,9 +9,9 @@ use iodyno_notebook::{Run, TargetDescription, TargetKind};
 use iodyno_units::human;
 use std::collections::BTreeSet;
 
-/// Maximum columns of a target's name.
+/// Maximum width of a target's name, in terminal columns.
 const NAME_COLUMNS_MAX: usize = 40;
-/// Maximum columns of a target's description, over all its lines.
+/// Maximum length of a target's description, in terminal columns summed over its lines.
 const WORDS_COLUMNS_MAX: usize = 400;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
@@ -44,7 +44,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-/// A target's description, and how the run accessed it, in parts.
+/// Describes a target and how the run accessed it, as a list of short texts.
 pub(crate) fn words(run: &Run, name: &str, target: &TargetDescription) -> Vec<String> {
     let mut words = Vec::new();
     let size = target.size_bytes.map(human::size);
@@ -89,7 +89,8 @@ fn with_size(size: Option<String>, what: &str) -> String {
     size.map_or(what.to_owned(), |size| format!("{size} {what}"))
 }
 
-/// Vendor and model of the disk at the bottom of the stack, or its kernel name.
+/// Vendor and model of the disk at the bottom of the block device stack, or its kernel name if these are
+/// unknown.
 fn device(target: &TargetDescription) -> Option<String> {
     let bottom = target.physical.first().unwrap_or(&target.device);
     let [vendor, model, kernel_name] = [&bottom.vendor, &bottom.model, &bottom.kernel_name]
@@ -103,7 +104,7 @@ fn device(target: &TargetDescription) -> Option<String> {
     Some(if disks > 1 { format!("{disks} disks, the first {name}") } else { name })
 }
 
-/// Access to a target, according to its cells: direct or buffered, and the engine.
+/// Describes how the run's cells accessed a target: direct or buffered I/O, and the engines.
 fn how(run: &Run, target: &str) -> Vec<String> {
     let cells = || run.cells.iter().filter(|c| c.key.target == target);
     let direct: BTreeSet<bool> = cells().filter_map(|c| c.evidence.direct).collect();

@@ -9,27 +9,29 @@ use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, clean_path, hanging, paint, width, wrap};
 
-/// Maximum number of names in a group; the number of the others follows.
+/// Maximum number of cell names in a group. The list ends with the number of names left out.
 const NAMES_MAX: usize = 3;
-/// Maximum columns of a text, over all its lines: ours are shorter, and longer ones are not worth reading.
+/// Maximum length of a verdict's text, in terminal columns summed over its lines. iodyno's own texts are
+/// shorter; longer ones are cut.
 const TEXT_COLUMNS_MAX: usize = 1000;
-/// Maximum columns of each fact of a cell.
+/// Maximum length of one fact about a cell, in terminal columns.
 const FACT_COLUMNS_MAX: usize = 240;
 
 /// A verdict on the run, or on some of its cells.
 struct Entry<'a> {
     verdict: &'a Verdict,
-    /// The cells concerned, in words; empty for the only cell.
+    /// Names of the cells with the verdict, as text; empty if the run has only one cell.
     on: String,
-    /// Whether the verdict is on each cell of the run.
+    /// Whether every cell of the run has the verdict.
     on_all: bool,
-    /// Number of verdicts that the entry stands for.
+    /// Number of equal verdicts combined in the entry.
     count: usize,
     /// Whether the verdict is on the run itself, rather than on cells.
     of_run: bool,
 }
 
-/// All verdicts of a run. If the run has many cells (`by_code`), those of cells are grouped by code.
+/// Formats all verdicts of a run. With `by_code`, for runs with many cells, verdicts on cells are grouped by
+/// code.
 pub(super) fn lines(
     run: &Run,
     by_code: bool,
@@ -73,7 +75,7 @@ pub(super) fn lines(
     lines
 }
 
-/// The notes: in words, or as codes with their counts.
+/// Formats the notes, either with their texts or as codes with counts.
 fn notes_of(
     notes: &[&Entry],
     by_code: bool,
@@ -113,8 +115,8 @@ fn notes_of(
     lines
 }
 
-/// Two parts: a line with the most severe level and the codes of all warnings or worse, then the
-/// text of each.
+/// Formats warnings and worse: a line with the most severe level and all codes, then the text of each.
+/// `sound` of `total` cells are VALID.
 fn gravest(grave: &[&Entry], sound: usize, total: usize, style: Style) -> Vec<String> {
     let level = grave[0].verdict.level;
     if let [one] = grave
@@ -145,7 +147,7 @@ fn gravest(grave: &[&Entry], sound: usize, total: usize, style: Style) -> Vec<St
     lines
 }
 
-/// Distinct codes, each with the number of its verdicts if there are several.
+/// Lists the distinct codes, each with its number of verdicts if there are several.
 fn codes(entries: &[&Entry]) -> String {
     let mut codes: Vec<(&str, usize)> = Vec::new();
     for entry in entries {
@@ -161,12 +163,12 @@ fn codes(entries: &[&Entry]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The cells of an entry, and the verdict's text.
+/// Text of a verdict, preceded by the cells that have it.
 fn words_of(entry: &Entry, style: Style) -> String {
     entry.on.clone() + &clean(&entry.verdict.text, TEXT_COLUMNS_MAX, style)
 }
 
-/// A verdict in words after its code, preceded by `start`, which has two columns.
+/// Formats a verdict as its code and text. `start` is a two-column prefix of the first line.
 fn coded(start: &str, entry: &Entry, style: Style) -> Vec<String> {
     let code = clean(&entry.verdict.code, 40, style);
     let (_, _, role) = sign(entry.verdict.level, style);
@@ -179,7 +181,7 @@ fn coded(start: &str, entry: &Entry, style: Style) -> Vec<String> {
     lines.map(line).collect()
 }
 
-/// The number of cells in a group, for a run with many cells.
+/// States how many of the run's cells a group contains: `3 of 20 cells: `.
 fn which(group: &Group, total: usize) -> String {
     let such_as = if group.same_text { "" } else { ", such as" };
     match group.cells.len() {
@@ -190,14 +192,14 @@ fn which(group: &Group, total: usize) -> String {
     }
 }
 
-/// A verdict's text after the sign and the word of its level.
+/// Formats a verdict: symbol and name of its level, then its text.
 pub(super) fn line_of(level: Level, text: &str, style: Style) -> Vec<String> {
     let (mark, word, role) = sign(level, style);
     let head = format!("{mark} {word:<7}");
     hanging(&format!("{}  ", paint(&head, role, style)), width(&head) + 2, text, style)
 }
 
-/// The facts of the cells, grouped by the cells that share them.
+/// Lists the facts recorded for cells. Facts shared by the same cells are on one line.
 pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     let mut seen: Vec<(&String, &String)> = Vec::new();
@@ -231,7 +233,7 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-/// Mark, word and colour of a level.
+/// Symbol, name and colour of a verdict's level.
 pub(crate) const fn sign(level: Level, style: Style) -> (&'static str, &'static str, Role) {
     match (level, style.unicode) {
         (Level::Invalid, true) => ("✗", "INVALID", Role::Red),
@@ -250,7 +252,7 @@ fn whose(run: &Run, group: &Group, style: Style) -> String {
     names_of(run, &group.cells, style).map_or(String::new(), |names| format!("{names}{own}: "))
 }
 
-/// The names of some cells of a run; None if the run has only one cell.
+/// Names of the cells with the indices `cells`; None if the run has only one cell.
 fn names_of(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     let count = run.cells.len();
     if count <= 1 {

@@ -7,8 +7,8 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell as Field, Column, Table, Tone};
 use iodyno_units::human;
 
-/// A row: the state of the blocks, its tone, the numbers of reads and of distinct blocks, and the first
-/// offsets.
+/// A row of the table of verified data: state of the blocks, tone, number of reads, number of distinct
+/// blocks, and the first offsets.
 struct Row {
     what: String,
     tone: Tone,

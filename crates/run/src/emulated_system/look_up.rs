@@ -5,15 +5,15 @@ use crate::outcome::RunError;
 use iodyno_catalog::{File, FileError, Kind, Problem, list};
 use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, RuleBroken};
 
-/// A device or a system that was found.
+/// Result of looking up an emulated device or system.
 pub(crate) enum Found {
-    /// A device.
+    /// A device, with its description.
     Device(Box<DescribedDevice>),
-    /// A system, and the file that describes it.
+    /// A system with its description, and the file that contains it.
     System(Box<DescribedSystem>, File),
 }
 
-/// Finds a device or a system by its name or by its file's path.
+/// Finds a device or system by its name in the catalog or by the path of its file.
 pub(crate) fn look_up(what: &str, files: &mut Files) -> Result<Found, RunError> {
     let is_system = match files.find(Kind::Device, what) {
         // A path is found as any kind: the file's `kind` decides.
@@ -42,7 +42,8 @@ pub fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError
     Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
-/// Returns a system from the catalog or from a file, and that file. Also reads the files on which the system is based.
+/// Returns a system from the catalog or from a file, together with that file. Also reads the files from which
+/// the system inherits.
 ///
 /// # Errors
 /// An unknown name, and an invalid file.
@@ -57,7 +58,7 @@ pub fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), 
     Ok((system, file))
 }
 
-/// The catalog's devices, then its systems, each with its kind and a one-line description.
+/// Lists the devices of the catalog, then its systems: name, kind and one-line description.
 ///
 /// # Errors
 /// In practice none: the catalog's own files are tested.
@@ -75,7 +76,8 @@ pub fn catalog_entries() -> Result<Vec<(String, Kind, String)>, RunError> {
     Ok(entries)
 }
 
-/// The error for violated rules on a system's devices, each at its position in the system's file.
+/// Error for devices that violate rules of the system. Each violation points to its position in the system's
+/// file.
 pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> RunError {
     let errors: Vec<FileError> = broken.iter().map(|b| system.error(b)).collect();
     Problem::of(file, &errors).into()

@@ -7,27 +7,28 @@ use iodyno_measure::{KindSummary, Quantity, Summary};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
-/// Operations of one kind in a window, with their time by phase.
+/// Operations of one kind in the measured window, with their mean time in each phase.
 #[derive(Debug)]
 pub struct KindAccount {
-    /// Rates and latencies.
+    /// Rate and latencies of these operations.
     pub summary: KindSummary,
-    /// The time by phase, in the order of the phases, without empty ones.
+    /// Mean time in each phase, in the order of the I/O path. Phases without time are left out.
     pub phases: Vec<PhaseAccount>,
-    /// Number of flash pages that one read fetches in parallel; None if the phases are those of whole I/Os.
+    /// Mean number of flash pages per read, if a read fetches several in parallel and `phases` describe single
+    /// pages; otherwise None.
     pub pages: Option<f64>,
-    /// Mean time outside all phases, ns; 0 if the phases are those of single pages.
+    /// Mean service time that belongs to no phase, ns; 0 if the phases describe single pages.
     pub beyond_ns: f64,
 }
 
-/// The mean time of one phase of a kind of operation.
+/// Mean time that operations of one kind spend in one phase.
 #[derive(Debug)]
 pub struct PhaseAccount {
     /// The phase's name.
     pub name: &'static str,
-    /// Mean per I/O, or per page, ns.
+    /// Mean time per I/O or per flash page (see `of_page`), ns.
     pub mean_ns: f64,
-    /// Whether the phase is that of a single flash page, rather than of a whole I/O.
+    /// Whether the time is per flash page rather than per I/O.
     pub of_page: bool,
 }
 
@@ -47,17 +48,17 @@ impl KindAccount {
         self.summary.service_time().mean_ns
     }
 
-    /// 99th percentile of the service time, ns; None where the samples do not support it.
+    /// 99th percentile of the service time, ns; None if there are too few samples.
     pub fn p99_ns(&self) -> Option<f64> {
         self.summary.service_time().get(Quantity::Quantile(0.99))
     }
 
-    /// The sum of all phases of an I/O, or of one page, ns.
+    /// Sum of the mean times of all phases, per I/O or per flash page, ns.
     pub fn phases_ns(&self) -> f64 {
         self.phases.iter().map(|p| p.mean_ns).sum()
     }
 
-    /// The account as JSON.
+    /// Returns the rates, latencies and phases as JSON.
     pub fn json(&self) -> Value {
         json!({
             "kind": self.summary.kind.name(),
@@ -71,28 +72,29 @@ impl KindAccount {
     }
 }
 
-/// Operations of one kind at parts below the volumes: arrays behind adapters, or the devices of arrays.
+/// Operations of one kind on components below the volumes: arrays behind adapters, or the devices of arrays.
 #[derive(Debug)]
 pub struct LevelAccount {
-    /// Kind of part: `array`, `flash device` or `disk`.
+    /// Kind of component: `array`, `flash device` or `disk`.
     pub level: &'static str,
-    /// Reads or writes. Those of an array count per stripe, and include requests of caches and rebuilds.
+    /// Reads or writes. Operations of an array are counted per stripe, and include those of caches and rebuilds.
     pub kind: OpKind,
     /// Operations of this kind per second.
     pub rate_iops: f64,
-    /// Number of flash pages that one read fetches in parallel; None if the phases are those of whole operations.
+    /// Mean number of flash pages per read, if a read fetches several in parallel and `phases` describe single
+    /// pages; otherwise None.
     pub pages: Option<f64>,
-    /// Mean time of an operation in each phase; empty phases are omitted.
+    /// Mean time of an operation in each phase. Phases without time are left out.
     pub phases: Vec<PhaseAccount>,
 }
 
 impl LevelAccount {
-    /// The sum of all phases of an operation, or of one page, ns.
+    /// Sum of the mean times of all phases, per operation or per flash page, ns.
     pub fn phases_ns(&self) -> f64 {
         self.phases.iter().map(|p| p.mean_ns).sum()
     }
 
-    /// The account as JSON.
+    /// Returns the rate and phases as JSON.
     pub fn json(&self) -> Value {
         json!({
             "level": self.level,
@@ -104,7 +106,7 @@ impl LevelAccount {
     }
 }
 
-/// Operations of the parts below the volumes, the uppermost level first.
+/// Accounts for operations on components below the volumes, from the top level down.
 pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
     let mut all: Vec<(&'static str, Vec<Phase>)> = Vec::new();
     for (level, phases) in usage.volumes.iter().flat_map(|volume| &volume.below) {
@@ -128,7 +130,8 @@ pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
     all.filter(|of| of.rate_iops > 0.0 && !of.phases.is_empty()).collect()
 }
 
-/// The phases of one kind of operation, and the number of pages per read if these are fetched in parallel.
+/// Mean time in each phase for one kind of operation, and the number of pages per read if reads fetch several
+/// pages in parallel.
 fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) {
     let is_of = |of| match kind {
         OpKind::Read => matches!(of, Of::Read | Of::PageRead),
@@ -149,7 +152,7 @@ fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) 
     (pages, of_kind.map(of_one).collect())
 }
 
-/// The kinds of a cell that have operations. Only reads and writes have phases.
+/// Accounts for each kind of operation in a cell. Only reads and writes have phases.
 pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
     let phases = summed(usage);
     let account = |summary: KindSummary| {
@@ -165,7 +168,7 @@ pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
     cell.kinds.into_iter().map(account).collect()
 }
 
-/// The phases of all volumes, summed.
+/// Sums the phases over all volumes.
 fn summed(usage: &Snapshot) -> Vec<Phase> {
     let mut all = Vec::new();
     for volume in &usage.volumes {
@@ -177,22 +180,22 @@ fn summed(usage: &Snapshot) -> Vec<Phase> {
 /// Utilization of a group of equal resources.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Name of the group; if devices differ, with the name of the device.
+    /// Name of the group, including the device's name if the system has different devices.
     pub name: String,
-    /// Whether the resource belongs to the host, not to a device.
+    /// Whether the resource belongs to the host rather than to a device.
     pub of_host: bool,
-    /// Number of equal resources in one device, or in the host.
+    /// Number of such resources per device, or in the host.
     pub count: u32,
-    /// Whether an operation only holds the resource while other resources work for it.
+    /// Whether operations occupy the resource only while waiting for other resources.
     pub held: bool,
-    /// Mean utilization, 0 to 1, of all resources of the group.
+    /// Mean utilization of the group's resources, 0 to 1.
     pub busy: f64,
-    /// Operations per second at full utilization; None if the resource was idle.
+    /// Estimated operations per second at full utilization; None if the resource was idle.
     pub bound_iops: Option<f64>,
 }
 
 impl Share {
-    /// The share as JSON.
+    /// Returns the utilization as JSON.
     pub fn json(&self) -> Value {
         json!({
             "name": self.name,
@@ -204,7 +207,7 @@ impl Share {
     }
 }
 
-/// The utilization of every resource in the window, the busiest first.
+/// Utilization of every resource in the measured window, in descending order.
 pub fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
     let device = |volume: usize| system.volumes[volume].name.as_str();
     let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));

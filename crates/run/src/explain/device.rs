@@ -7,17 +7,17 @@ use iodyno_emulate::spec::{Attach, Kind};
 use iodyno_units::human;
 use serde_json::{Value, json};
 
-/// A device, with the properties that follow from its parameters.
+/// An emulated device and the properties derived from its parameters.
 #[derive(Debug)]
 pub struct Described {
     /// The device's parameters, each with its source.
     pub device: DescribedDevice,
-    /// The lifetime of the device's flash; None for other devices.
+    /// Expected lifetime of the device's flash; None if the device has no flash.
     pub outlook: Option<Outlook>,
 }
 
 impl Described {
-    /// Derives the properties of a device.
+    /// Derives the properties of a device from its parameters.
     pub fn new(device: DescribedDevice) -> Self {
         let outlook = match &device.device.kind {
             Kind::Flash(flash) => Some(outlook(flash)),
@@ -30,7 +30,7 @@ impl Described {
         &self.device.device.kind
     }
 
-    /// The device's kind and its characteristic figures, as text.
+    /// Describes the kind of device and its typical times.
     fn kind_in_words(&self) -> String {
         match self.kind() {
             Kind::Flash(flash) => match flash.attach {
@@ -51,7 +51,7 @@ impl Described {
         }
     }
 
-    /// What survives a power cut: whether all acknowledged writes do, and a sentence about it.
+    /// Whether all acknowledged writes survive a power cut, and a sentence that explains it.
     fn power_cut(&self) -> (bool, String) {
         let size = human::size;
         match self.kind() {
@@ -86,7 +86,7 @@ impl Described {
         }
     }
 
-    /// The device's properties, each with a label.
+    /// The device's properties as text, each with a label.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let capacity_bytes = self.device.device.capacity_bytes();
         let mut lines = vec![
@@ -179,7 +179,7 @@ fn decimal(bytes: f64) -> String {
     format!("{} {unit}", human::three_digits(bytes / scale))
 }
 
-/// Formats a share as a percentage: `25.3 %`.
+/// Formats a fraction as a percentage: `25.3 %`.
 fn share(share: f64) -> String {
     format!("{} %", human::three_digits(share * 100.0))
 }

@@ -8,44 +8,44 @@
 use super::account::Share;
 use serde_json::{Value, json};
 
-/// Busy share from which a resource counts as saturated.
+/// Utilization from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// What limits a cell's throughput; the module's documentation has the rules.
+/// What limits a cell's throughput. The module's documentation explains the rules.
 #[derive(Clone, Debug)]
 pub enum Limit {
     /// A resource is saturated.
     Resource(Share),
-    /// No resource is saturated: the schedule offers no higher rate.
+    /// No resource is saturated; the schedule offers I/Os at a fixed rate.
     Offered {
         /// Rate that the schedule offers, I/Os per second.
         iops: f64,
         /// The busiest resource.
         busiest: Option<Share>,
     },
-    /// No resource is saturated: the device accepts no more commands at once.
+    /// No resource is saturated, but the workers keep more I/Os outstanding than the device accepts.
     Queue {
-        /// Number of commands that one device accepts at once.
+        /// Maximum number of commands that one device accepts simultaneously.
         queue_max: u32,
         /// Number of I/Os that the device's workers keep outstanding.
         outstanding: u64,
         /// The busiest resource.
         busiest: Option<Share>,
     },
-    /// No resource is saturated: the latency of each I/O is the limit.
+    /// No resource is saturated; the latency of each I/O and the number of outstanding I/Os limit the rate.
     Latency {
         /// Mean number of outstanding I/Os on all devices.
         outstanding: f64,
-        /// Mean latency of these I/Os, ns.
+        /// Mean latency of an I/O, ns.
         latency_ns: f64,
         /// The busiest resource.
         busiest: Option<Share>,
     },
 }
 
-/// Finds the limit of a cell from its resources (the busiest first), its rate, the mean number of outstanding I/Os,
-/// the rate offered in open loop, the shortest queue of any device, and the number of I/Os that the workers may
-/// keep outstanding there.
+/// Finds what limits a cell. `shares` are its resources, the busiest first; `offered_iops` is the rate of an
+/// open loop; `queue_max` is the shortest command queue of any device, and `outstanding` the number of I/Os
+/// that the workers may keep outstanding on that device.
 pub(super) fn limit(
     shares: &[Share],
     ops_per_s: f64,
@@ -76,7 +76,7 @@ pub(super) fn limit(
 }
 
 impl Limit {
-    /// The limit as JSON.
+    /// Returns the kind of limit and its values as JSON.
     pub fn json(&self) -> Value {
         match self {
             Self::Resource(share) => json!({
@@ -99,7 +99,7 @@ impl Limit {
         }
     }
 
-    /// The limit in a few words, for a table.
+    /// Describes the limit in a few words for a table.
     pub fn words(&self) -> String {
         let busy = |s: &Share| format!("{}, {}", s.name, percent(s.busy));
         let beside = |busiest: &Option<Share>| {
@@ -113,7 +113,7 @@ impl Limit {
         }
     }
 
-    /// The limit in one sentence; `rate` and `time` format operations per second and ns.
+    /// Describes the limit in one sentence. `rate` formats operations per second, and `time` formats ns.
     pub fn sentence(&self, rate: &dyn Fn(f64) -> String, time: &dyn Fn(f64) -> String) -> String {
         let bound = |s: &Share| s.bound_iops.map_or(String::new(), &rate);
         let busiest = |s: &Option<Share>| match s {
@@ -154,7 +154,7 @@ impl Limit {
     }
 }
 
-/// Formats a share as a percentage: `93 %`, `0.4 %`.
+/// Formats a fraction as a percentage: `93 %`, `0.4 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 9.95 || percent == 0.0 {
@@ -177,7 +177,8 @@ mod tests {
         limit(shares, 1000.0, 4.0, offered, queue_max, out).words()
     }
 
-    /// A busy active resource takes precedence over a held one, and both take precedence over latency.
+    /// A saturated resource that does work takes precedence over one that is only occupied; both take precedence
+    /// over latency.
     #[test]
     fn the_limit_is_what_works_all_the_time() {
         let (contexts, dies) = (share("read contexts", true, 0.99), share("dies", false, 0.93));

@@ -15,48 +15,48 @@ use std::sync::atomic::AtomicBool;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// The result of a cell over all its volumes.
+/// Result of a simulated cell, over all volumes, with the explanation of its performance.
 #[derive(Debug)]
 pub struct ExplainedCell {
     /// Name of the cell's workload.
     pub name: String,
     /// State of the devices at the cell's start, as text.
     pub state: String,
-    /// Number of volumes that work at once.
+    /// Number of volumes under load.
     pub volumes: usize,
     /// Threads per volume.
     pub threads: u32,
     /// Outstanding I/Os per thread.
     pub depth: u32,
-    /// Block size with the largest share, bytes.
+    /// Most frequent block size, bytes.
     pub block_bytes: u32,
-    /// The measured window, ns.
+    /// Length of the measured window, ns.
     pub window_ns: u64,
     /// Operations per second.
     pub iops: f64,
     /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// The kinds of operation that the cell issued.
+    /// Operations of each kind that the cell issued.
     pub kinds: Vec<KindAccount>,
-    /// Operations of arrays behind adapters and of the devices of arrays.
+    /// Operations on components below the volumes: arrays behind adapters, and devices of arrays.
     pub below: Vec<LevelAccount>,
-    /// Utilization of all resources, the busiest first.
+    /// Utilization of all resources, in descending order.
     pub shares: Vec<Share>,
     /// What limits the cell's throughput.
     pub limit: Limit,
-    /// Flash operations in the window, summed over all flash devices; None without any.
+    /// Flash operations in the measured window, summed over all flash devices; None if there is no flash.
     pub counts: Option<Counts>,
-    /// Counters of the host's read caches; None without any.
+    /// Counters of the host's read caches; None if there are none.
     pub read_cache: Option<ReadCacheCounts>,
-    /// Simulated events per I/O.
+    /// Mean number of simulated events per I/O.
     pub events_per_io: f64,
-    /// CPU time of the simulation per event, ns. It depends on this machine, and varies.
+    /// CPU time per simulated event, ns. It depends on the computer that runs the simulation.
     pub ns_per_event: f64,
     /// I/Os simulated per second of CPU time.
     pub ios_per_cpu_s: f64,
 }
 
-/// Cells that explain a device if no workload is named, with one worker each.
+/// Default workloads that explain a device, each with one worker.
 pub fn predictions() -> Vec<(&'static str, Spec)> {
     let random = |mix: &str, depth: u32| {
         format!("schema = 1\ndepth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n")
@@ -80,8 +80,8 @@ pub fn predictions() -> Vec<(&'static str, Spec)> {
     .collect()
 }
 
-/// Length of a cell on a system: longer for a disk, which is slow and has a buffer that must fill first; shorter for
-/// memory.
+/// Ramp and measured time of a cell: longer for disks, which are slow and must first fill their buffer;
+/// shorter for memory.
 fn length(system: &System) -> Length {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, window_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
@@ -112,7 +112,7 @@ pub fn simulate(
     Ok(account(&plan.cell.spec, &modelled, name, states.join("; ")))
 }
 
-/// Combines the cells and the usage of all volumes.
+/// Combines the results and resource usage of all volumes.
 fn account(spec: &Spec, m: &Modelled, name: &str, state: String) -> ExplainedCell {
     let (all, system) = (m.merged(), m.machine.system());
     let summary = Summary::of(&all);
@@ -150,7 +150,7 @@ fn account(spec: &Spec, m: &Modelled, name: &str, state: String) -> ExplainedCel
     }
 }
 
-/// Maximum number of commands that a device accepts at once; None: no limit of its own.
+/// Maximum number of commands that a device accepts simultaneously; None if the device has no limit.
 fn queue_max(kind: &Kind) -> Option<u32> {
     match kind {
         Kind::Flash(flash) => match flash.attach {
@@ -163,7 +163,7 @@ fn queue_max(kind: &Kind) -> Option<u32> {
 }
 
 impl ExplainedCell {
-    /// The cell as JSON, without CPU times, so that the same cell gives the same document.
+    /// Returns the cell as JSON. CPU times are left out, so that repeating the cell gives the same document.
     pub fn json(&self) -> Value {
         let flash = self.counts.map(|c| {
             json!({

@@ -16,16 +16,16 @@ use iodyno_units::human;
 use std::io;
 use std::sync::Arc;
 
-/// How a run uses a target.
+/// How a target is to be opened.
 #[derive(Clone, Copy)]
 pub(super) struct Use {
-    /// The workloads write.
+    /// Whether a workload writes to the target.
     pub writes: bool,
-    /// Who opens the target.
+    /// Whether this process claims the target exclusively, or another rank of the run already has.
     pub by: OpenedBy,
 }
 
-/// Opens an inspected target.
+/// Opens a target after its inspection.
 pub(super) fn open_one(
     run: &ResolvedRun,
     name: &TargetName,
@@ -55,13 +55,14 @@ pub(super) fn open_one(
     Ok(open_target)
 }
 
-/// Error of duplicating a descriptor of a target.
+/// Error for a target whose file descriptor can't be duplicated.
 fn not_duplicated(name: &str, source: io::Error) -> RunError {
     RunError::System { what: format!("{name}: duplicating its descriptor"), source }
 }
 
 impl OpenTarget {
-    /// Prepares an inspected export, to which each worker connects. Asks for a confirmation if it is written.
+    /// Prepares an inspected NBD export, to which each worker will connect. Requires the user's confirmation if
+    /// the run writes to the export.
     fn open_export(&mut self, run: &ResolvedRun, uri: Uri, writes: bool) -> Result<(), RunError> {
         if writes {
             let found = check_writable(&self.inspection, &SysRoot::real());

@@ -8,8 +8,8 @@ use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Level, RankFigures};
 use iodyno_workload::CellSpec;
 
-/// Cells of this process's targets, in order, each with all workloads on the target. If a workload runs on several
-/// targets, its merged cell follows.
+/// Returns this process's cells, in the order of targets and then of workloads, followed by the merged cell
+/// of each workload if there are several targets.
 pub(crate) fn merged_here(mut cells: Vec<Cell>, of: &CellSpec) -> Vec<Cell> {
     let loads = of.beside.len() + 1;
     if core::iter::once(of).chain(&of.beside).any(|load| load.only_on.is_some()) {
@@ -21,8 +21,8 @@ pub(crate) fn merged_here(mut cells: Vec<Cell>, of: &CellSpec) -> Vec<Cell> {
     cells
 }
 
-/// Merges a step's cells over all ranks. Rank 0 gets the cells of all ranks, in order, other ranks only their own;
-/// the merged cells follow.
+/// Merges the cells of all ranks. Returns the cells of all ranks (on rank 0) or of this rank (on others),
+/// followed by the merged cells.
 pub(crate) fn merged(
     run: &ResolvedRun,
     own: Result<Vec<Cell>, RunError>,
@@ -80,7 +80,8 @@ fn rank_of(cell: &Cell) -> Option<u32> {
     cell.evidence.rank.as_ref().map(|of| of.rank)
 }
 
-/// Cell that records a preparation without I/O: rank 0's, with the deviations of other ranks.
+/// Combines the records of a preparation without I/O: returns rank 0's cell, with the deviations of other
+/// ranks added.
 pub(crate) fn record_of_all(
     run: &ResolvedRun,
     own: Result<Vec<Cell>, RunError>,

@@ -6,14 +6,15 @@ use iodyno_measure::IoKinds;
 use iodyno_ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
-/// The latest rates of a rank, and the index of its cell in the run: rates of another cell don't count.
+/// Latest rates that a rank reported, with the index of the cell in the run, so that rates of other cells are
+/// ignored.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Said {
     cell: usize,
     rates: Rates,
 }
 
-/// This process's rates in its latest interval.
+/// Rates of this process in its latest interval.
 pub(crate) fn own_rates(progress: &Progress<'_>) -> Rates {
     let Some(latest) = progress.latest else {
         return Rates { errors: progress.errors, ..Rates::default() };
@@ -32,8 +33,8 @@ pub(crate) fn own_rates(progress: &Progress<'_>) -> Rates {
     }
 }
 
-/// At rank 0: the sum of the rates that ranks have reported so far, and how they differ. At other ranks, and in a run
-/// of one process: the process's own rates. `cell` is the cell's index in the run.
+/// On rank 0, returns the sum of the rates that ranks have reported for cell number `cell`, and a comparison
+/// of the ranks. On other ranks, and with a single process, returns the process's own rates.
 pub(crate) fn rates(
     ranks: &Ranks,
     cell: usize,
@@ -61,7 +62,8 @@ pub(crate) fn rates(
     })
 }
 
-/// The sum of the rates, the number of ranks, and the slowest rank with its IOPS; None without any rates.
+/// Sums rates by rank. Returns the sum, the number of ranks, and the slowest rank with its IOPS; None if
+/// there are no rates.
 fn together(all: impl Iterator<Item = (u32, Rates)>) -> Option<(Rates, u32, (u32, f64))> {
     let mut sum = Rates::default();
     let mut slowest: Option<(u32, f64)> = None;

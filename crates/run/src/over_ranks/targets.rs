@@ -19,13 +19,13 @@ use std::os::unix::fs::MetadataExt as _;
 /// The part of each target that this rank uses.
 pub(crate) type Parts = TargetPart;
 
-/// A target as a rank sees it before anything is opened.
+/// Description of a rank's target, for comparison with the targets of other ranks before any is opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     name: String,
-    /// Identity, equal for the same target on all ranks; None for a target that belongs to its rank alone.
+    /// Identity of the target, equal on all ranks that share it; None if no other rank can use it.
     identity: Option<String>,
-    /// Data by which a file is recognised on other hosts.
+    /// Data that identifies a file on other hosts, such as on a network file system.
     across_hosts: Option<FileAcrossHosts>,
 }
 
@@ -39,8 +39,9 @@ impl Seen {
     }
 }
 
-/// Opens this rank's targets. Nothing is written before every rank's guard has agreed. A target that ranks share is
-/// opened and laid out by the first of them before the others open it.
+/// Opens this rank's targets. Nothing is written before all ranks have confirmed that their targets may be
+/// written. The first of the ranks that share a target opens it and writes its initial content before the
+/// others open it.
 pub(crate) fn open(
     run: &ResolvedRun,
     watch: &mut dyn Watch,
@@ -76,7 +77,7 @@ pub(crate) fn open(
     Ok((targets, parts))
 }
 
-/// Inspects this rank's targets and asks the guard, without opening any.
+/// Inspects this rank's targets and checks that they may be overwritten, without opening any.
 fn look(run: &ResolvedRun, ranks: &Ranks) -> Result<Vec<Seen>, RunError> {
     let kernel = &ranks.hosts()[ranks.rank() as usize].kernel;
     let writes = run.loads().any(|cell| cell.spec.changes_content());
@@ -96,7 +97,8 @@ fn look(run: &ResolvedRun, ranks: &Ranks) -> Result<Vec<Seen>, RunError> {
     Ok(all)
 }
 
-/// A string that distinguishes a target from all others that any rank may see; None for a target of its rank alone.
+/// Identity of a target, by which ranks recognise that they share it. None if no other rank can use the
+/// target.
 fn identity(name: &TargetName, inspection: &Inspection, kernel: &str) -> Option<String> {
     match inspection.kind {
         Kind::Null | Kind::Ram | Kind::Model | Kind::Char | Kind::Other => None,
@@ -125,8 +127,8 @@ fn identity(name: &TargetName, inspection: &Inspection, kernel: &str) -> Option<
     }
 }
 
-/// The ranks that share a target with rank `of`, itself included. Sharing is transitive (two ranks that share with a
-/// third share with each other), so that all ranks find the same set.
+/// Ranks that share a target with rank `of`, including `of`. Sharing is transitive (two ranks that share with
+/// a third share with each other), so that all of them compute the same set.
 fn sharing(target: &Seen, of: u32, all: &[Vec<Seen>]) -> BTreeSet<u32> {
     let mut ranks = BTreeSet::from([of]);
     let mut unvisited = vec![target];
@@ -142,7 +144,7 @@ fn sharing(target: &Seen, of: u32, all: &[Vec<Seen>]) -> BTreeSet<u32> {
     ranks
 }
 
-/// Computes this rank's part of its targets from all ranks' inspections.
+/// Determines which part of the shared targets this rank uses, from the targets of all ranks.
 fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     let refused = |why: String| Err(RunError::Impossible(why));
     let ranks = &run.process.ranks;
@@ -193,7 +195,8 @@ mod tests {
         Seen { name: "f".to_owned(), identity, across_hosts: None }
     }
 
-    /// All ranks that share a target find the same set, which makes their parts disjoint and complete.
+    /// All ranks that share a target compute the same set of ranks, so that their parts cover the target without
+    /// overlap.
     #[test]
     fn ranks_that_share_find_the_same_ranks() {
         let all: Vec<Vec<Seen>> = [Some("a"), Some("b"), Some("a"), None, None]

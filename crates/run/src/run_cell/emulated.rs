@@ -19,7 +19,7 @@ use iodyno_measure::Cell;
 use iodyno_units::human;
 use std::sync::Arc;
 
-/// Measures a cell in virtual time, with the cells that may run in parallel with it.
+/// Simulates a cell in virtual time, in parallel with the cells in `beside`.
 pub(super) fn simulate(
     mut on: StepContext<'_, '_>,
     task: &Task,
@@ -41,7 +41,7 @@ pub(super) fn simulate(
     Ok(cells)
 }
 
-/// Measures a cell in real time, on a new machine.
+/// Measures a cell on a new emulated machine that runs in real time.
 pub(super) fn serve(
     mut on: StepContext<'_, '_>,
     task: &Task,
@@ -61,7 +61,7 @@ pub(super) fn serve(
     Ok(cells)
 }
 
-/// Records the state of each cell's device at its start, and the evidence that all cells have.
+/// Records the initial device state of each cell, and the evidence that all cells have.
 fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
     let states = on.schedule.states(task);
     let open_targets = &mut on.open_targets[task.targets.clone()];
@@ -78,7 +78,7 @@ fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cel
     }
 }
 
-/// Records, for each cell, how late its volume's completions were compared with the model's times.
+/// Records how late the volume of each cell completed its I/Os, compared with the simulated completion times.
 fn record_lateness(
     live: &Live<CompletionHandle>,
     task: &Task,

@@ -19,10 +19,10 @@ use iodyno_units::OpKind;
 use iodyno_workload::{NewFile, Spec};
 use std::sync::Arc;
 
-/// Duration of the calibration on the null engine, ns.
+/// Duration of the load generator's calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
-/// Cost of the generator itself, measured with a workload on the null engine.
+/// Overhead of the load generator itself, measured by running the workload on the null engine.
 #[derive(Clone, Copy)]
 struct Calibration {
     ns_per_io: f64,
@@ -91,7 +91,7 @@ pub(super) fn measure(
     Ok(cells)
 }
 
-/// Prepares the targets for a cell; returns their media.
+/// Re-creates files and verification maps of the targets before a cell, and returns the targets' media.
 fn ready(on: &mut StepContext<'_, '_>, task: &Task) -> Result<Vec<Medium>, RunError> {
     let open_targets = &mut on.open_targets[task.targets.clone()];
     for (number, open_target) in task.targets.clone().zip(&mut *open_targets) {
@@ -105,7 +105,8 @@ fn ready(on: &mut StepContext<'_, '_>, task: &Task) -> Result<Vec<Medium>, RunEr
     Ok(open_targets.iter().map(|open_target: &OpenTarget| open_target.medium.clone()).collect())
 }
 
-/// Calibrates the generator with this workload. None on the null engine, which measures itself.
+/// Calibrates the load generator with this workload. None on the null engine, which measures the generator
+/// itself.
 fn calibrated(
     run: &ResolvedRun,
     spec: &Spec,
@@ -123,7 +124,7 @@ fn calibrated(
     Ok(Some(Calibration { ns_per_io, ceiling_iops }))
 }
 
-/// Records the generator's cost: from the calibration, or as measured by the null engine itself.
+/// Records the load generator's overhead, from the calibration or from the null engine's own results.
 fn record_generator(calibration: Option<Calibration>, engine: EngineKind, done: &mut Cell) {
     if let Some(Calibration { ns_per_io, ceiling_iops }) = calibration {
         done.evidence.generator_ns_per_io = Some(ns_per_io);
@@ -134,7 +135,7 @@ fn record_generator(calibration: Option<Calibration>, engine: EngineKind, done: 
     }
 }
 
-/// Records the facts of a cell on a real target: its engine, its file and its processors.
+/// Records the engine, the file's properties and the processors of a cell on a real target.
 fn record_facts(run: &ResolvedRun, spec: &Spec, why: String, done: &mut Cell) {
     done.facts.insert("engine.why".to_owned(), why);
     let file = match spec.new_file() {

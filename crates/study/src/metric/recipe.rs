@@ -4,70 +4,70 @@ use crate::cell::{CellFigure, CellKey, Taken};
 use iodyno_measure::Quantity;
 use std::collections::BTreeMap;
 
-/// How a value is computed from the results of cells.
+/// Computation of a value from the results of cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recipe {
-    /// A quantity of one cell.
+    /// A quantity of one cell, such as its rate.
     Of(Quantity, CellKey),
-    /// A figure of one cell that [`Quantity`] does not cover.
+    /// A result of one cell that [`Quantity`] does not include.
     Figure(CellFigure, CellKey),
-    /// Messages a second of one cell, whose operations contain this number of messages.
+    /// Messages per second in one cell; the number is that of messages per operation.
     Messages(u32, CellKey),
-    /// The fewest threads with which one of these cells reaches this share of their largest rate.
+    /// Smallest number of threads among the cells that reach this fraction of the highest rate.
     FewestThreads(f64, Vec<CellKey>),
-    /// The largest rate of several cells.
+    /// Highest rate among the cells.
     MaxIops(Vec<CellKey>),
     /// The first value divided by the second.
     Ratio(Box<Recipe>, Box<Recipe>),
-    /// A time (ns) × a rate (1/s): the number of operations in service.
+    /// A latency (ns) times a rate (1/s), which is the number of outstanding operations by Little's law.
     Little(Box<Recipe>, Box<Recipe>),
-    /// The depth at which the rate of these cells, in ascending order of depth, first reaches this share of the
-    /// largest; interpolated linearly.
+    /// Depth at which the rate first reaches this fraction of its maximum, by linear interpolation between the
+    /// cells, which are in ascending order of depth.
     DepthReached(f64, Vec<CellKey>),
-    /// A property of the point that is the optimum.
+    /// A property of the optimum operating point.
     AtOptimum(AtOptimum, Optimum),
     /// The lowest of several values.
     Lowest(Vec<Recipe>),
     /// The highest of several values.
     Highest(Vec<Recipe>),
-    /// The mean of several values.
+    /// Arithmetic mean of several values.
     Mean(Vec<Recipe>),
-    /// The number of devices at which a rate in proportion to the first cell's reaches the rate of the second; at
-    /// most the devices of the second.
+    /// Number of devices at which the first cell's rate, scaled in proportion to the devices, reaches the rate of
+    /// the second cell; at most the second cell's devices.
     Saturation(CellKey, CellKey),
-    /// A number that the model takes from the paper.
+    /// A constant that the model takes from the paper.
     Given(f64),
 }
 
-/// The optimum: of the points of demand within a limit of the mean latency and near the largest rate, the one
-/// with the fewest outstanding operations.
+/// Rule for the optimum operating point: the fewest outstanding operations whose mean latency is within a
+/// ceiling and whose rate is close to the maximum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
-    /// The points among which the optimum is chosen.
+    /// Candidates for the optimum.
     pub cells: Vec<CellKey>,
-    /// The longest accepted mean latency, ns.
+    /// Maximum accepted mean latency, ns.
     pub ceiling_ns: u64,
 }
 
-/// A property of the point that is the optimum.
+/// A property of the optimum operating point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
-    /// A quantity of the long cell at the optimum.
+    /// A quantity of the optimum, measured by a long cell.
     Of(Quantity),
-    /// Number of outstanding operations.
+    /// Total number of outstanding operations.
     Oio,
     /// Number of threads.
     Threads,
-    /// Outstanding operations of each thread.
+    /// Outstanding operations per thread.
     Depth,
 }
 
-/// The least share of the largest rate at the optimum.
+/// Minimum rate of the optimum, as a fraction of the highest rate within the latency ceiling.
 const OPTIMUM_SHARE: f64 = 0.98;
 
 impl Optimum {
-    /// The optimum; if no point is within the limit, the one with the fewest outstanding operations. Of points
-    /// with equally many, the faster one.
+    /// Finds the optimum in the results `taken`. If no candidate is within the latency ceiling, returns the one
+    /// with the fewest outstanding operations. Of candidates with equally many, the faster one wins.
     ///
     /// # Panics
     /// If there are no points, or one of them is not in `taken`.
@@ -82,14 +82,14 @@ impl Optimum {
         *found.or_else(|| self.cells.iter().min_by(fewest)).expect("there are points")
     }
 
-    /// The long cell at the optimum.
+    /// Coordinates of the long cell that measures the optimum.
     pub fn long(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
         CellKey { long: true, ..self.find(taken) }
     }
 }
 
 impl Recipe {
-    /// The cells that the recipe needs, without the long cells at optima that are not known yet.
+    /// Cells whose results the recipe needs, except for long cells at optima, which are not known in advance.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
             Self::Of(_, cell) | Self::Figure(_, cell) | Self::Messages(_, cell) => vec![*cell],
@@ -106,7 +106,7 @@ impl Recipe {
         }
     }
 
-    /// The long cells at the recipe's optima.
+    /// Long cells that measure the optima in this recipe.
     pub fn long_cells(&self, taken: &BTreeMap<CellKey, Taken>) -> Vec<CellKey> {
         match self {
             Self::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],
@@ -114,7 +114,7 @@ impl Recipe {
         }
     }
 
-    /// The recipes that this one combines; none if it uses cells directly.
+    /// Recipes whose values this recipe combines; empty if it uses cells directly.
     pub fn ingredients(&self) -> Vec<&Self> {
         match self {
             Self::Ratio(a, b) | Self::Little(a, b) => vec![a, b],

@@ -7,10 +7,11 @@ use crate::outcome::Outcome;
 use crate::series::{Axis as Along, Series as Line};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 
-/// The ceiling of the second figure.
+/// Upper end of the latency axis in the magnified chart, ns.
 const ZOOM_NS: f64 = 10e6;
 
-/// Both figures of a panel that has quartiles by threads; none of others.
+/// Draws latency quartiles over the number of threads in two charts, one of them magnified. Empty if the
+/// panel has no such quartiles.
 pub(super) fn boxes(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Figure> {
     let of = |metric: Metric| {
         lines.iter().filter(move |line| line.metric == metric && line.axis == Along::Threads)
@@ -82,7 +83,7 @@ pub(super) fn boxes(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Figure> {
     ]
 }
 
-/// Removes the points above the ceiling and cuts intervals at it.
+/// Removes points above [`ZOOM_NS`], and cuts intervals off there.
 fn below(mut series: Series) -> Series {
     series.points.retain(|point| point.y <= ZOOM_NS);
     for point in &mut series.points {

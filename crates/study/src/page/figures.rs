@@ -8,12 +8,12 @@ use crate::wanted::Wanted;
 use crate::{CellKey, Metric};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 
-/// Maximum number of lines of one figure; more are indistinguishable.
+/// Maximum number of lines in one chart; more are indistinguishable.
 const LINES_MAX: usize = 6;
-/// Maximum number of single values in one figure.
+/// Maximum number of single values in one chart.
 const NAMES_MAX: usize = 40;
 
-/// A metric of a panel: our values as lines, and the printed ones as rings.
+/// Draws a metric of a panel: simulated values as lines, published values as rings.
 pub(super) fn figure(
     outcome: &Outcome<'_>,
     lines: &[Line],
@@ -53,8 +53,8 @@ pub(super) fn figure(
     })
 }
 
-/// Latency over rate, one line for each line of the panel that has both by depth. Includes points of other panels of
-/// the same figure, system and workload. None without such a line.
+/// Draws latency over rate, one line for each line of the panel that has both by depth. Includes points from
+/// other panels of the same table or figure, system and workload. None if there is no such line.
 pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure> {
     let study = outcome.study;
     let has = |metric| lines.iter().any(|line| line.metric == metric);
@@ -105,18 +105,18 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }
 
-/// Our value of a row in the program's own unit.
+/// Simulated value of a row, in the base unit of its dimension.
 pub(super) fn ours(outcome: &Outcome<'_>, row: usize) -> Option<f64> {
     Some(outcome.rows[row].ours? * outcome.study.rows[row].unit.scale())
 }
 
-/// The printed value of a row in the program's own unit.
+/// Published value of a row, in the base unit of its dimension.
 fn printed(outcome: &Outcome<'_>, row: usize) -> Option<f64> {
     let figure = outcome.printed(&outcome.study.rows[row])?;
     Some(figure.value * figure.unit.scale())
 }
 
-/// The lines of a metric along an axis.
+/// Draws the lines of a metric along an axis.
 fn curves(
     outcome: &Outcome<'_>,
     lines: &[Line],
@@ -153,7 +153,7 @@ fn curves(
     (x, Panel::new(y, all))
 }
 
-/// Label of the axis of values; None for a bare number.
+/// Label of the value axis; None for a number without a unit.
 fn value_label(lines: &[Line], quantity: Quantity) -> Option<&'static str> {
     match quantity {
         _ if lines.first().is_some_and(|line| line.metric == Metric::MessagesPerS) => {
@@ -166,13 +166,14 @@ fn value_label(lines: &[Line], quantity: Quantity) -> Option<&'static str> {
     }
 }
 
-/// True if positive values span more than this factor.
+/// Whether all values are positive, and the largest exceeds the smallest by more than `factor`.
 fn is_wide(values: impl Iterator<Item = f64>, factor: f64) -> bool {
     let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
     low > 0.0 && high > low * factor
 }
 
-/// Rings of printed values, then our lines: our dot lies inside the ring where both agree.
+/// Draws rings at published values, then lines of simulated values. Where both agree, the dot of the line is
+/// inside the ring.
 fn ours_over_printed(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Series> {
     // Lines with printed values first: readers look for them.
     let mut order: Vec<&Line> = lines.iter().collect();
@@ -195,7 +196,7 @@ fn ours_over_printed(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Series> {
     all
 }
 
-/// The measured values that belong to the lines.
+/// Measured values of an overlay at the points of the lines.
 fn laid_over(outcome: &Outcome<'_>, lines: &[Line], overlay: &Overlay) -> Vec<Point> {
     let mut seen: Vec<Point> = Vec::new();
     for line in lines {
@@ -210,7 +211,7 @@ fn laid_over(outcome: &Outcome<'_>, lines: &[Line], overlay: &Overlay) -> Vec<Po
     seen
 }
 
-/// A measured cell's value for a row; None if the cell does not match the row.
+/// Value of a measured cell for a row; None if the cell has other conditions than the row.
 fn measured(outcome: &Outcome<'_>, wanted: &Wanted, cell: &Measured) -> Option<f64> {
     let at: &CellKey = wanted.at.as_ref()?;
     let workload = &outcome.study.workloads[at.workload];
@@ -236,7 +237,7 @@ fn measured(outcome: &Outcome<'_>, wanted: &Wanted, cell: &Measured) -> Option<f
     }
 }
 
-/// Single figures, one below the other.
+/// Draws single values, one below the other.
 fn single(outcome: &Outcome<'_>, lines: &[Line], quantity: Quantity) -> (Axis, Panel) {
     let shown: Vec<(&str, usize)> = lines
         .iter()

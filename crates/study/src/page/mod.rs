@@ -18,35 +18,35 @@ use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::{Block, Document, Quantity, Section, Tone};
 use iodyno_units::human;
 
-/// Cells that were measured on a real device, to be drawn over the study's figures.
+/// Cells measured on a real device, to be drawn in the study's charts for comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
-    /// Name in legends: the run and its target.
+    /// Name in legends: the measured run and its target.
     pub name: String,
     /// The measured cells.
     pub cells: Vec<Measured>,
 }
 
-/// One cell of an [`Overlay`], with the values that determine its position and its result.
+/// A measured cell in an [`Overlay`], with its conditions and results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Share of reads, 0 to 1.
+    /// Fraction of reads, 0 to 1.
     pub read: f64,
     /// Whether addresses are random.
     pub random: bool,
     /// Bytes of one operation.
     pub block_bytes: u32,
-    /// Threads of each target.
+    /// Number of threads per target.
     pub threads: u32,
-    /// Outstanding operations of each thread.
+    /// Outstanding operations per thread.
     pub depth: u32,
-    /// Targets that worked at once.
+    /// Number of targets under load.
     pub targets: u32,
-    /// Rates and latencies that were measured.
+    /// Measured rates and latencies.
     pub summary: Summary,
 }
 
-/// The study as a document. `made_by` is program and version.
+/// Makes the report on a completed study. `made_by` names the program and its version.
 pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> Document {
     let study = outcome.study;
     let mut sections = vec![result(outcome, overlays)];
@@ -92,7 +92,7 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
     }
 }
 
-/// The result section: errors by the provenance of our figures.
+/// Section on the errors of the simulated values, by their provenance.
 fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     let scored = |basis: Provenance| {
         let rows = outcome.study.rows.iter().zip(&outcome.rows);
@@ -164,7 +164,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     Section { id: "result".to_owned(), title: "Result".to_owned(), blocks, folded: false }
 }
 
-/// The figures that belong to no table or plot of the paper.
+/// Section with published values that belong to no table or figure of the paper; None if there are none.
 fn sentences(outcome: &Outcome<'_>) -> Option<Section> {
     let rows: Vec<usize> =
         (0..outcome.rows.len()).filter(|&row| outcome.study.rows[row].panel.is_none()).collect();
@@ -176,12 +176,12 @@ fn sentences(outcome: &Outcome<'_>) -> Option<Section> {
     })
 }
 
-/// The quantity of a metric, whose values are in the program's own unit.
+/// Quantity by which the page formats values of a metric.
 const fn quantity(metric: Metric) -> Quantity {
     metric.unit().quantity()
 }
 
-/// The model's parameters, and the conditions of its run.
+/// Section on the model's parameters and the settings of the simulations.
 fn model(outcome: &Outcome<'_>) -> Section {
     let study = outcome.study;
     let systems = study.systems.iter().map(|bench| {

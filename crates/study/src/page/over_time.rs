@@ -5,10 +5,10 @@ use crate::outcome::{Outcome, TimeLine};
 use crate::over_time::OverTime;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 
-/// Factor by which the axis extends beyond all values.
+/// Factor by which an axis extends beyond the extreme values.
 const ROOM: f64 = 1.25;
 
-/// The figures of a panel; empty if its cells are not shown over time.
+/// Draws the cells of a panel over time; empty if the panel is not plotted over time.
 pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
     let study = outcome.study;
     let lines: Vec<&TimeLine> =

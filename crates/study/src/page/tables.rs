@@ -7,7 +7,7 @@ use crate::series::{Axis as Along, Series as Line};
 use iodyno_page::{Cell as Field, Column, Quantity, Row, Table, Tone};
 use iodyno_units::human;
 
-/// The paper's conclusions with their verdicts; None if the study lists none.
+/// Table of the paper's conclusions with their verdicts; None if the study lists no conclusions.
 pub(super) fn conclusions(outcome: &Outcome<'_>) -> Option<Table> {
     let tone = |verdict: Verdict| match verdict {
         Verdict::Holds => Tone::Good,
@@ -33,7 +33,7 @@ pub(super) fn conclusions(outcome: &Outcome<'_>) -> Option<Table> {
     })
 }
 
-/// Printed, ours and the difference, row by row.
+/// Table of published values, simulated values and their differences, one row each.
 pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
     let along = lines.first().map_or(Along::None, |l| l.axis);
     let mut columns = vec![Column::words("of")];
@@ -62,7 +62,7 @@ pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
     }
 }
 
-/// The columns of [`compared`].
+/// Columns that compare a simulated value with a published one, as filled by [`compared`].
 fn comparison() -> [Column; 6] {
     [
         Column::numbers("printed", ""),
@@ -74,7 +74,7 @@ fn comparison() -> [Column; 6] {
     ]
 }
 
-/// Inputs and sentences, which belong to no panel.
+/// Table of rows that belong to no panel: inputs of the model, and values in the paper's text.
 pub(super) fn sentences(outcome: &Outcome<'_>, rows: &[usize]) -> Table {
     let row = |&index: &usize| {
         let key = &outcome.study.rows[index].key;

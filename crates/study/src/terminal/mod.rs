@@ -21,15 +21,15 @@ use iodyno_units::human;
 use number::Scale;
 use std::collections::BTreeSet;
 
-/// The narrowest width for a paper's tables; a narrower terminal is treated as this wide.
+/// Minimum width of the tables. On a narrower terminal, lines are longer than the terminal.
 const COLUMNS_MIN: usize = 60;
 
-/// A text from a file made harmless, at full length.
+/// Removes control characters from a text that comes from a file. Does not shorten it.
 fn clean(text: &str, style: Style) -> String {
     text::clean(text, usize::MAX, style)
 }
 
-/// A completed study as text. Lines end with a line feed and have no trailing blanks.
+/// Formats a completed study as text. Lines end with a line feed and have no trailing blanks.
 pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     let style = Style { width: style.width.max(COLUMNS_MIN), ..style };
     let mut lines = head(outcome, style);
@@ -92,7 +92,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     out
 }
 
-/// Title, number of the model's parameters, and a legend.
+/// Heading: title of the paper, number of model parameters, and a legend.
 fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let study = outcome.study;
     let mut lines = vec![
@@ -156,7 +156,7 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     lines
 }
 
-/// The paper's conclusions, each with its verdict and our figures.
+/// Lists the paper's conclusions with their verdicts and the simulated values.
 fn conclusions(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let found = &outcome.conclusions;
     if found.is_empty() {
@@ -181,16 +181,16 @@ fn conclusions(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     lines
 }
 
-/// Width of a verdict, in columns.
+/// Width of the verdict, in terminal columns.
 const VERDICT: usize = 17;
 
-/// Maximum number of systems that are listed one by one.
+/// Maximum number of systems listed individually.
 const SYSTEMS_MAX: usize = 12;
 
-/// Width of the words before a text, in columns.
+/// Width of the label before a text, in terminal columns.
 const LABEL: usize = 9;
 
-/// One metric of a panel: its lines under a common head.
+/// Formats the lines of one metric of a panel as a table.
 fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> {
     let Some(first) = table.first() else { return Vec::new() };
     let rows = || table.iter().flat_map(|s| &s.rows).copied();
@@ -235,7 +235,7 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     lines
 }
 
-/// The spikes of latency in a panel that is shown over time.
+/// Lists the latency spikes of the cells in a panel that is plotted over time.
 fn spikes(outcome: &Outcome<'_>, panel: usize, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for line in outcome.over_time.iter().filter(|line| line.panel == panel) {
@@ -264,8 +264,8 @@ fn spikes(outcome: &Outcome<'_>, panel: usize, style: Style) -> Vec<String> {
     lines
 }
 
-/// Single points, one below the other, with their values in columns. The common end of all labels is in the
-/// title.
+/// Formats single points, one per line, with their values in columns. If all labels end alike, the common end
+/// moves to the title.
 fn points(
     outcome: &Outcome<'_>,
     table: &[Series],
@@ -309,7 +309,7 @@ fn head_of(series: &Series, x: f64) -> String {
     }
 }
 
-/// What a line of a metric's table shows.
+/// Content of a line in a metric's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Printed,
@@ -330,7 +330,7 @@ impl Line {
         }
     }
 
-    /// The table's field for one row of the study.
+    /// Table field for the row with this index, as this kind of line shows it.
     fn cell(self, outcome: &Outcome<'_>, index: usize, scale: &Scale) -> Cell {
         let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
         let printed = outcome.printed(wanted);
@@ -355,7 +355,7 @@ impl Line {
     }
 }
 
-/// The kinds of line that have at least one value.
+/// Kinds of line to show for a series: only those that have a value.
 fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
     let any = |has: &dyn Fn(usize) -> bool| series.rows.iter().any(|&row| has(row));
     if !any(&|row| outcome.study.rows[row].printed.is_some()) {
@@ -368,7 +368,7 @@ fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
     kinds
 }
 
-/// The letter that marks the provenance of a figure.
+/// Letter that marks the provenance of a simulated value; empty for predictions.
 const fn mark(wanted: &Wanted) -> &'static str {
     match wanted.basis {
         Provenance::Input => "i",
@@ -378,7 +378,7 @@ const fn mark(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// Rows that belong to no panel: inputs from the paper, and its sentences.
+/// Lists rows that belong to no panel: inputs of the model, and values in the paper's text.
 fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for (wanted, row) in outcome.study.rows.iter().zip(&outcome.rows) {
@@ -416,7 +416,7 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     lines
 }
 
-/// The reasons of the study for not scoring figures.
+/// Lists published values that the study does not score, with the reasons.
 fn flags(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for figure in outcome.study.printed.iter().filter(|figure| !figure.flag.is_empty()) {

@@ -4,22 +4,23 @@
 use crate::published::Figure;
 use crate::unit::Unit;
 
-/// Threshold from which rates are shown in thousands.
+/// Rate from which rates are displayed in thousands per second.
 const THOUSANDS_FROM: f64 = 10_000.0;
-/// Minimum number of digits of our figures.
+/// Minimum number of digits of simulated values.
 const DIGITS: i32 = 4;
 
-/// The unit of a table.
+/// Unit in which a table displays its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
-    /// Name of the unit; empty for bare numbers.
+    /// Name of the unit; empty for numbers without a unit.
     pub(super) name: &'static str,
-    /// Size of one unit, in the program's own unit.
+    /// Size of the unit, in the base unit of its dimension (1/s, bytes/s or ns).
     pub(super) one: f64,
 }
 
 impl Scale {
-    /// Chooses the unit for values of a metric with the unit `unit`. The values are in the program's own unit.
+    /// Chooses the display unit for values of a metric whose unit is `unit`. The values are in the base unit of
+    /// the dimension.
     pub(super) fn of(unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let largest = values.fold(0.0, f64::max);
         match unit {
@@ -30,7 +31,7 @@ impl Scale {
         }
     }
 
-    /// A printed figure with the paper's digits.
+    /// Formats a published value with as many digits as in the paper.
     pub(super) fn printed(&self, figure: &Figure) -> String {
         let relation = match figure.relation.symbol() {
             "=" => "",
@@ -41,7 +42,7 @@ impl Scale {
         format!("{relation}{number}")
     }
 
-    /// A figure of ours, with no fewer digits than the printed one.
+    /// Formats a simulated value with at least as many digits as the published value.
     pub(super) fn ours(&self, value: f64, unit: Unit, printed: Option<&Figure>) -> String {
         let value = value * unit.scale() / self.one;
         let before = if value.abs() < 1.0 { 1 } else { value.abs().log10() as i32 + 1 };
@@ -49,7 +50,7 @@ impl Scale {
         fixed(value, own.max(printed.map_or(0, |figure| self.decimals(figure))))
     }
 
-    /// Decimals that a printed figure has in this unit.
+    /// Number of decimals that a published value has in this unit.
     fn decimals(&self, figure: &Figure) -> usize {
         let last_digit = 2.0 * figure.rounding() * figure.unit.scale() / self.one;
         // The last digit may differ slightly from a power of ten by rounding.
@@ -57,7 +58,7 @@ impl Scale {
     }
 }
 
-/// A number with this many decimals; a value that rounds to zero has no sign.
+/// Formats a number with `decimals` decimals. A negative value that rounds to zero gets no sign.
 pub(super) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {

@@ -20,11 +20,11 @@ use crate::inspect::{Identity, Inspection, open_path};
 use crate::ioctl;
 use crate::sysroot::DevNo;
 
-/// Number of checks of a device, all of which must find it open elsewhere: programs that scan devices (udev, losetup,
-/// blkid) open each only for a moment.
+/// Number of checks for other users of a device; the device counts as in use only if every check finds one.
+/// Programs that scan devices (udev, losetup, blkid) open each device only briefly.
 const CHECKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// Number of checks of a file; 1 s in all.
+/// Number of checks for other users of a file, over 1 s in all.
 const FILE_CHECKS: u32 = 20;
 
 /// Adds refusals for devices that share data with the target and that another process has open. Devices in `explained`
@@ -99,8 +99,8 @@ fn find_openers(relatives: &[Relative], explained: &BTreeSet<DevNo>) -> Vec<Refu
     refusals
 }
 
-/// Adds refusals for a loop device's backing file if another process has locked it or has it open for writing. The loop
-/// device itself has the file open for writing, so the kernel's own check is useless.
+/// Adds refusals for a loop device's backing file if another process has locked it or opened it for writing.
+/// The kernel's lease check can't tell, because the loop device itself has the file open for writing.
 pub(super) fn check_backing_file(
     path: &str,
     identity: Option<Identity>,
@@ -137,7 +137,7 @@ fn backing_file_use(path: &str, identity: Option<Identity>) -> Vec<Refusal> {
     found
 }
 
-/// Opens a file for reading, if the path still leads to it.
+/// Opens a file for reading. `None` if the path no longer leads to the file with this identity.
 pub(crate) fn open_same(path: &Path, identity: Option<Identity>) -> Option<File> {
     let flags =
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
@@ -148,15 +148,16 @@ pub(crate) fn open_same(path: &Path, identity: Option<Identity>) -> Option<File>
     is_it.then_some(file)
 }
 
-/// True if another process has a lock on the file: a whole-file lock, as iodyno takes, or a range lock, as a virtual
-/// machine takes.
+/// True if another process has locked the file, either entirely (like iodyno) or a range of it (like a
+/// virtual machine).
 fn is_locked(file: &File) -> bool {
     let whole = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
     whole == Err(Errno::WOULDBLOCK) || ioctl::has_record_lock(file).unwrap_or(false)
 }
 
-/// Adds a refusal if another process has the file open or mapped for writing. Only the file's owner and root may ask
-/// the kernel. Other users, and everyone on file systems without leases, search the processes that `/proc` shows them.
+/// Adds a refusal if another process has the file open or mapped for writing. The file's owner and root ask
+/// the kernel for a lease. Other users, or all users if the file system lacks leases, search the processes in
+/// `/proc`.
 pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let path = open_path(inspection);
     let flags =
@@ -191,7 +192,7 @@ pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     });
 }
 
-/// The refusal of a file that is locked.
+/// The refusal to write a locked file.
 pub(crate) fn locked(path: &Path) -> Refusal {
     let path = path.display();
     Refusal {
@@ -220,7 +221,7 @@ fn writers_of(path: &Path, identity: Option<Identity>) -> Vec<String> {
     .collect()
 }
 
-/// True if an exclusive open of the device fails as busy. False if `node` is not the device's own node.
+/// True if an exclusive open of the device fails with EBUSY. False if `node` belongs to another device.
 fn is_held(node: &Path, dev: DevNo) -> bool {
     let is_own = fs::metadata(node).is_ok_and(|meta| {
         meta.file_type().is_block_device() && DevNo::from_packed(meta.rdev()) == dev
@@ -229,16 +230,16 @@ fn is_held(node: &Path, dev: DevNo) -> bool {
     is_own && rustix::fs::open(node, flags, Mode::empty()).is_err_and(|errno| errno == Errno::BUSY)
 }
 
-/// Processes to search for.
+/// Which processes with an open device to search for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Openers {
-    /// All processes, for any access.
+    /// All processes, with read or write access.
     All,
     /// Other processes with write access.
     OtherWriters,
 }
 
-/// Processes that have one of the devices open, each with the device: `name (process PID)`.
+/// Processes that have one of the devices open. Returns the device and `name (process PID)` for each.
 fn processes_with(devices: &[DevNo], which: Openers) -> Vec<(DevNo, String)> {
     processes_where(which == Openers::All, |descriptor| {
         // Only links below /dev are followed, so that files on unresponsive servers can't block the search.
@@ -252,7 +253,7 @@ fn processes_with(devices: &[DevNo], which: Openers) -> Vec<(DevNo, String)> {
     })
 }
 
-/// A descriptor of another process.
+/// An open file descriptor of another process.
 struct Descriptor {
     /// Path of the link in `/proc/PID/fd`.
     link: PathBuf,
@@ -278,8 +279,8 @@ impl Descriptor {
     }
 }
 
-/// Searches the descriptors of all processes. Returns each process for which `of` gives a value, with the first such
-/// value. `with_own` includes this process.
+/// Applies `of` to the open descriptors of every process. Returns the first value that is not `None` for each
+/// process, with the process's name and PID. `with_own` includes this process.
 fn processes_where<T>(with_own: bool, of: impl Fn(&Descriptor) -> Option<T>) -> Vec<(T, String)> {
     let me = std::process::id().to_string();
     let mut found = Vec::new();

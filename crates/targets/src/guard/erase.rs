@@ -8,7 +8,7 @@ use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::guard::{Confirm, confirm, shown};
 use crate::inspect::{Inspection, Kind};
 
-/// Refusals that can't be lifted for a purge.
+/// Refusals to purge that `--destroy` can't lift, because the target is in use.
 const IN_USE: [RefusalCode; 6] = [
     RefusalCode::Mounted,
     RefusalCode::Swap,
@@ -18,7 +18,7 @@ const IN_USE: [RefusalCode; 6] = [
     RefusalCode::OpenElsewhere,
 ];
 
-/// Refusals for content. Their remedy for a write, to choose another target, does not fit a purge.
+/// Refusals because of existing data. For a purge their advice, to choose another target, is replaced.
 const CONTENT: [RefusalCode; 4] = [
     RefusalCode::PartitionTable,
     RefusalCode::Signature,
@@ -26,7 +26,7 @@ const CONTENT: [RefusalCode; 4] = [
     RefusalCode::HoldsData,
 ];
 
-/// Adds a purge's refusals to those of the guard, and lifts those that the given names allow.
+/// Adds the refusals specific to a purge, then lifts those that the `--destroy` names in `given` permit.
 ///
 /// # Errors
 /// [`TargetError::Refused`] if the target is in use, or if the given names do not lift all refusals.

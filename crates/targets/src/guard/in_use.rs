@@ -17,21 +17,20 @@ use crate::inspect::topology::{
 use crate::inspect::{Identity, Inspection};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Mount points of the running system. Overwriting the device below one of these ends the system, and with it the
-/// measurement.
+/// Mount points of the running system. Overwriting a device mounted at one of them would crash the system.
 const SYSTEM_MOUNTS: [&str; 6] = ["/", "/usr", "/etc", "/var", "/boot", "/boot/efi"];
 
-/// Lists of the storage in use on this machine, read once per check.
+/// Mounts, swap and other uses of storage on this machine, read once per check.
 pub(super) struct Uses<'a> {
     root: &'a SysRoot,
     mounts: Vec<Mount>,
-    /// Mounts in other namespaces, each with a process that sees it.
+    /// Mounts in other mount namespaces, each with a process in that namespace.
     mounts_elsewhere: Vec<(Mount, String)>,
     /// Members of multi-device file systems, each with its file system's name.
     members: Vec<(DevNo, String)>,
     swaps: Vec<Swap>,
     swap_devices: Vec<DevNo>,
-    /// True: search for holders and writers. False once this process holds the target itself.
+    /// True: also search for other processes that use the target. False once this process itself has opened it.
     looks_elsewhere: bool,
 }
 
@@ -50,7 +49,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// Adds refusals for all uses of a block device.
+    /// Adds a refusal for each use of a block device, such as a mount or swap.
     pub(super) fn check_device(&self, target: &BlockNode, refusals: &mut Vec<Refusal>) {
         let relatives = topology::relatives(self.root, target);
         self.check(&relatives, &BTreeSet::new(), refusals);
@@ -58,7 +57,7 @@ impl<'a> Uses<'a> {
         self.check_beneath(target, &mut known, refusals);
     }
 
-    /// Adds refusals for all uses of a file.
+    /// Adds a refusal for each use of a file, such as swap or a loop device.
     pub(super) fn check_file(&self, inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         let Some(path) = &inspection.canonical_path else { return };
         let identity = inspection.identity;
@@ -118,7 +117,8 @@ impl<'a> Uses<'a> {
         Some(Refusal { code: RefusalCode::Mounted, found: format!("{who} {found}"), mend })
     }
 
-    /// Adds refusals for mounts, swap, layers, holders and writers of these devices. Skips layers in `known`.
+    /// Adds refusals for mounts, swap, layers, holders and writers of the devices in `relatives`. Ignores layers
+    /// in `known`.
     fn check(&self, relatives: &[Relative], known: &BTreeSet<DevNo>, refusals: &mut Vec<Refusal>) {
         // Devices whose exclusive holder is known.
         let mut explained = BTreeSet::new();
@@ -161,7 +161,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// Refusal for a device that another is built on. That other device's own use is a separate refusal.
+    /// Refusal for a device that the device `holder` is built on. Uses of `holder` itself are refused separately.
     fn member(&self, holder: &BlockNode, who: &str) -> Refusal {
         let points = self.points(holder.dev);
         let mounted = if points.is_empty() {
@@ -187,7 +187,7 @@ impl<'a> Uses<'a> {
         self.swaps.iter().any(|swap| self.is_same(&swap.path, None, path, identity))
     }
 
-    /// True if two names lead to one file or device. Known identities take precedence over paths.
+    /// True if two names refer to the same file or device. Identities take precedence over paths if known.
     fn is_same(
         &self,
         other: &str,
@@ -206,7 +206,8 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// Adds refusals for loop devices on a file and for all uses above them. True if there is any.
+    /// Adds refusals for loop devices backed by a file, and for all uses of those loop devices. Returns true if
+    /// the file backs any.
     fn check_loops_on_file(
         &self,
         path: &str,
@@ -228,8 +229,8 @@ impl<'a> Uses<'a> {
         has_any
     }
 
-    /// Checks what lies beneath loop devices below this device. Writes pass through to the backing file or device, and
-    /// would overwrite the data of its other users. `known` holds the devices already checked.
+    /// Checks the backing files of all loop devices below this device. Writes pass through to the backing file or
+    /// device, and would overwrite its other users' data. `known` contains the devices already checked.
     fn check_beneath(
         &self,
         node: &BlockNode,

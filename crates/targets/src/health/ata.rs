@@ -11,18 +11,17 @@ use super::Health;
 use crate::ioctl;
 
 const PAGE_BYTES: usize = 512;
-/// Statistics count logical sectors: 512 bytes on all but 4Kn drives.
+/// Unit of the drive's read and write statistics: logical sectors of 512 bytes, except on 4Kn drives.
 const SECTOR_BYTES: u64 = 512;
 
-/// Command that reads one page of a log, READ LOG EXT (2Fh). Bytes of the command block by SAT-4:
-/// protocol 4 is PIO data-in, bit 0 extends the registers to 48 bits; 0Eh says that the length in
-/// 512-byte blocks is in the count field and the data come from the device. Each 16-bit register is
-/// two bytes, the high one first.
+/// Builds READ LOG EXT (2Fh), which reads one page of a log, as an ATA PASS-THROUGH command of SAT-4.
+/// Protocol 4 is PIO data-in; its bit 0 selects 48-bit registers. 0Eh: data come from the device, and the
+/// count field is their length in 512-byte blocks. Each 16-bit register is two bytes, high byte first.
 fn read_log_ext(log: u8, page: u8) -> [u8; 16] {
     [0x85, 4 << 1 | 1, 0x0E, 0, 0, 0, 1, 0, log, 0, page, 0, 0, 0, 0x2F, 0]
 }
 
-/// SMART READ DATA: command B0h, feature D0h, with its key C24Fh in the middle and high address.
+/// SMART READ DATA: command B0h, feature D0h, and the signature C24Fh in the LBA mid and high registers.
 const SMART_READ_DATA: [u8; 16] =
     [0x85, 4 << 1, 0x0E, 0, 0xD0, 0, 1, 0, 0, 0, 0x4F, 0, 0xC2, 0, 0xB0, 0];
 
@@ -56,8 +55,8 @@ pub(super) fn read(fd: &OwnedFd) -> Result<Health> {
     Ok(health)
 }
 
-/// Reads a statistic of 8 bytes: the highest holds flags (bit 7 supported, bit 6 valid), the lower
-/// ones the value. `None` unless both flags are set.
+/// Reads an 8-byte statistic: its highest byte contains flags (bit 7 supported, bit 6 valid), its lowest
+/// `bytes` the value. `None` unless both flags are set.
 fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     const SUPPORTED_AND_VALID: u8 = 0xC0;
     if page[at + 7] & SUPPORTED_AND_VALID != SUPPORTED_AND_VALID {
@@ -68,8 +67,8 @@ fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     Some(u64::from_le_bytes(value))
 }
 
-/// Stores the values of one page of the statistics log. False if the drive returned another page:
-/// byte 2 holds the page's number.
+/// Copies the values of one page of the statistics log to `health`. Returns false if byte 2, the page number,
+/// shows that the drive returned another page.
 fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> bool {
     if page[2] != number {
         return false;
@@ -93,8 +92,9 @@ fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> 
     true
 }
 
-/// Fills gaps from the table of SMART attributes: 30 entries of 12 bytes from byte 2 on, each with
-/// its id first and a raw value of 6 bytes at 5. False when the page's checksum is wrong.
+/// Fills missing values from the SMART attributes: 30 entries of 12 bytes, starting at byte 2 of the page.
+/// Byte 0 of an entry is its id, and its raw value is 6 bytes at byte 5. Returns false if the page's checksum
+/// is wrong.
 fn take_attributes(health: &mut Health, page: &[u8; PAGE_BYTES]) -> bool {
     if page.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) != 0
         || page.iter().all(|&byte| byte == 0)
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(health.reallocated_sectors, Some(8));
     }
 
-    /// The command blocks, read against SAT-4's table of ATA PASS-THROUGH (16): features in bytes
+    /// Checks the command blocks against SAT-4's table of ATA PASS-THROUGH (16): features in bytes
     /// 3 and 4, count in 5 and 6, address in 7 to 12 (high, low for each of LBA low, mid, high),
     /// device in 13, command in 14.
     #[test]

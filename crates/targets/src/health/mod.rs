@@ -18,8 +18,7 @@ use crate::inspect::BlockDevice;
 pub struct Health {
     /// Source of the report: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by ` and `.
     pub source: String,
-    /// Share of the rated life that is used up, in per cent; above 100 when it is exceeded (255
-    /// stands for anything above 254).
+    /// Percentage of the rated endurance used so far. Above 100 if the rating is exceeded; 255 means 255 or more.
     pub percentage_used: Option<u64>,
     /// Bytes written by hosts over the device's life.
     pub data_written_bytes: Option<u64>,
@@ -48,23 +47,23 @@ pub struct Health {
 }
 
 impl Health {
-    /// Rated endurance in bytes written, estimated from the bytes written so far and the share of life used. `None`
-    /// below 1 %, where the quotient would be noise. The share is a whole per cent, so at `p` % the estimate is only
-    /// good to about 1/`p`. It assumes that the write amplification stays the same.
+    /// Rated endurance in bytes written: bytes written so far divided by the fraction of life used. `None` below
+    /// 1 %, where the quotient would be noise. Life used is a whole percentage, so at `p` % the relative error is
+    /// about 1/`p`. Assumes constant write amplification.
     pub fn rated_endurance_bytes(&self) -> Option<u64> {
         let used = self.percentage_used.filter(|&used| used >= 1)?;
         let written = u128::from(self.data_written_bytes?);
         u64::try_from(written * 100 / u128::from(used)).ok()
     }
 
-    /// Share of the rated endurance that writing `bytes` costs, estimated as in
+    /// Fraction of the rated endurance consumed by writing `bytes`, estimated as in
     /// [`rated_endurance_bytes`](Self::rated_endurance_bytes).
     pub fn endurance_share(&self, bytes: u64) -> Option<f64> {
         let rated = self.rated_endurance_bytes().filter(|&rated| rated > 0)?;
         Some(bytes as f64 / rated as f64)
     }
 
-    /// Problems, as sentences; empty if there are none.
+    /// Health problems of the device, as sentences; empty if there are none.
     pub fn warnings(&self) -> Vec<String> {
         const CRITICAL: [(u64, &str); 6] = [
             (0x01, "Its spare capacity is below the threshold."),

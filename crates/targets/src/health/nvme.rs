@@ -51,8 +51,8 @@ fn parse(page: &[u8; LOG_BYTES]) -> Health {
 mod tests {
     use super::*;
 
-    /// A page built field by field from the specification's table. Distinct neighbours expose a
-    /// wrong offset or width.
+    /// Tests a log page built field by field from the specification's table. Adjacent fields differ, which
+    /// exposes a wrong offset or width.
     #[test]
     fn every_field_lies_where_the_specification_says() {
         let mut page = [0xEE_u8; LOG_BYTES];

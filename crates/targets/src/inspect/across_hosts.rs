@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// File systems that several hosts can mount at once, by the kernel's names. FUSE ones are recognised by `fuse.` and a
-/// name.
+/// File systems that several hosts can mount simultaneously, by the kernel's names. Names of FUSE file
+/// systems begin with `fuse.`.
 const OF_SEVERAL_HOSTS: [&str; 23] = [
     "nfs",
     "nfs4",
@@ -38,7 +38,7 @@ const OF_SEVERAL_HOSTS: [&str; 23] = [
     "glusterfs",
     "quobyte",
 ];
-/// The part of [`OF_SEVERAL_HOSTS`] that lies on a shared block device, whose name may differ between hosts.
+/// Those of [`OF_SEVERAL_HOSTS`] that use a shared block device, whose name may differ between hosts.
 const ON_SHARED_DEVICES: [&str; 2] = ["gfs2", "ocfs2"];
 
 impl FileSystem {
@@ -53,7 +53,7 @@ impl FileSystem {
 }
 
 impl Inspection {
-    /// Path of an existing file, with `None`; for a file to be created, the path of its folder and the file's name.
+    /// Path of an existing file and `None`; for a file yet to be created, path of its folder and the file's name.
     pub fn place(&self) -> Option<(&Path, Option<&str>)> {
         let path = Path::new(self.canonical_path.as_ref().or(self.path.as_ref())?);
         if self.exists {
@@ -64,22 +64,22 @@ impl Inspection {
     }
 }
 
-/// One host's view of a file on a file system that several hosts can mount. For a file to be created, it describes the
-/// folder.
+/// Identity of a file as one host sees it, on a file system that several hosts can mount. For a file yet to
+/// be created, identity of its folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileAcrossHosts {
     fs_type: String,
     /// File system id from the server or the volume, the same on all hosts; `None` if this host generated it.
     fs_id: Option<String>,
-    /// Mounted source; `None` for FUSE, whose programs choose it freely.
+    /// Mounted source, such as a server's path; `None` for FUSE, whose programs report arbitrary names.
     source: Option<String>,
     inode: u64,
     size_bytes: u64,
-    /// Change time of the inode, ns.
+    /// Time of the inode's last change (ctime), ns.
     changed_ns: i128,
-    /// Creation time of the inode, ns; `None` if the file system does not keep it.
+    /// Creation time of the inode, ns; `None` if the file system does not record it.
     created_ns: Option<i128>,
-    /// Name of the file that is still to be created.
+    /// Name of a file yet to be created; `None` for an existing file.
     new: Option<String>,
 }
 
@@ -111,8 +111,8 @@ impl FileAcrossHosts {
         })
     }
 
-    /// True if two hosts see the same file. Many file systems use the same inode numbers, so more must agree: the
-    /// mounted source, the creation time, or the size and change time, to the nanosecond.
+    /// True if two hosts see the same file. Inode numbers alone are not unique across file systems, so one of
+    /// these must also agree: mounted source, creation time, or size and change time (in ns).
     pub fn is_same_as(&self, other: &Self) -> bool {
         let family = |file: &Self| match file.fs_type.as_str() {
             "nfs4" => "nfs".to_owned(),
@@ -138,7 +138,7 @@ impl FileAcrossHosts {
     }
 }
 
-/// File system id that is the same on all hosts.
+/// Reads the file system's id, if all hosts see the same one.
 fn fs_id(root: &SysRoot, at: &Path, meta: &Metadata, fs_type: &str) -> Option<String> {
     let dev = DevNo::from_packed(meta.dev());
     if fs_type.starts_with("nfs") {
@@ -152,7 +152,7 @@ fn fs_id(root: &SysRoot, at: &Path, meta: &Metadata, fs_type: &str) -> Option<St
     (id != 0 && id != own).then(|| format!("{id:x}"))
 }
 
-/// The server's id of the NFS file system with this device number, from the client's list of volumes.
+/// The server's id of the NFS file system with device number `dev`, from `/proc/fs/nfsfs/volumes`.
 fn nfs_id(volumes: &str, dev: DevNo) -> Option<String> {
     let of_line = |line: &str| {
         let mut fields = line.split_whitespace().skip(3);
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// As /proc/fs/nfsfs/volumes of Linux 6.1 shows them.
+    /// Parses `/proc/fs/nfsfs/volumes` in the format of Linux 6.1.
     #[test]
     fn the_servers_id_is_read_from_the_list_of_volumes() {
         let volumes = "NV SERVER   PORT DEV          FSID                              FSC\n\

@@ -10,25 +10,25 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
-/// linux/stat.h: the alignment of reads may be finer than that of writes.
+/// Flag of linux/stat.h: request the alignment of direct reads, which may be finer than that of writes.
 const STATX_DIO_READ_ALIGN: u32 = 0x0002_0000;
 
-/// Required alignment of I/O on a target, and its preferred sizes.
+/// A target's required alignment of I/O, and its preferred I/O sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alignment {
-    /// Logical block: the smallest I/O.
+    /// Logical block size, bytes: the smallest possible I/O.
     pub logical_block_bytes: Option<u64>,
-    /// Physical block: the smallest write without read-modify-write.
+    /// Physical block size, bytes: the smallest write without read-modify-write.
     pub physical_block_bytes: Option<u64>,
-    /// Preferred I/O size for throughput.
+    /// Preferred I/O size for throughput, bytes.
     pub io_optimal_bytes: Option<u64>,
-    /// Required multiple of a direct I/O's offset and length. 0: no direct I/O.
+    /// Offset and length of a direct I/O must be multiples of this, bytes. 0: direct I/O is not supported.
     pub direct_offset_bytes: Option<u64>,
-    /// Required multiple for direct reads, if the file system reports a finer one.
+    /// Offset and length of a direct read must be multiples of this, bytes. `None` if the same as for writes.
     pub direct_read_offset_bytes: Option<u64>,
-    /// Required multiple of a direct I/O's memory address. 0: no direct I/O.
+    /// Memory address of a direct I/O must be a multiple of this, bytes. 0: direct I/O is not supported.
     pub direct_memory_bytes: Option<u64>,
-    /// Source of the direct alignment: `statx` or `logical block`.
+    /// Source of the direct-I/O alignment: `statx` or `logical block`.
     pub source: Option<String>,
 }
 
@@ -52,14 +52,14 @@ impl Alignment {
         StatxFlags::DIOALIGN | StatxFlags::from_bits_retain(STATX_DIO_READ_ALIGN)
     }
 
-    /// Fills in the direct alignment of a path.
+    /// Reads the alignment for direct I/O of the file at `path`.
     pub(crate) fn read_path(&mut self, path: &Path) {
         if let Ok(st) = statx(CWD, path, AtFlags::empty(), Self::mask()) {
             self.take(&st);
         }
     }
 
-    /// Fills in the direct alignment of an open file.
+    /// Reads the alignment for direct I/O of an open file.
     pub(crate) fn read_fd(&mut self, fd: impl AsFd) {
         if let Ok(st) = statx(fd, "", AtFlags::EMPTY_PATH, Self::mask()) {
             self.take(&st);

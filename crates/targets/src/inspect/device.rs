@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::topology::BlockNode;
 use crate::sysroot::{self, DevNo, SysRoot};
 
-/// PCIe link of a device: present state and capability.
+/// PCIe link of a device: present speed and width, and the maximum of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieLink {
     /// Bus address, such as `0000:3b:00.0`.
@@ -40,22 +40,22 @@ impl PcieLink {
     }
 }
 
-/// One reading of a device's I/O counters, from `/sys/class/block/NAME/stat` and `inflight`. The difference of two
-/// readings, less iodyno's own I/O, is I/O by others.
+/// Snapshot of a device's I/O counters, from `/sys/class/block/NAME/stat` and `inflight`. The difference
+/// between two snapshots, minus iodyno's own I/O, is I/O by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStats {
     /// Reads completed.
     pub reads: u64,
-    /// Reads merged with others by the kernel before it issued them.
+    /// Reads that the kernel merged with other reads before issuing them.
     #[serde(default)]
     pub read_merges: u64,
-    /// Bytes read from the target, in all.
+    /// Total bytes read from the device.
     pub read_bytes: u64,
     /// Time spent on reads, ms, summed over reads.
     pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
-    /// Writes merged with others by the kernel before it issued them.
+    /// Writes that the kernel merged with other writes before issuing them.
     #[serde(default)]
     pub write_merges: u64,
     /// Bytes written or discarded.
@@ -64,7 +64,7 @@ pub struct DiskStats {
     pub write_ms: u64,
     /// Time with at least one I/O in flight, ms.
     pub busy_ms: u64,
-    /// Time in flight, ms, summed over I/Os.
+    /// Time in flight, ms, summed over all I/Os.
     #[serde(default)]
     pub queue_ms: u64,
     /// Discards completed.
@@ -73,14 +73,14 @@ pub struct DiskStats {
     pub discarded_bytes: u64,
     /// Flushes completed.
     pub flushes: u64,
-    /// Reads in flight at the time of the reading.
+    /// Reads in flight when the counters were read.
     pub reads_in_flight: u64,
-    /// Writes in flight at the time of the reading.
+    /// Writes in flight when the counters were read.
     pub writes_in_flight: u64,
 }
 
 impl DiskStats {
-    /// Reads the counters of a device; `None` if it is gone or keeps none.
+    /// Reads the counters of a device; `None` if the device is gone or has no counters.
     pub fn read(root: &SysRoot, dev: DevNo) -> Option<Self> {
         BlockNode::by_number(root, dev).and_then(|node| Self::of(&node))
     }
@@ -115,7 +115,7 @@ impl DiskStats {
         })
     }
 
-    /// The change since an earlier reading. In-flight counts are those of the later reading.
+    /// Change of each counter since an earlier snapshot. In-flight counts are copied from the later snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut delta = *self;
@@ -140,7 +140,7 @@ impl DiskStats {
         delta
     }
 
-    /// True when nothing was read, written, discarded or flushed, and nothing is in flight.
+    /// True if nothing was read, written, discarded or flushed, and nothing is in flight.
     pub fn is_idle(&self) -> bool {
         self.reads + self.writes + self.discards + self.flushes == 0
             && self.reads_in_flight + self.writes_in_flight == 0
@@ -168,7 +168,7 @@ pub struct BlockDevice {
     pub serial: Option<String>,
     /// World-wide identifier, such as `eui.0025385b71b01234` or `naa.5000c500a1b2c3d4`.
     pub wwid: Option<String>,
-    /// Identity of this device, partition or volume that survives a restart; `None` if it has none.
+    /// Identity of this device, partition or volume that survives a restart; `None` if there is none.
     pub lasting_id: Option<String>,
     /// Firmware revision.
     pub firmware: Option<String>,
@@ -178,15 +178,15 @@ pub struct BlockDevice {
     pub removable: Option<bool>,
     /// True if the kernel refuses writes to the device.
     pub read_only: Option<bool>,
-    /// Logical block: the smallest I/O.
+    /// Logical block size, bytes: the smallest possible I/O.
     pub logical_block_bytes: Option<u64>,
-    /// Physical block: the smallest write without read-modify-write.
+    /// Physical block size, bytes: the smallest write without read-modify-write.
     pub physical_block_bytes: Option<u64>,
-    /// Smallest preferred I/O size.
+    /// Smallest preferred I/O size, bytes.
     pub io_min_bytes: Option<u64>,
     /// Preferred I/O size for throughput, if the device reports one.
     pub io_optimal_bytes: Option<u64>,
-    /// Required alignment of a buffer's address for DMA.
+    /// Required alignment of a buffer's address for DMA, bytes.
     pub dma_alignment_bytes: Option<u64>,
     /// I/O scheduler in use.
     pub scheduler: Option<String>,
@@ -196,13 +196,13 @@ pub struct BlockDevice {
     pub read_ahead_kib: Option<u64>,
     /// Largest request that the kernel makes, KiB.
     pub max_sectors_kib: Option<u64>,
-    /// Largest request that the hardware takes, KiB.
+    /// Largest request that the hardware accepts, KiB.
     pub max_hw_sectors_kib: Option<u64>,
-    /// Merging of requests: 0 any, 1 only simple ones, 2 none.
+    /// Which requests the scheduler tries to merge. 0: all; 1: only simple merges; 2: none.
     pub nomerges: Option<u64>,
-    /// Where completions run: 0 anywhere, 1 same group of cores, 2 the submitting core.
+    /// CPU that handles a completion. 0: any; 1: one in the submitter's group of CPUs; 2: the submitting CPU.
     pub rq_affinity: Option<u64>,
-    /// Polled completions are enabled.
+    /// Polling for completions is enabled.
     pub io_poll: Option<bool>,
     /// Target latency of write-back throttling, µs; 0 means off.
     pub wbt_lat_usec: Option<u64>,
@@ -212,7 +212,7 @@ pub struct BlockDevice {
     pub fua: Option<bool>,
     /// Discard is supported.
     pub discard: Option<bool>,
-    /// The device itself writes zeroes without receiving them.
+    /// The device can write zeroes itself, without a data transfer.
     pub write_zeroes_offload: Option<bool>,
     /// Zone model: `none`, `host-aware` or `host-managed`.
     pub zoned: Option<String>,
@@ -220,9 +220,9 @@ pub struct BlockDevice {
     pub dax: Option<bool>,
     /// NUMA node that the device is attached to.
     pub numa_node: Option<u64>,
-    /// State and capability of the device's PCIe link.
+    /// The device's PCIe link: present and maximum speed and width.
     pub pcie: Option<PcieLink>,
-    /// Hottest sensor, in degrees Celsius.
+    /// Temperature of the hottest sensor, in degrees Celsius.
     pub temperature_c: Option<f64>,
     /// Temperature at which the hottest sensor warns, in degrees Celsius.
     #[serde(default)]
@@ -243,11 +243,11 @@ pub struct BlockDevice {
     pub raid: Option<String>,
     /// Compression algorithm of a zram device.
     pub zram_algorithm: Option<String>,
-    /// Counters at the time of inspection.
+    /// I/O counters at the time of inspection.
     pub stats: Option<DiskStats>,
 }
 
-/// The choice in brackets: `[none] mq-deadline` gives `none`.
+/// Returns the bracketed choice of a sysfs list: `[none] mq-deadline` gives `none`.
 fn selected(text: &str) -> String {
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     chosen.map_or(text, |(chosen, _)| chosen).to_owned()
@@ -279,7 +279,7 @@ fn transport(disk: &BlockNode) -> Option<String> {
     by_name.map(|(_, name)| (*name).to_owned()).or_else(|| scsi.then(|| "scsi".to_owned()))
 }
 
-/// The first ancestor in the device tree that is a PCIe function.
+/// PCIe link of the disk's nearest ancestor in the device tree that is a PCIe function.
 fn pcie(disk: &BlockNode) -> Option<PcieLink> {
     let device = disk.dir.join("device").canonicalize().ok()?;
     let dir = device.ancestors().find(|dir| dir.join("current_link_speed").exists())?;
@@ -296,7 +296,8 @@ fn pcie(disk: &BlockNode) -> Option<PcieLink> {
     })
 }
 
-/// The hottest sensor in the drive's own hwmon, and that sensor's warning temperature, in degrees Celsius.
+/// Temperature of the drive's hottest hwmon sensor, and that sensor's warning temperature, in degrees
+/// Celsius.
 fn temperature_c(disk: &BlockNode) -> Option<(f64, Option<f64>)> {
     let device = disk.dir.join("device");
     let folders = [device.clone(), device.join("hwmon"), device.join("device/hwmon")];
@@ -329,7 +330,7 @@ fn joined(parts: [Option<String>; 2]) -> Option<String> {
 }
 
 impl BlockDevice {
-    /// Reads the device with this number from sysfs.
+    /// Reads the attributes of the device with this device number from sysfs.
     pub fn read(root: &SysRoot, dev: DevNo) -> Option<Self> {
         BlockNode::by_number(root, dev).map(|node| Self::of(root, &node))
     }

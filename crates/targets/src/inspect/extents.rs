@@ -12,24 +12,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::ioctl;
 
-/// linux/fiemap.h: allocated, but reads give zeroes.
+/// Flag of linux/fiemap.h: the extent is allocated but unwritten, so reads return zeroes.
 const FIEMAP_EXTENT_UNWRITTEN: u32 = 0x800;
-/// linux/fiemap.h: the file's last extent.
+/// Flag of linux/fiemap.h: this is the file's last extent.
 const FIEMAP_EXTENT_LAST: u32 = 0x1;
-/// Files with more extents than this are not walked to the end.
+/// Maximum number of a file's extents to read.
 const EXTENTS_MAX: u64 = 4_000_000;
 
-/// A file's layout on its file system.
+/// Allocation of a range of a file on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extents {
-    /// Share of the range that is allocated and written, 0 to 1.
+    /// Fraction of the range that is allocated and written, 0 to 1.
     pub written_share: f64,
-    /// Number of extents in the range; `None` if only data and holes are known.
+    /// Number of extents in the range; `None` if the file system reports only data and holes.
     pub count: Option<u64>,
 }
 
-/// Reads the extents of the first `range_bytes` of a file. `None` when the file system reports nothing, or the
-/// range is empty.
+/// Reads the extents of the first `range_bytes` of a file. `None` if the file system reports none, or
+/// the range is empty.
 pub(crate) fn extents(fd: impl AsFd, range_bytes: u64) -> Option<Extents> {
     if range_bytes == 0 {
         return None;

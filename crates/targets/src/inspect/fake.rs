@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::sysroot::SysRoot;
 
-/// A simulated machine's tree, in a temporary folder.
+/// Temporary folder with a simulated machine's `/sys` and `/proc`, for tests.
 pub(crate) struct Tree {
     dir: tempfile::TempDir,
 }
@@ -20,7 +20,7 @@ impl Tree {
         SysRoot::at(self.dir.path())
     }
 
-    /// Writes a file and creates its folders.
+    /// Writes a file and creates its parent folders.
     pub(crate) fn file(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.dir.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -46,13 +46,13 @@ impl Tree {
         self.link(&format!("sys/dev/block/{dev}"), &dir);
     }
 
-    /// Adds a partition of the disk at the parent of `PLACE`.
+    /// Adds partition `number` to the disk whose folder is the parent of `place`.
     pub(crate) fn partition(&self, place: &str, dev: &str, number: u32) {
         self.disk(place, dev, 4096);
         self.file(&format!("sys/devices/{place}/partition"), format!("{number}\n"));
     }
 
-    /// Records that `upper` is built on `lower`.
+    /// Records that the device `upper` is built on the device `lower`.
     pub(crate) fn stack(&self, upper: &str, lower: &str) {
         let name = |place: &str| place.rsplit('/').next().unwrap().to_owned();
         self.link(
@@ -65,7 +65,7 @@ impl Tree {
         );
     }
 
-    /// Sets the mounts: `(device number, mount point, type, source)` each.
+    /// Sets the machine's mounts, each as `(device number, mount point, type, source)`.
     pub(crate) fn mounts(&self, mounts: &[(&str, &str, &str, &str)]) {
         let lines = mounts.iter().enumerate().map(|(i, (dev, point, fs_type, source))| {
             format!("{} 1 {dev} / {point} rw,relatime shared:1 - {fs_type} {source} rw\n", i + 20)

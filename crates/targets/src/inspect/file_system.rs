@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::mounts::{self, Mount};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// File system types by the `f_type` of `statfs`, for paths whose mount is missing in mountinfo. Numbers from
-/// linux/magic.h and each file system's own sources.
+/// Names of file system types by the `f_type` of `statfs`, used for paths whose mount is not listed in
+/// mountinfo. Numbers are from linux/magic.h and the sources of each file system.
 const MAGIC: [(i64, &str); 22] = [
     (0xEF53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -36,7 +36,7 @@ const MAGIC: [(i64, &str); 22] = [
     (0x0027_E0EB, "cgroup"),
 ];
 
-/// File systems that hold no user files. Creating a file there fails, or makes one in memory.
+/// Pseudo file systems, where creating a file fails or creates it in memory.
 const NOT_FOR_FILES: [&str; 14] = [
     "proc",
     "sysfs",
@@ -54,14 +54,14 @@ const NOT_FOR_FILES: [&str; 14] = [
     "pstore",
 ];
 
-/// Properties of the file system that a file or directory lies on.
+/// Properties of the file system that contains a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSystem {
     /// Type as the kernel names it: ext4, xfs, tmpfs, …
     pub fs_type: String,
     /// Path at which the file system is mounted.
     pub mount_point: Option<String>,
-    /// Mounted source: a device, a server's path, or a mere word such as `tmpfs`.
+    /// Mounted source: a device, a server's path, or a conventional word such as `tmpfs`.
     pub source: Option<String>,
     /// Options of this mount, such as `rw,noatime`.
     pub options: Option<String>,
@@ -73,9 +73,9 @@ pub struct FileSystem {
     pub block_bytes: Option<u64>,
     /// Size of the file system, bytes.
     pub total_bytes: Option<u64>,
-    /// Space available to an unprivileged user.
+    /// Bytes available to an unprivileged user.
     pub free_bytes: Option<u64>,
-    /// Block device under the mount; `None` for network and memory file systems.
+    /// Mounted block device; `None` for network and memory file systems.
     pub dev: Option<DevNo>,
 }
 
@@ -91,8 +91,8 @@ impl FileSystem {
     }
 }
 
-/// The mount that holds `path`: by mount number, else the longest mount point with the same
-/// device number.
+/// Mount that contains `path`: the one with its mount number, otherwise the one with the longest matching
+/// mount point on the same device.
 fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
     let mounts = mounts::mounts(root);
     let id = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)
@@ -107,7 +107,8 @@ fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
     holding.max_by_key(|mount| mount.point.len())
 }
 
-/// Used share (0 to 1) of the file system under a path. Like `df`, relative to the space for ordinary users.
+/// Used fraction (0 to 1) of the file system that contains `path`. Like `df`, excludes space reserved for
+/// root.
 pub fn used_share(path: &Path) -> Option<f64> {
     let stat = statfs(path).ok()?;
     let used = stat.f_blocks.checked_sub(stat.f_bfree)?;
@@ -115,7 +116,7 @@ pub fn used_share(path: &Path) -> Option<f64> {
     (all > 0).then(|| used as f64 / all as f64)
 }
 
-/// Converts a line of mountinfo; sizes stay unknown.
+/// Converts an entry of mountinfo to a `FileSystem` without sizes.
 pub(crate) fn of_mount(root: &SysRoot, mount: Mount) -> FileSystem {
     let has_ro = |options: &str| options.split(',').any(|option| option == "ro");
     FileSystem {
@@ -132,7 +133,7 @@ pub(crate) fn of_mount(root: &SysRoot, mount: Mount) -> FileSystem {
     }
 }
 
-/// Reads the file system under an existing path.
+/// Reads the properties of the file system that contains an existing path.
 pub(crate) fn file_system(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     let stat = statfs(path).ok()?;
     let dev = DevNo::from_packed(std::fs::metadata(path).ok()?.dev());

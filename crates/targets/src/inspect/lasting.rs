@@ -11,10 +11,10 @@ use super::topology::BlockNode;
 use super::topology::device_of_path;
 use crate::sysroot::SysRoot;
 
-/// Maximum depth of layers; a deeper device has no identity.
+/// Maximum number of stacked devices to follow; a device with more below it gets no identity.
 const DEPTH_MAX: u32 = 32;
 
-/// Identity of a device that survives a restart; `None` if it has none.
+/// Identity of a device that survives a restart; `None` if there is none.
 pub(super) fn lasting_id(root: &SysRoot, node: &BlockNode) -> Option<String> {
     of(root, node, 0)
 }
@@ -56,8 +56,8 @@ fn of(root: &SysRoot, node: &BlockNode, depth: u32) -> Option<String> {
     known.filter(|id| says_anything(id))
 }
 
-/// False for uuids of cryptsetup that hold only the name that the user chose: `CRYPT-PLAIN-name` of a device without a
-/// header, unlike `CRYPT-LUKS2-(32 digits)-name`.
+/// True if a device-mapper uuid is unique. cryptsetup's `CRYPT-PLAIN-name`, for a device without a header,
+/// contains only a name chosen by the user, unlike `CRYPT-LUKS2-(32 digits)-name`.
 fn is_unique(dm_uuid: &str) -> bool {
     let mut parts = dm_uuid.split('-');
     parts.next() != Some("CRYPT")
@@ -66,12 +66,12 @@ fn is_unique(dm_uuid: &str) -> bool {
             .is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// False for a serial number that consists of zeroes, as on some devices.
+/// False if a serial number consists only of zeroes, as on some devices.
 fn says_anything(id: &str) -> bool {
     id.bytes().any(|byte| byte.is_ascii_alphanumeric() && byte != b'0')
 }
 
-/// Reads the serial number in page 80h of a SCSI device's vital product data, after 4 bytes of header.
+/// Reads a SCSI device's serial number: page 80h of its vital product data, without the 4-byte header.
 pub(super) fn scsi_serial(disk: &BlockNode) -> Option<String> {
     let page = std::fs::read(disk.dir.join("device/vpd_pg80")).ok()?;
     let text = String::from_utf8_lossy(page.get(4..)?);

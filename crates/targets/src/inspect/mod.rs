@@ -46,11 +46,11 @@ use crate::signature::{self, Content};
 use crate::sysroot::{DevNo, SysRoot};
 use stack::{End, Stack};
 
-/// What a target is: memory, a file, a device, …
+/// Kind of a target: memory, a file, a device, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Completes every operation at once without storage.
+    /// Completes every operation immediately, without storage.
     Null,
     /// Memory of this process.
     Ram,
@@ -58,24 +58,24 @@ pub enum Kind {
     Model,
     /// An export of an NBD server.
     Nbd,
-    /// A regular file, or one to be created.
+    /// A regular file, existing or yet to be created.
     File,
     /// A block device.
     Block,
     /// A character device.
     Char,
-    /// A directory, pipe or socket: nothing to measure.
+    /// A directory, pipe or socket, which can't be measured.
     Other,
 }
 
-/// Identity of a file or device, to detect another one under the same name.
+/// Identity of a file or device. Shows whether a path still leads to the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Device number of the file system that holds the file or node.
+    /// Device number of the file system that contains the file or device node.
     pub dev: DevNo,
     /// Inode number.
     pub inode: u64,
-    /// The device's own number, for block and character devices.
+    /// Device number of a block or character device; `None` for a file.
     pub device: Option<DevNo>,
 }
 
@@ -91,67 +91,69 @@ impl Identity {
     }
 }
 
-/// Operations beyond read, write and flush that the target supports.
+/// Optional operations of the target, besides read, write and flush. `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
-    /// Trim: `BLKDISCARD` on a device, `FALLOC_FL_PUNCH_HOLE` in a file.
+    /// Trim is supported: `BLKDISCARD` on a device, `FALLOC_FL_PUNCH_HOLE` in a file.
     pub trim: Option<bool>,
-    /// Write zeroes: `BLKZEROOUT` on a device, `FALLOC_FL_ZERO_RANGE` in a file.
+    /// Write-zeroes is supported: `BLKZEROOUT` on a device, `FALLOC_FL_ZERO_RANGE` in a file.
     pub write_zeroes: Option<bool>,
 }
 
-/// All facts about a target before it is opened.
+/// Everything found out about a target before it is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
     /// Name of the target, in canonical form.
     pub name: TargetName,
-    /// What the target was found to be.
+    /// Kind of target, such as a file or a block device.
     pub kind: Kind,
-    /// Path as given; for a scratch file, its directory.
+    /// Path as the user gave it; for a scratch file, its directory.
     pub path: Option<String>,
     /// Path of the character device, without symbolic links.
     pub canonical_path: Option<String>,
-    /// False for a file that is still to be created.
+    /// False for a file that is yet to be created.
     pub exists: bool,
-    /// Bytes to be measured: the requested size, or else the whole target. `None` for a character device without a
-    /// size.
+    /// Bytes to measure: the requested size, otherwise the size of the whole target. `None` for a character
+    /// device, which has no size.
     pub size_bytes: Option<u64>,
     /// Present size of the file or device, bytes.
     pub whole_bytes: Option<u64>,
-    /// Identity, to detect another file or device under the same name.
+    /// Identity of the file or device. Shows when another one has taken its path.
     pub identity: Option<Identity>,
-    /// Alignment for direct I/O.
+    /// Required alignment of direct I/O, and preferred I/O sizes.
     pub alignment: Alignment,
-    /// File system that holds the file.
+    /// File system that contains the file.
     pub file_system: Option<FileSystem>,
-    /// Share of the range that was ever written.
+    /// Allocation of the range to be measured, such as its written fraction.
     pub extents: Option<Extents>,
-    /// iodyno's own mark on a file.
+    /// iodyno's mark that it created the file, and how much of it was written; `None` for another file.
     pub marker: Option<Marker>,
-    /// Signatures in the content; `None` if it could not be read (see `unreadable`).
+    /// Signatures found in the content; `None` if the content could not be read (see `unreadable`).
     pub content: Option<Content>,
-    /// Result of sampling; `None` if the target was not sampled: it has a signature, it is a file that iodyno did not
-    /// make, or it could not be read.
+    /// Result of sampling the content. `None` if the target has a signature, is a file that iodyno did not
+    /// create, or could not be read.
     #[serde(default)]
     pub sampled: Option<Sampled>,
     /// Reason why the content could not be read.
     pub unreadable: Option<String>,
-    /// The block device itself, or the one directly under a file.
+    /// The target's block device; for a file, the device of its file system.
     pub device: Option<BlockDevice>,
-    /// Devices at the bottom: disks below partitions, members below dm and md, the disk below a loop device's file.
+    /// Lowest devices below the target: the disk of a partition, the members of dm and md, the disk below a loop
+    /// device's file.
     pub physical: Vec<BlockDevice>,
-    /// Layers down to the storage. `None` for a target without layers, and in runs of versions that did not inspect
-    /// them.
+    /// Layers between target and storage. `None` for a target without layers, and in records of older versions of
+    /// iodyno.
     #[serde(default)]
     pub stack: Option<Stack>,
-    /// Character device that receives the commands; only for an NVMe namespace named by its generic device.
+    /// Character device to send commands to; `None` unless the user named an NVMe namespace by its generic
+    /// device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generic: Option<NvmeGeneric>,
-    /// Description of the export by its NBD server.
+    /// Description of the export by its NBD server; `None` for other targets.
     pub nbd: Option<NbdExport>,
     /// Supported operations beyond read, write and flush.
     pub capabilities: Capabilities,
-    /// Remarks, as sentences. They are never reasons to refuse.
+    /// Notes to the user, as sentences. They never cause a refusal.
     pub notes: Vec<String>,
 }
 
@@ -183,7 +185,7 @@ impl Inspection {
         }
     }
 
-    /// True for a file that is created for one run and removed.
+    /// True for a file that iodyno creates for one run and then removes.
     pub fn is_scratch(&self) -> bool {
         matches!(self.name, TargetName::Scratch { .. })
     }
@@ -202,15 +204,17 @@ impl Inspection {
 /// Inspects a target of the running system.
 ///
 /// # Errors
-/// [`TargetError::NotFound`] for a path without a file and without a size to create one, [`TargetError::Unsupported`]
-/// for a size beyond the device's, [`TargetError::NoSpace`] for more memory or scratch space than is free,
-/// [`TargetError::Permission`] and [`TargetError::Io`] when the path can't be read. For an NBD export,
-/// [`TargetError::BadName`] if the server lacks it, and [`TargetError::Unreachable`] if no server answers.
+/// [`TargetError::NotFound`] if the file does not exist and no size is given to create it,
+/// [`TargetError::Unsupported`] for a size beyond the device's, [`TargetError::NoSpace`] if memory or scratch
+/// space is short, [`TargetError::Permission`] and [`TargetError::Io`] if the path can't be read. For an NBD
+/// export, [`TargetError::BadName`] if the server lacks it, and [`TargetError::Unreachable`] if no server
+/// responds.
 pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
     inspect_in(name, &SysRoot::real())
 }
 
-/// Like [`inspect`], with relative paths resolved against `folder`. The inspection keeps name and path as given.
+/// Like [`inspect`], but resolves relative paths against `folder`. The result contains the original name and
+/// path.
 ///
 /// # Errors
 /// As [`inspect`], with the resolved path.
@@ -223,7 +227,8 @@ pub fn inspect_from(name: &TargetName, folder: &Path) -> Result<Inspection, Targ
     Ok(inspection)
 }
 
-/// Like [`inspect`], with `/proc` and `/sys` below another root. The path itself is always that of the real system.
+/// Like [`inspect`], but reads `/proc` and `/sys` below `root`. The target itself is read from the real
+/// system.
 ///
 /// # Errors
 /// As [`inspect`].
@@ -238,7 +243,7 @@ pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, Targe
     Ok(inspection)
 }
 
-/// Adds a note where a stack differs from what the target's name suggests.
+/// Adds notes if the storage stack uses the page cache or ends in memory, so that no device is measured.
 fn note_stack(inspection: &mut Inspection) {
     let Some(stack) = &inspection.stack else { return };
     let mut notes = Vec::new();
@@ -303,14 +308,14 @@ fn ram(name: &TargetName, size_bytes: u64, root: &SysRoot) -> Result<Inspection,
     Ok(inspection)
 }
 
-/// Size of a block device or file, from the offset of its end.
+/// Size of a block device or file, found by seeking to its end.
 pub(crate) fn capacity_bytes(fd: impl AsFd) -> Result<u64, Errno> {
     let end = rustix::fs::seek(&fd, SeekFrom::End(0))?;
     rustix::fs::seek(&fd, SeekFrom::Start(0))?;
     Ok(end)
 }
 
-/// Reads signatures at both ends of an open file or device.
+/// Searches both ends of an open file or device for signatures of file systems, RAID and the like.
 pub(crate) fn probe_content(file: &File, size_bytes: u64) -> io::Result<Content> {
     signature::probe(size_bytes, &mut |offset, buf| {
         let mut aligned = AlignedBuf::zeroed(buf.len());
@@ -320,8 +325,8 @@ pub(crate) fn probe_content(file: &File, size_bytes: u64) -> io::Result<Content>
     })
 }
 
-/// Samples an open file or device for data that iodyno did not write. Bypasses the page cache where possible, so that
-/// the device itself answers.
+/// Samples an open file or device for data that iodyno did not write. Bypasses the page cache where possible,
+/// to read from the device itself.
 pub(crate) fn sample_content(fd: &OwnedFd, size_bytes: u64, depth: Depth) -> io::Result<Sampled> {
     let file = File::from(fd.try_clone()?);
     let try_sample = || {
@@ -343,18 +348,18 @@ pub(crate) fn sample_content(fd: &OwnedFd, size_bytes: u64, depth: Depth) -> io:
     }
 }
 
-/// Extents of the first `range_bytes` of an open file.
+/// Allocation of the first `range_bytes` of an open file.
 pub(crate) fn extents_of(fd: impl AsFd, range_bytes: u64) -> Option<Extents> {
     extents::extents(fd, range_bytes)
 }
 
-/// Path for opening the target's file or node.
+/// Path at which to open the target's file or device node.
 pub(crate) fn open_path(inspection: &Inspection) -> PathBuf {
     let path = inspection.canonical_path.as_ref().or(inspection.path.as_ref());
     PathBuf::from(path.map(String::as_str).unwrap_or_default())
 }
 
-/// Page cache setting in a target's name; the default if it has none.
+/// Page cache setting in a target's name, or the default setting.
 pub(crate) fn direct_of(name: &TargetName) -> Direct {
     match name {
         TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. } => *direct,

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::topology::{BlockNode, device_of_path};
 use crate::sysroot::{DevNo, SysRoot};
 
-/// A mount: one line of `/proc/PID/mountinfo`.
+/// A mount, parsed from one line of `/proc/PID/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) id: u64,
@@ -21,13 +21,13 @@ pub(crate) struct Mount {
     pub(crate) super_options: String,
 }
 
-/// Swap space: one line of `/proc/swaps`.
+/// A swap device or file, parsed from one line of `/proc/swaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Swap {
     pub(crate) path: String,
 }
 
-/// Undoes the kernel's octal escapes (`\040` for a space).
+/// Decodes the kernel's octal escapes, such as `\040` for a space.
 pub(crate) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -48,8 +48,9 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Parses a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`. The optional
-/// fields end at the lone dash (proc(5)).
+/// Parses a line of mountinfo, such as
+/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
+/// A lone dash ends the optional fields (proc(5)).
 fn parse_mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ');
@@ -76,8 +77,8 @@ pub(crate) fn mounts(root: &SysRoot) -> Vec<Mount> {
     text.lines().filter_map(parse_mount).collect()
 }
 
-/// Mounts that exist only in other mount namespaces, such as containers, each with a process that sees it: `name
-/// (process PID)`. Namespaces without a process are not found.
+/// Mounts that exist only in other mount namespaces, such as those of containers. Each comes with a process
+/// in that namespace: `name (process PID)`. Namespaces without a process are not found.
 pub(crate) fn mounts_elsewhere(root: &SysRoot) -> Vec<(Mount, String)> {
     let namespace =
         |process: &str| std::fs::read_link(root.path("proc").join(process).join("ns/mnt")).ok();
@@ -111,8 +112,8 @@ pub(crate) fn swaps(root: &SysRoot) -> Vec<Swap> {
 }
 
 impl Mount {
-    /// Block devices that this mount keeps busy, as far as mountinfo lists them. For file systems that span devices or
-    /// have subvolumes (btrfs), mountinfo shows an anonymous number and one member as the source.
+    /// Block devices in use by this mount, as far as mountinfo lists them. For file systems with several devices
+    /// or subvolumes (btrfs), it shows only an anonymous device number and one member device.
     pub(crate) fn devices(&self, root: &SysRoot) -> Vec<DevNo> {
         if self.dev.major != 0 {
             return vec![self.dev];
@@ -121,7 +122,8 @@ impl Mount {
     }
 }
 
-/// Members of mounted btrfs and bcachefs file systems, which mountinfo does not list: `(device, file system)`.
+/// All member devices of mounted btrfs and bcachefs file systems, as `(device, file system)`. mountinfo does
+/// not list them.
 pub(crate) fn multi_device_members(root: &SysRoot) -> Vec<(DevNo, String)> {
     let mut members = Vec::new();
     let number =
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(parse_mount("not a mount line"), None);
     }
 
-    /// One process in this namespace, two in another, and one whose namespace can't be read.
+    /// Tests one process in this mount namespace, two in another, and one whose namespace can't be read.
     #[test]
     fn mounts_of_other_namespaces_count_once() {
         let tree = crate::inspect::fake::Tree::new();

@@ -20,13 +20,13 @@ use crate::name::{SIZE_STEP_BYTES, TargetName};
 use crate::secrets::shared_secret;
 use crate::signature;
 
-/// Time limit for connecting, and for each request.
+/// Timeout for connecting to the server, and for each request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the block status of the whole export; beyond it, allocation is unknown.
+/// Timeout for the block status of the whole export. When it expires, allocation is unknown.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of one block status request; a multiple of every possible block size.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
-/// Exports with more extents than this are not walked to the end.
+/// Maximum number of extents to read from an export; beyond it, allocation is unknown.
 const EXTENTS_MAX: u64 = 1 << 20;
 
 /// An NBD server's description of an export.
@@ -41,15 +41,15 @@ pub struct NbdExport {
     pub description: String,
     /// Size of the export, bytes.
     pub size_bytes: u64,
-    /// Smallest unit of a request, bytes.
+    /// Smallest request, bytes.
     pub min_block_bytes: u32,
-    /// Unit of requests that the server prefers, bytes.
+    /// Request granularity that the server prefers, bytes.
     pub preferred_block_bytes: u32,
     /// Maximum payload of one request, bytes.
     pub max_payload_bytes: u32,
     /// The connection is encrypted.
     pub tls: bool,
-    /// Reads are answered in chunks (structured replies).
+    /// The server sends read data in chunks (structured replies).
     pub structured_replies: bool,
     /// Block status is supported.
     pub block_status: bool,
@@ -65,13 +65,13 @@ pub struct NbdExport {
     pub trim: bool,
     /// WRITE_ZEROES is supported.
     pub write_zeroes: bool,
-    /// A flush on one connection covers writes on all others.
+    /// A flush on one connection covers writes on all connections.
     pub multi_conn: bool,
-    /// The export holds data other than zeroes; `None` if unknown.
+    /// The export contains data other than zeroes; `None` if unknown.
     pub holds_data: Option<bool>,
 }
 
-/// Inspects an export.
+/// Inspects an NBD export: connects to its server and reads its properties and content.
 pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetError> {
     let config =
         Config { depth: 1, block_status: true, timeout: REQUEST_TIMEOUT, ..Config::default() };
@@ -148,7 +148,7 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
     Ok(inspection)
 }
 
-/// Reads signatures, and samples of the ranges `data`: start and length of each.
+/// Searches the export for signatures, and samples the ranges in `data`, given as start and length.
 fn look_at_content(
     inspection: &mut Inspection,
     name: &TargetName,
@@ -172,16 +172,16 @@ fn look_at_content(
     Ok(())
 }
 
-/// Allocation of an export, by its block status.
+/// Allocation of an NBD export according to its block status.
 struct Allocation {
-    /// Bytes that are stored and not reported as zero.
+    /// Allocated bytes that the server does not report as zeroes.
     written_bytes: u64,
     extents: u64,
-    /// Ranges that are not reported as zeroes: start and length of each.
+    /// Ranges that the server does not report as zeroes: start and length of each, bytes.
     data: Vec<(u64, u64)>,
 }
 
-/// Walks the block status of the export; `None` if it does not reach the end.
+/// Queries the block status of the whole export; `None` if a limit stopped it before the end.
 fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Allocation>> {
     let deadline = Instant::now() + STATUS_TIMEOUT;
     let mut found = Allocation { written_bytes: 0, extents: 0, data: Vec::new() };
@@ -211,10 +211,10 @@ fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Alloc
     Ok(Some(found))
 }
 
-/// Reader that splits requests as the server requires.
+/// Reader of an NBD export that splits reads to fit the server's limits.
 struct ExportReader<'a> {
     client: &'a mut Blocking,
-    /// Required multiple of offsets and lengths.
+    /// Offsets and lengths must be multiples of this, bytes.
     step: u64,
     /// Maximum bytes of one read.
     most: u32,
@@ -231,7 +231,7 @@ impl ExportReader<'_> {
     }
 }
 
-/// Converts a client's failure, with a remedy.
+/// Converts an error of the NBD client to a `TargetError` with advice.
 fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
     let target = name.to_string();
     let problem = format!("{error}.");
@@ -277,7 +277,7 @@ fn failure(name: &TargetName, uri: &Uri, error: &ClientError) -> TargetError {
     }
 }
 
-/// The error of a server that negotiated but did not answer a request.
+/// Error if the server completed the NBD negotiation but then did not respond to a request.
 fn silent(name: &TargetName) -> TargetError {
     TargetError::Unreachable {
         target: name.to_string(),
@@ -289,7 +289,7 @@ fn silent(name: &TargetName) -> TargetError {
     }
 }
 
-/// The exports that the server lists, in words.
+/// Names of the exports that the server lists, as text for a message.
 fn offered(uri: &Uri) -> Option<String> {
     const SHOWN: usize = 8;
     let config = Config { timeout: REQUEST_TIMEOUT, ..Config::default() };

@@ -11,7 +11,7 @@ use super::Identity;
 use crate::error::TargetError;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Character device of a target that is an NVMe namespace. All other facts of the inspection describe the namespace's
+/// Character device of an NVMe namespace. All other results of the inspection describe the same namespace's
 /// block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvmeGeneric {
@@ -19,11 +19,11 @@ pub struct NvmeGeneric {
     pub path: String,
     /// Identity of the character device.
     pub identity: Identity,
-    /// Maximum transfer of one command, bytes: the kernel's limit for the block device.
+    /// Maximum transfer of one command, bytes. This is the kernel's limit for the block device.
     pub transfer_bytes_max: Option<u64>,
 }
 
-/// Path of the block device of the same namespace; `None` if the character device is not a namespace.
+/// Block device of the NVMe namespace that a character device belongs to; `None` for other character devices.
 ///
 /// # Errors
 /// [`TargetError::Unsupported`] if the namespace has no block device, since its content is then unknown.

@@ -89,7 +89,7 @@ pub(super) fn missing(
     Ok(inspection)
 }
 
-/// Properties that a file in or under `path` inherits from its file system and the devices below.
+/// Fills in properties of a file's file system and of the devices below. `path` is the file or its folder.
 fn on_file_system(
     inspection: &mut Inspection,
     path: &Path,
@@ -114,7 +114,7 @@ fn on_file_system(
     Ok(())
 }
 
-/// Operations that `fallocate` supports on a type of file system, as of Linux 6.18.
+/// Trim and write-zeroes support of a type of file system through `fallocate`, as of Linux 6.18.
 fn file_capabilities(fs_type: &str) -> Capabilities {
     let (trim, write_zeroes) = match fs_type {
         "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" => (Some(true), Some(true)),
@@ -134,7 +134,7 @@ fn on_device(inspection: &mut Inspection, node: &BlockNode, root: &SysRoot) {
     inspection.device = Some(device);
 }
 
-/// Physical devices below a block device, also through a loop device's file.
+/// Lowest devices below a block device. Follows a loop device to the disk below its backing file.
 fn bottom(root: &SysRoot, node: &BlockNode) -> Vec<BlockDevice> {
     let mut found: Vec<BlockDevice> = Vec::new();
     let mut open = vec![node.clone()];
@@ -154,7 +154,8 @@ fn bottom(root: &SysRoot, node: &BlockNode) -> Vec<BlockDevice> {
     found
 }
 
-/// The block device that holds a loop device's backing file, or that is the backing.
+/// Block device below a loop device: the backing device itself, or the device of the backing file's file
+/// system.
 fn under_file(root: &SysRoot, file: &str) -> Option<BlockNode> {
     let meta = fs::metadata(root.path(file.strip_prefix('/')?)).ok()?;
     let dev = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
@@ -337,8 +338,8 @@ fn read_content(inspection: &mut Inspection, fd: &OwnedFd, size_bytes: u64) {
     read_through(inspection, fd, size_bytes, Depth::FULL);
 }
 
-/// Reads signatures and samples through an open descriptor. Files that iodyno did not make, and targets with a
-/// signature, are refused anyway, so they are not sampled.
+/// Reads signatures and samples of a target through an open descriptor. Does not sample targets that are
+/// refused anyway: those with a signature, and files that iodyno did not create.
 pub(crate) fn read_through(
     inspection: &mut Inspection,
     fd: &OwnedFd,

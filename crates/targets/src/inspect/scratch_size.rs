@@ -5,21 +5,21 @@ use crate::error::TargetError;
 use iodyno_units::human;
 
 const MIB: u64 = 1 << 20;
-/// Default size, unless free space or memory limits it.
+/// Default size of a scratch file, unless free space or memory is short.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// Minimum size: a smaller file fits the cache of nearly every device, so results would say little.
+/// Minimum size of a scratch file. A smaller one would fit the cache of nearly every device.
 const LEAST_BYTES: u64 = 64 * MIB;
-/// Divisor of the free space: the default takes at most a tenth.
+/// Divisor of the free space: the default size is at most a tenth of it.
 const SHARE_OF_FREE: u64 = 10;
-/// Divisor of the available memory: on a memory file system the default takes at most a quarter.
+/// Divisor of the available memory: on a memory file system the default size is at most a quarter of it.
 const SHARE_OF_MEMORY: u64 = 4;
 
-/// Size of a scratch file in whole MiB: as requested, or 1 GiB but at most a tenth of the free space. On a memory file
-/// system also at most a quarter of the available memory.
+/// Size of a scratch file in whole MiB: the requested size, or 1 GiB but at most a tenth of the free space.
+/// On a memory file system the default is also at most a quarter of the available memory.
 ///
 /// # Errors
-/// [`TargetError::NoSpace`] when the requested size, or 64 MiB, is not free; [`TargetError::Unsupported`] when the
-/// default would be less than 64 MiB.
+/// [`TargetError::NoSpace`] if less than the requested size or 64 MiB is free; [`TargetError::Unsupported`]
+/// if the default would be less than 64 MiB.
 pub(crate) fn size(
     inspection: &Inspection,
     asked_bytes: Option<u64>,
@@ -59,14 +59,14 @@ pub(crate) fn size(
     Ok(chosen)
 }
 
-/// Free space of the file system, and available memory if its files are in memory.
+/// Free space of the file system; also the available memory if files are in memory.
 fn room(inspection: &Inspection, memory_bytes: Option<u64>) -> (Option<u64>, Option<u64>) {
     let fs = inspection.file_system.as_ref();
     let memory = memory_bytes.filter(|_| fs.is_some_and(FileSystem::is_memory));
     (fs.and_then(|fs| fs.free_bytes), memory)
 }
 
-/// Refuses a new file without enough free space, before anything is created.
+/// Checks for enough free space before a new file is created.
 ///
 /// # Errors
 /// [`TargetError::NoSpace`].

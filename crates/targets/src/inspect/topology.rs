@@ -23,7 +23,7 @@ pub(crate) struct BlockNode {
     pub(crate) dev: DevNo,
 }
 
-/// Relation of a device to the target whose data it shares.
+/// How a device is related to the target with which it shares data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// The target itself.
@@ -32,7 +32,7 @@ pub(crate) enum Relation {
     Partition,
     /// The disk that the target is a partition of.
     WholeDisk,
-    /// A device built on the target, on a part of it, or on another holder.
+    /// A device built on the target, on a part of the target, or on another holder.
     Holder,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Relative {
 }
 
 impl Relative {
-    /// Name for the beginning of a sentence.
+    /// Name of the device, for use as the subject of a sentence.
     pub(crate) fn subject(&self) -> String {
         let name = &self.node.name;
         match self.relation {
@@ -81,7 +81,7 @@ impl BlockNode {
         Self::from_dir(&root.path("sys/class/block").join(name))
     }
 
-    /// Path of the device node; the kernel writes the slash of `cciss/c0d0` as `!`.
+    /// Path of the device node. In kernel names `!` replaces `/`: `cciss!c0d0` is `/dev/cciss/c0d0`.
     pub(crate) fn node_path(&self) -> String {
         format!("/dev/{}", self.name.replace('!', "/"))
     }
@@ -103,7 +103,7 @@ impl BlockNode {
         self.dir.to_string_lossy().contains("/virtual/block/")
     }
 
-    /// The disk that contains this partition.
+    /// The disk that contains this partition; `None` if this device is not a partition.
     pub(crate) fn whole_disk(&self) -> Option<Self> {
         if self.is_partition() { Self::from_dir(self.dir.parent()?) } else { None }
     }
@@ -127,17 +127,18 @@ impl BlockNode {
             .collect()
     }
 
-    /// Devices built directly on this one.
+    /// Devices built directly on this device.
     pub(crate) fn holders(&self, root: &SysRoot) -> Vec<Self> {
         self.linked(root, "holders")
     }
 
-    /// Devices that this one is built on directly.
+    /// Devices that this device is built on directly.
     pub(crate) fn slaves(&self, root: &SysRoot) -> Vec<Self> {
         self.linked(root, "slaves")
     }
 
-    /// Devices directly below that take this one's I/O; leaves out failed members and idle spares of a RAID set.
+    /// Devices directly below this one that receive its I/O. Excludes failed members and idle spares of a RAID
+    /// set.
     pub(crate) fn members(&self, root: &SysRoot) -> Vec<Self> {
         let is_idle = |slave: &Self| {
             let of = |file: &str| self.attr(&format!("md/dev-{}/{file}", slave.name));
@@ -149,7 +150,7 @@ impl BlockNode {
         all
     }
 
-    /// Kind and name for a sentence: `the LVM volume vg-home (dm-0)`, `the RAID set md0 (raid1)`.
+    /// Kind and name of the device, for messages: `the LVM volume vg-home (dm-0)`, `the RAID set md0 (raid1)`.
     pub(crate) fn describe(&self) -> String {
         let name = &self.name;
         if let Some(uuid) = self.attr("dm/uuid") {
@@ -189,14 +190,15 @@ impl BlockNode {
 /// Backing file or device of a loop device.
 #[derive(Clone, Debug)]
 pub(crate) struct Backing {
-    /// Path as the kernel shows it. If another mount namespace attached it, the path may lead elsewhere here.
+    /// Path as the kernel shows it. It may lead to another file here if a process in another mount namespace
+    /// attached the loop device.
     pub(crate) path: String,
-    /// Identity; `None` if neither the driver nor the path yields it.
+    /// Identity of the backing; `None` if neither the driver nor the path reveals it.
     pub(crate) identity: Option<Identity>,
 }
 
 impl Backing {
-    /// Backing of a loop device; `None` for other devices, and for one that is not attached.
+    /// Backing of a loop device; `None` if the device has no backing or is not a loop device.
     pub(crate) fn of(root: &SysRoot, node: &BlockNode) -> Option<Self> {
         let path = node.attr("loop/backing_file").filter(|_| node.is_loop())?;
         let told = root.is_real().then(|| ask(node)).flatten();
@@ -208,7 +210,7 @@ impl Backing {
         Some(Self { path, identity })
     }
 
-    /// The backing block device; `None` for a file.
+    /// The backing block device; `None` if the backing is a file.
     pub(crate) fn device(&self, root: &SysRoot) -> Option<DevNo> {
         match self.identity {
             Some(identity) => identity.device,
@@ -217,7 +219,7 @@ impl Backing {
     }
 }
 
-/// Asks the loop driver for a device's backing.
+/// Asks the loop driver for the identity of a device's backing.
 fn ask(node: &BlockNode) -> Option<Identity> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = rustix::fs::open(node.node_path(), flags, Mode::empty()).ok()?;
@@ -235,7 +237,8 @@ pub(crate) fn loop_devices(root: &SysRoot) -> Vec<(BlockNode, Backing)> {
     nodes.filter_map(|node| Backing::of(root, &node).map(|backing| (node, backing))).collect()
 }
 
-/// The block device that a path such as `/dev/sdb2` names: by the node if it exists, or else by the kernel name.
+/// Device number for a path such as `/dev/sdb2`: from the device node if it exists, otherwise from the kernel
+/// name.
 pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
     let relative = path.strip_prefix('/')?;
     if let Ok(meta) = std::fs::metadata(root.path(relative))
@@ -247,20 +250,20 @@ pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
     BlockNode::by_name(root, &name.replace('/', "!")).map(|node| node.dev)
 }
 
-/// Devices built directly on this one: its holders, and loop devices that it backs.
+/// Devices built directly on `node`: its holders, and loop devices backed by it.
 pub(crate) fn built_on(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     let loops = loop_devices(root).into_iter();
     let on_it = loops.filter(|(_, backing)| backing.device(root) == Some(node.dev));
     node.holders(root).into_iter().chain(on_it.map(|(upper, _)| upper)).collect()
 }
 
-/// Every device that shares data with `target`, itself first: its partitions, its whole disk, and the devices built on
-/// any of these, up to the top.
+/// All devices that share data with `target`: the target itself (first), its partitions, its whole disk, and
+/// every device built directly or indirectly on one of them.
 pub(crate) fn relatives(root: &SysRoot, target: &BlockNode) -> Vec<Relative> {
     relatives_but(root, target, &BTreeSet::new())
 }
 
-/// Like [`relatives`], without the devices in `known` and those reached only through them.
+/// Like [`relatives`], but omits the devices in `known` and those reachable only through them.
 pub(crate) fn relatives_but(
     root: &SysRoot,
     target: &BlockNode,
@@ -274,7 +277,7 @@ pub(crate) fn relatives_but(
     up_from(root, found, known)
 }
 
-/// Loop devices on one file, and the devices built on them.
+/// Loop devices backed by one file, and all devices built on them.
 pub(crate) fn relatives_on_file(
     root: &SysRoot,
     loops: Vec<BlockNode>,
@@ -314,8 +317,8 @@ fn up_from(root: &SysRoot, mut found: Vec<Relative>, known: &BTreeSet<DevNo>) ->
     found
 }
 
-/// Devices at the bottom of `node` that take its I/O: the disk of a partition, the members of dm and md. A device that
-/// is not built on others is its own bottom.
+/// Lowest devices below `node` that receive its I/O, such as the disk of a partition or the members of dm and
+/// md. Returns `node` itself if it is not built on others.
 pub(crate) fn physical(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     let mut seen = BTreeSet::new();
     let mut open = vec![node.clone()];

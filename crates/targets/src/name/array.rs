@@ -14,7 +14,7 @@ const FORMS: &str = "write raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=
 /// Maximum depth of nested arrays.
 pub const ARRAY_DEPTH_MAX: usize = 4;
 
-/// An array of equal devices or equal arrays.
+/// Description of an array whose members are equal devices or equal arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayName {
     /// RAID level of the array.
@@ -27,18 +27,18 @@ pub struct ArrayName {
     pub rotation: Rotation,
 }
 
-/// Result of parsing an array at the beginning of a name.
+/// Result of parsing the arrays in a target's name.
 pub(super) struct Taken<'a> {
-    /// Arrays, from the innermost to the outermost.
+    /// Nested arrays, innermost first.
     pub arrays: Vec<ArrayName>,
-    /// Name of the device.
+    /// Name of the devices of the innermost array.
     pub device: &'a str,
     /// Text after the last parenthesis.
     pub after: &'a str,
 }
 
 impl ArrayName {
-    /// Parses an array at the beginning of a name's body. `None`: the body names no array.
+    /// Parses arrays at the beginning of a name's body. `None` if the body does not begin with an array.
     pub(super) fn take<'a>(name: &str, body: &'a str) -> Result<Option<Taken<'a>>, TargetError> {
         Self::take_below(name, body, ARRAY_DEPTH_MAX)
     }
@@ -97,12 +97,12 @@ impl ArrayName {
         Ok(Some(Taken { arrays, device, after }))
     }
 
-    /// Number of devices in nested arrays.
+    /// Total number of devices in nested arrays.
     pub fn devices(arrays: &[Self]) -> u32 {
         arrays.iter().map(|array| array.members).product()
     }
 
-    /// Sets the option in `word`, such as `strip=64KiB`.
+    /// Sets one option of the array; `word` is its text, such as `strip=64KiB`.
     fn set(&mut self, name: &str, word: &str) -> Result<(), TargetError> {
         match word.split_once('=') {
             Some(("strip", size)) => match parse_size(size) {
@@ -141,8 +141,8 @@ impl ArrayName {
         Ok(())
     }
 
-    /// Formats as `raid5(MEMBER*8)`, with options that differ from the default. The member is a device or a nested
-    /// array.
+    /// Formats the array as `raid5(MEMBER*8)`, followed by options that differ from the default. `member` is a
+    /// device or a nested array.
     pub fn text(&self, member: &str) -> String {
         let strip = self.strip_bytes.map(|bytes| format!(",strip={}", exact_size(bytes)));
         let layout =

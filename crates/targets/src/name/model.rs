@@ -25,39 +25,40 @@ use iodyno_units::{Precondition, PreconditionError, parse_percent};
 use super::array::{ArrayName, Taken};
 use super::{MODEL_COUNT_MAX, TargetError, bad, once_each};
 
-/// 100 % in millionths.
+/// Fill of 100 %, in millionths.
 const FILL_ALL_PPM: u32 = 1_000_000;
 
 const FORMS: &str = "write model:exflash-400g, model:exflash-400g*32@x3850-x6, or a path in place \
                      of either name, such as model:./mine.toml.";
 
-/// Emulated storage, as named by the user.
+/// Description of emulated storage in a target's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ModelName {
-    /// Real time (`live:`) rather than virtual time.
+    /// True: emulation in real time (`live:`). False: in virtual time (`model:`).
     pub live: bool,
-    /// A device, or a system that lists its own volumes: a name in the catalog, or a path.
+    /// Emulated device, or system that lists its own volumes: a name in the catalog or the path of a description.
     pub what: String,
-    /// Nested arrays, innermost first; empty: each device is a volume.
+    /// Nested arrays, innermost first. If empty, each device is a volume.
     pub arrays: Vec<ArrayName>,
-    /// Number of devices, or of arrays; 1 to [`MODEL_COUNT_MAX`].
+    /// Number of devices, or of outermost arrays; 1 to [`MODEL_COUNT_MAX`].
     pub count: u32,
-    /// System that holds the devices: a name in the catalog, or a path. `None`: the device's default host.
+    /// System that contains the devices: a name in the catalog or the path of a description. `None`: the default
+    /// system of the device.
     pub system: Option<String>,
     /// State of the devices before the run, such as fresh or written at random.
     pub state: Precondition,
-    /// Share of the capacity written beforehand, in millionths: 1 to 1 000 000.
+    /// Fraction of the capacity written before the run, in millionths: 1 to 1 000 000.
     pub fill_ppm: u32,
-    /// True: each flash DIMM has its own driver thread. False: the device's file gives the number of threads.
+    /// True: one driver thread per flash DIMM. False: the device's description sets the number of threads.
     pub max_occupancy: bool,
     /// Turns off the write cache of the system's RAID adapters.
     pub cache_off: bool,
-    /// True: workers run on their device's socket; false: on any; `None`: the host decides.
+    /// True: workers run on the CPU socket of their device. False: on any socket. `None`: the host's default.
     pub workers_near: Option<bool>,
 }
 
 impl ModelName {
-    /// Parses the part after `model:` or `live:`. `name` is the whole name, for errors.
+    /// Parses `rest`, the part of a name after `model:` or `live:`. `name` is the whole name, for error messages.
     pub(super) fn parse(name: &str, rest: &str, live: bool) -> Result<Self, TargetError> {
         let (body, query) = rest.rsplit_once('?').unwrap_or((rest, ""));
         let (body, system) = match body.split_once('@') {
@@ -117,7 +118,7 @@ impl ModelName {
         Ok(model)
     }
 
-    /// Sets the option in `pair`, such as `fill=50%`.
+    /// Sets one option of the target; `pair` is its text, such as `fill=50%`.
     fn set(&mut self, name: &str, pair: &str) -> Result<(), TargetError> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (key, value) {
@@ -174,19 +175,18 @@ impl ModelName {
         Ok(())
     }
 
-    /// Share of the capacity written beforehand, above 0 and at most 1.
+    /// Fraction of the capacity written before the run, above 0 and at most 1.
     pub fn fill(&self) -> f64 {
         f64::from(self.fill_ppm) / f64::from(FILL_ALL_PPM)
     }
 
-    /// Name of one volume in results. `number`, from 1, distinguishes volumes of the same name; `None` if there is only
-    /// one.
+    /// Name of one volume in results. `number` counts volumes from 1; `None` if there is only one.
     pub fn volume(&self, number: Option<u32>) -> String {
         let number = number.map_or(String::new(), |number| format!("#{number}"));
         self.text(&number)
     }
 
-    /// The canonical form, with `suffix` (count or number) after the first name.
+    /// Canonical form of the name. `suffix`, a count or volume number, follows the first part.
     fn text(&self, suffix: &str) -> String {
         let scheme = if self.live { "live" } else { "model" };
         let what = self.arrays.iter().fold(self.what.clone(), |what, array| array.text(&what));

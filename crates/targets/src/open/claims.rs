@@ -15,7 +15,7 @@ use crate::inspect::Inspection;
 use crate::inspect::topology::{Backing, BlockNode};
 use crate::sysroot::SysRoot;
 
-/// Error for a device that another process holds.
+/// Error if another process has opened the device exclusively.
 pub(super) fn taken(inspection: &Inspection, path: &Path) -> TargetError {
     let refusal = Refusal {
         code: RefusalCode::Held,
@@ -32,10 +32,10 @@ pub(super) fn taken(inspection: &Inspection, path: &Path) -> TargetError {
     }
 }
 
-/// Claims the backing of each loop device at or below a device.
+/// Exclusively opens the backing of each loop device at or below a device.
 ///
 /// # Errors
-/// [`TargetError::Refused`] if another process holds one of them.
+/// [`TargetError::Refused`] if another process has claimed one of them.
 pub(super) fn beneath(
     inspection: &Inspection,
     lifted: &[Refusal],

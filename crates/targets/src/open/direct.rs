@@ -18,10 +18,11 @@ use crate::error::TargetError;
 use crate::inspect::{self, Inspection, Kind};
 use crate::name::Direct;
 
-/// Alignment if neither `statx` nor a block device states one: the page size of nearly every file system.
+/// Default alignment, used if neither `statx` nor a block device states one: the page size of most file
+/// systems.
 const FALLBACK_ALIGN_BYTES: u64 = 4096;
 
-/// Page cache state of an open target, and its alignment.
+/// How an open target uses the page cache, and the required alignment.
 pub(super) struct PageCache {
     pub(super) direct: bool,
     pub(super) why_not: Option<String>,
@@ -37,7 +38,7 @@ impl PageCache {
     }
 }
 
-/// The requested setting; one in the target's name takes precedence over the options.
+/// Requested use of the page cache. The target's name takes precedence over the options.
 pub(super) fn requested(inspection: &Inspection, options: &OpenOptions) -> Direct {
     match inspect::direct_of(&inspection.name) {
         Direct::Auto => options.direct,
@@ -65,7 +66,8 @@ pub(super) fn refused_uncached(path: &Path, why: &str) -> TargetError {
     }
 }
 
-/// Tries an uncached read of one byte. Kernel and file system reject the flag before they look for the byte.
+/// Tests support for uncached I/O by reading one byte. Kernel or file system reject an unsupported flag even
+/// if the file is empty.
 fn try_uncached(fd: &OwnedFd, place: &str, path: &Path) -> Result<PageCache, TargetError> {
     let dontcache = ReadWriteFlags::from_bits_retain(libc::RWF_DONTCACHE as u32);
     let mut byte = [0];
@@ -89,7 +91,7 @@ fn set_flag(fd: &OwnedFd, on: bool) -> Result<(), Errno> {
     fcntl_setfl(fd, if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT })
 }
 
-/// Bypasses the page cache as requested and possible.
+/// Bypasses the page cache if requested and possible, and reports the resulting state.
 pub(super) fn set(
     fd: &OwnedFd,
     inspection: &mut Inspection,
@@ -144,7 +146,7 @@ pub(super) fn set(
     }
 }
 
-/// Alignment that the system states. A finer one for reads applies only if nothing is written.
+/// Alignment for direct I/O as the system states it. Uses the finer one for reads only if nothing is written.
 fn stated_bytes(inspection: &Inspection, options: &OpenOptions) -> Option<u64> {
     let alignment = &inspection.alignment;
     let for_reads =
@@ -154,7 +156,8 @@ fn stated_bytes(inspection: &Inspection, options: &OpenOptions) -> Option<u64> {
     if inspection.kind == Kind::Block { stated.max(alignment.logical_block_bytes) } else { stated }
 }
 
-/// Smallest alignment, starting at `from`, at which a read succeeds. A read of an empty file always does.
+/// Smallest alignment, starting at `from`, at which a direct read succeeds. `from` itself if the file is
+/// empty, since such reads always succeed.
 fn aligned_by_trial(fd: &OwnedFd, from: u64) -> Option<u64> {
     let mut buf = AlignedBuf::zeroed(BUFFER_ALIGN_BYTES);
     let mut align = from.next_power_of_two().min(BUFFER_ALIGN_BYTES as u64);
@@ -173,7 +176,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
-    /// The system states nothing here, so the trial itself must find the alignment.
+    /// Checks the search for the smallest alignment on a file whose system states none.
     #[test]
     fn the_trial_finds_the_smallest_alignment_that_works() {
         let file = tempfile::tempfile().unwrap();

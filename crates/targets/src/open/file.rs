@@ -19,7 +19,7 @@ use crate::inspect::{self, Identity, Inspection};
 use crate::marker::{self, Marker};
 use crate::sysroot::SysRoot;
 
-/// The length of a file made by iodyno is a multiple of this, so that its last page is whole.
+/// Granularity of the length of files created by iodyno, so that the last page is complete.
 const FILE_STEP_BYTES: u64 = 4096;
 
 pub(super) fn existing(
@@ -86,13 +86,13 @@ pub(super) fn existing(
     Ok(opened(inspection, options, ready))
 }
 
-/// Length of a new file for `wanted_bytes`: rounded up to whole pages and blocks.
+/// Length of a new file for `wanted_bytes`, rounded up to whole pages and blocks.
 fn file_len(wanted_bytes: u64, align_bytes: u64) -> u64 {
     wanted_bytes.next_multiple_of(FILE_STEP_BYTES.max(align_bytes))
 }
 
-/// Part of an existing file that must be written: nothing if it is complete, the rest if it is to grow, all of it if it
-/// has holes or its creation was cut short.
+/// Part of an existing file that must be written: all of it if the file has holes or an earlier run did not
+/// finish creating it, the added end if it must grow, otherwise nothing.
 fn needed(
     inspection: &Inspection,
     is_ours: bool,
@@ -116,11 +116,11 @@ fn needed(
     }
 }
 
-/// Number of attempts to lock a file, with pauses of 1 s in all.
+/// Number of repeated attempts to lock a file, over 1 s in all.
 const LOCK_TRIES: u32 = 20;
 const LOCK_TRY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Locks a file, since two runs on one file would measure each other.
+/// Locks a file, because two runs on one file would disturb each other's results.
 pub(super) fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
     let take = || rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive);
     let mut taken = take();

@@ -10,9 +10,9 @@ use crate::error::{TargetError, errno_of};
 use crate::inspect::{Identity, Inspection};
 use crate::ioctl;
 
-/// Opcode of Identify, which returns the namespace's format.
+/// Opcode of the NVMe command Identify, which returns the namespace's format.
 const IDENTIFY: u8 = 0x06;
-/// Timeout of Identify, ms.
+/// Timeout of the NVMe command Identify, ms.
 const IDENTIFY_MS: u32 = 5_000;
 /// Length of the page that Identify returns.
 const IDENTIFY_BYTES: usize = 4096;
@@ -24,13 +24,14 @@ pub struct NvmePassthrough {
     pub fd: OwnedFd,
     /// Namespace number.
     pub namespace: u32,
-    /// Logical block, bytes.
+    /// Logical block size, bytes.
     pub block_bytes: u32,
     /// Maximum transfer of one command, bytes.
     pub transfer_bytes_max: u64,
 }
 
-/// Opens the character device, and checks that it is the block device's namespace. `None` for other targets.
+/// Opens an NVMe namespace's character device, and checks that it belongs to the inspected block device.
+/// `None` for other targets.
 pub(super) fn open(
     block: &OwnedFd,
     inspection: &Inspection,
@@ -67,7 +68,7 @@ pub(super) fn open(
     Ok(Some(NvmePassthrough { fd, namespace, block_bytes, transfer_bytes_max }))
 }
 
-/// Bytes of a logical block and of its metadata, from Identify Namespace.
+/// Reads the sizes of a logical block and of its metadata, in bytes, with Identify Namespace.
 fn format(fd: &OwnedFd, namespace: u32, path: &Path) -> Result<(u32, u16), TargetError> {
     let mut page = [0; IDENTIFY_BYTES];
     let command = ioctl::NvmeAdmin {
@@ -86,7 +87,8 @@ fn format(fd: &OwnedFd, namespace: u32, path: &Path) -> Result<(u32, u16), Targe
     Ok(format_of(&page))
 }
 
-/// Parses the format in use from an Identify Namespace page; FLBAS holds its number in bits 3:0 and 6:5.
+/// Parses block and metadata size from an Identify Namespace page. Bits 3:0 and 6:5 of FLBAS are the index of
+/// the format in use.
 fn format_of(page: &[u8; IDENTIFY_BYTES]) -> (u32, u16) {
     let number = usize::from(page[26] & 0xF) | usize::from(page[26] >> 5 & 3) << 4;
     let at = 128 + 4 * number;

@@ -13,20 +13,20 @@ use rustix::io::Errno;
 
 use crate::error::{TargetError, errno_of};
 
-/// Maximum number of links in a path, as in the kernel.
+/// Maximum number of symbolic links in a path, as in the kernel.
 const LINKS_MAX: u32 = 40;
-/// Mode bits: users other than the folder's owner may create files in it.
+/// Mode bits that let users other than the folder's owner create files in it.
 const OTHERS_WRITE: u32 = 0o022;
-/// Mode bit: users may rename and remove only their own files.
+/// Mode bit of a folder in which users may rename and remove only their own files.
 const STICKY: u32 = 0o1000;
 
-/// True if a file belongs neither to this user, nor to the folder's owner, nor to root.
+/// True if `owner` is neither this user, nor the owner of the folder, nor root.
 fn is_strangers(folder: &Stat, owner: u32) -> bool {
     let own = rustix::process::geteuid().as_raw();
     ![own, folder.st_uid, 0].contains(&owner)
 }
 
-/// Resolves a path's links. Missing parts stay as they are.
+/// Resolves the symbolic links of a path. Parts that do not exist are unchanged.
 ///
 /// # Errors
 /// [`TargetError::BadOutput`] for another user's link in a shared folder, and system errors.
@@ -94,7 +94,7 @@ fn strangers_link(path: &Path, link: &Path, owner: u32) -> TargetError {
     }
 }
 
-/// Opens a folder by a path without links; fails if a link has taken a name since.
+/// Opens a folder by a path without symbolic links. Fails if part of the path has since become one.
 pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat2(CWD, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {

@@ -12,18 +12,18 @@ use super::{Carried, Setback};
 use crate::ioctl::{self, ScsiData};
 
 const PAGE_BYTES: usize = 512;
-/// Password during an erase; the rest of its 32 bytes are zeroes.
+/// Temporary password for the duration of an ATA erase; the rest of its 32 bytes are zeroes.
 const PASSWORD: &str = "iodyno";
 const SHORT_MS: u32 = 15_000;
-/// Assumed duration if the drive gives no estimate.
+/// Assumed duration of an erase, minutes, if the drive gives no estimate.
 const UNKNOWN_MINUTES: u32 = 24 * 60;
 
-/// Receiver of commands: a drive, or a simulated one in tests.
+/// Destination of ATA commands: a drive, or a simulated one in tests.
 pub(super) trait Port {
     fn command(&mut self, block: &[u8; 16], data: ScsiData<'_>, timeout_ms: u32) -> Result<()>;
 }
 
-/// The drive behind an open block device.
+/// The ATA drive behind an open block device.
 pub(super) struct Device<'a>(pub(super) &'a OwnedFd);
 
 impl Port for Device<'_> {
@@ -32,7 +32,7 @@ impl Port for Device<'_> {
     }
 }
 
-/// State of the Security feature set, from IDENTIFY DEVICE.
+/// State of the ATA Security feature set, from IDENTIFY DEVICE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // Each is a bit of word 128.
 pub(super) struct Security {
@@ -42,7 +42,7 @@ pub(super) struct Security {
     pub(super) frozen: bool,
     pub(super) expired: bool,
     pub(super) enhanced: bool,
-    /// The drive's estimates of an erase, minutes; `None`: not reported.
+    /// The drive's estimate of an erase's duration, minutes; `None`: not reported.
     pub(super) erase_minutes: Option<u32>,
     pub(super) enhanced_minutes: Option<u32>,
 }
@@ -70,8 +70,8 @@ impl Security {
     }
 }
 
-/// A command block of ATA PASS-THROUGH (16). Protocols: 3 no data, 4 PIO in, 5 PIO out. Transfer: the count field holds
-/// the length in 512-byte blocks, 0Eh from the device, 06h to the device.
+/// Builds a command block of ATA PASS-THROUGH (16). Protocols: 3 no data, 4 PIO in, 5 PIO out. Transfer: 0Eh
+/// from the device, 06h to the device, both with the length in the count field, in 512-byte blocks.
 fn block(protocol: u8, transfer: u8, command: u8) -> [u8; 16] {
     let count = u8::from(transfer != 0);
     [0x85, protocol << 1, transfer, 0, 0, 0, count, 0, 0, 0, 0, 0, 0, 0, command, 0]
@@ -97,9 +97,9 @@ fn disable_password() -> [u8; 16] {
     block(5, 0x06, 0xF6)
 }
 
-/// The page for commands with a password: word 0 is `control` (bit 0: master password; bit 1: enhanced mode of an
-/// erase), words 1 to 16 hold the password. The level is "high" (bit 8 clear), so that the master password can unlock
-/// the drive too.
+/// Builds the data page of commands with a password. Word 0 is `control` (bit 0: master password; bit 1:
+/// enhanced erase), words 1 to 16 are the password. Security level "high" (bit 8 clear) lets the master
+/// password unlock the drive too.
 fn password_page(control: u16) -> [u8; PAGE_BYTES] {
     let mut page = [0; PAGE_BYTES];
     page[..2].copy_from_slice(&control.to_le_bytes());
@@ -111,16 +111,16 @@ fn word(page: &[u8; PAGE_BYTES], number: usize) -> u16 {
     u16::from_le_bytes([page[2 * number], page[2 * number + 1]])
 }
 
-/// Parses word 89 or 90: units of two minutes, in 15 bits if bit 15 is set, otherwise in 8. 0 means not reported, the
-/// highest value means any longer time; both give `None`.
+/// Parses a duration from word 89 or 90 of IDENTIFY DEVICE, in units of two minutes: 15 bits if bit 15 is
+/// set, otherwise 8. `None` for 0 (not reported) and for the highest value (any longer time).
 fn minutes(word: u16) -> Option<u32> {
     let (units, most) =
         if word & 1 << 15 != 0 { (word & 0x7FFF, 0x7FFF) } else { (word & 0xFF, 0xFF) };
     (units != 0 && units != most).then(|| 2 * u32::from(units))
 }
 
-/// Parses words 82 and 128. `None` for a damaged page or another kind of device. If the drive keeps a checksum, word
-/// 255 holds the signature A5h and the sum.
+/// Parses words 82 and 128 of IDENTIFY DEVICE. `None` for a damaged page or another kind of device. Word 255
+/// contains the signature A5h and a checksum, if the drive supports it.
 fn parse(page: &[u8; PAGE_BYTES]) -> Option<Security> {
     let is_ata = word(page, 0) & 1 << 15 == 0 && page.iter().any(|&byte| byte != 0);
     let sum = page.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
@@ -141,10 +141,10 @@ fn parse(page: &[u8; PAGE_BYTES]) -> Option<Security> {
     })
 }
 
-/// Queries the drive. Only reads.
+/// Reads the state of the drive's Security feature set. Changes nothing.
 ///
 /// # Errors
-/// Reason for the failure, in words.
+/// Reason for the failure, as text.
 pub(super) fn query(port: &mut dyn Port) -> core::result::Result<Security, String> {
     let mut page = [0; PAGE_BYTES];
     port.command(&identify_device(), ScsiData::ToHost(&mut page), SHORT_MS)
@@ -152,7 +152,7 @@ pub(super) fn query(port: &mut dyn Port) -> core::result::Result<Security, Strin
     parse(&page).ok_or_else(|| "its identity page is damaged, or it is not an ATA drive".to_owned())
 }
 
-/// Erases the drive. The command returns when the erase is done, after minutes to hours.
+/// Erases the drive. Returns when the erase is complete, after minutes to hours.
 pub(super) fn carry_out(port: &mut dyn Port, enhanced: bool) -> Carried {
     // Check again: another program may have set a password since.
     let security = query(port).map_err(Setback::Refused)?;

@@ -19,15 +19,16 @@ use crate::name::TargetName;
 use crate::open::{Access, OpenOptions, Opened, open_inspected};
 use crate::sysroot::SysRoot;
 
-/// Timeout of one request to a server.
+/// Timeout of one request to an NBD server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Purges a target that no other process has open: checks with the guard, opens, purges and closes it.
+/// Purges a target that no other process has open. Checks that it may be erased, opens it, purges it and
+/// closes it.
 ///
 /// # Errors
-/// [`TargetError::Refused`] when it must not be erased or `--destroy` does not name it, [`TargetError::BadName`] when
-/// `--destroy` names something else as well, and the errors of opening the target. An impossible or failed purge is not
-/// an error: the record states it.
+/// [`TargetError::Refused`] if the target must not be erased or `--destroy` does not name it,
+/// [`TargetError::BadName`] if `--destroy` also names something else, and errors of opening the target. An
+/// impossible or failed purge is not an error, but is stated in the returned record.
 pub fn purge(
     inspection: Inspection,
     options: &PurgeOptions,
@@ -50,8 +51,8 @@ pub fn purge(
     purge_opened(&open_inspected(inspection, &open)?, options, progress)
 }
 
-/// Purges a target that is already open for writing, such as one of a run. The confirmation for opening does not count:
-/// `options` must name the target again.
+/// Purges a target that is already open for writing, for example during a run. Confirmation to overwrite the
+/// target is not enough: `options` must name it again.
 ///
 /// # Errors
 /// As [`purge`]; [`TargetError::Unsupported`] if the target is open for reading only.
@@ -98,7 +99,7 @@ pub fn purge_opened(
     Ok(record)
 }
 
-/// Length to erase: the target, up to the end of its last whole block.
+/// Bytes of the target to erase: all whole blocks.
 fn range_bytes(opened: &Opened) -> u64 {
     let inspection = &opened.inspection;
     let whole = inspection.whole_bytes.unwrap_or(0);
@@ -132,7 +133,8 @@ impl Purge<'_> {
     }
 }
 
-/// Tries the possible methods, best first, until one works. Writes test blocks before and checks them afterwards.
+/// Tries the possible purge methods, best first, until one works. Writes test blocks before and checks them
+/// after.
 fn try_methods<B: Blocks>(
     plan: PurgePlan,
     lifted: &[Refusal],
@@ -206,7 +208,7 @@ fn begun(target: String, considered: Vec<Choice>, lifted: &[Refusal]) -> PurgeRe
     }
 }
 
-/// Record of a target that each run creates anew, or that keeps nothing.
+/// Record of a target that needs no purge, because each run creates it anew or because it stores nothing.
 fn unkept(plan: PurgePlan) -> PurgeRecord {
     let mut record = begun(plan.target, plan.choices, &[]);
     match plan.chosen {
@@ -249,7 +251,7 @@ fn export(
     record
 }
 
-/// Remedy if content survived a purge whose commands all succeeded.
+/// Advice if data survived a purge whose commands all succeeded; `None` if none survived.
 fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     let method = record.method.filter(|_| record.verified == Verified::No)?;
     let text = match (method, kind) {
@@ -273,7 +275,8 @@ fn kept(record: &PurgeRecord, kind: Kind) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Health of the target, if it is a device; `None` for a file or a loop device, whatever device it lies on.
+/// Health report of a target that is a device. `None` for a file or a loop device, even if a device below has
+/// one.
 fn own_health(inspection: &Inspection, root: &SysRoot) -> Option<Health> {
     let own = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block)?;
     let is_own = |device: &&BlockDevice| {

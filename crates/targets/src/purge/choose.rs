@@ -10,43 +10,43 @@ use iodyno_units::human;
 use super::{Method, ata, nvme};
 use crate::inspect::{self, Inspection, Kind};
 
-/// A method, and whether it is possible here.
+/// A purge method, and whether it is possible on the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// The purge method.
     pub method: Method,
-    /// True if the method can be tried.
+    /// True if the method is possible on the target.
     pub possible: bool,
-    /// Effect and duration here, or why the method is impossible, as a sentence.
+    /// Effect and duration of the method on this target, or why it is impossible, as a sentence.
     pub remark: String,
 }
 
-/// What a purge of a target would do.
+/// Plan of a purge: the methods considered and the one chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgePlan {
     /// Name of the target, in canonical form.
     pub target: String,
     /// Methods for this kind of target, best first.
     pub choices: Vec<Choice>,
-    /// Method that would be used; `None` if none is possible.
+    /// Best possible or requested method; `None` if no method is possible.
     pub chosen: Option<Method>,
-    /// Reason why no method would be used, as a sentence.
+    /// Reason why no method was chosen, as a sentence; `None` if one was.
     pub why_not: Option<String>,
 }
 
-/// A device's answers about its erase commands; `None` if it was not queried.
+/// Results of querying a device for its erase commands; `None` for protocols that were not queried.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) nvme: Option<Result<nvme::Identified, String>>,
     pub(super) ata: Option<Result<ata::Security, String>>,
 }
 
-/// Plans a purge. Queries the device and changes nothing.
+/// Plans a purge. Queries the device but changes nothing.
 pub fn plan(inspection: &Inspection, requested: Option<Method>) -> PurgePlan {
     decide(inspection, &query(inspection), requested)
 }
 
-/// Queries the device, if it is a whole NVMe or SCSI device.
+/// Queries a whole NVMe or SCSI device for its erase commands. Does nothing for other targets.
 pub(super) fn query(inspection: &Inspection) -> Found {
     let mut found = Found::default();
     let name = match &inspection.device {
@@ -69,8 +69,8 @@ pub(super) fn query(inspection: &Inspection) -> Found {
     found
 }
 
-/// Succeeds if the target is a whole device, so that a command that erases a whole device affects nothing else. The
-/// error names what else would be affected.
+/// Succeeds if the target is a whole device, so that erasing the device affects nothing else. The error names
+/// what else would be erased.
 fn is_whole(inspection: &Inspection) -> Result<(), String> {
     let Some(device) = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block) else {
         return Err(
@@ -95,7 +95,7 @@ fn is_whole(inspection: &Inspection) -> Result<(), String> {
     Ok(())
 }
 
-/// Decides which methods are possible and which to use. Queries nothing.
+/// Decides which purge methods are possible and which to use, from query results alone.
 pub(super) fn decide(
     inspection: &Inspection,
     found: &Found,
@@ -123,7 +123,7 @@ pub(super) fn decide(
     PurgePlan { target: inspection.name.to_string(), choices, chosen, why_not }
 }
 
-/// True if targets of this kind can have the method, so that the plan lists it.
+/// True if a method applies to this kind of target, so that the plan must list it.
 fn belongs(method: Method, inspection: &Inspection) -> bool {
     use Method as M;
     let name = inspection.device.as_ref().map_or("", |device| device.kernel_name.as_str());
@@ -149,7 +149,7 @@ fn is_kept_file(inspection: &Inspection) -> bool {
     inspection.kind == Kind::File && inspection.exists
 }
 
-/// Effect of a method here; the error says why it is impossible.
+/// Effect of a purge method on this target, as a sentence. The error says why the method is impossible.
 fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<String, String> {
     if method.is_whole_device() {
         is_whole(inspection)?;

@@ -13,7 +13,7 @@ use crate::inspect::{self, Kind};
 use crate::ioctl;
 use crate::open::Opened;
 
-/// Length of one discard: far larger than an erase unit, far smaller than a device.
+/// Maximum length of one discard, bytes: far larger than an erase block, far smaller than a device.
 const PIECE_BYTES: u64 = 1 << 30;
 
 /// Discards the first `range_bytes` of an open file or device.
@@ -44,7 +44,7 @@ pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<
     Ok(words)
 }
 
-/// Discards an NBD export.
+/// Discards a whole NBD export.
 pub(super) fn export(
     client: &mut Blocking,
     range_bytes: u64,
@@ -59,8 +59,9 @@ pub(super) fn export(
     Ok(vec![format!("Trims of {} were completed.", human::size(range_bytes))])
 }
 
-/// Discards a range piece by piece. `one` discards a piece; the flag in its error means that discards are unsupported.
-/// `what` is the operation's name, and `log` where to look for the cause of a failure.
+/// Discards a range in parts of 1 GiB. `one` discards one part; its error has a reason, and true if discards
+/// are unsupported. `what` names the operation and `log` says where to look for the cause of a failure, for
+/// messages.
 fn in_pieces(
     range_bytes: u64,
     what: &str,

@@ -19,16 +19,16 @@ use crate::inspect::Kind;
 use crate::ioctl;
 use crate::open::Opened;
 
-/// Number of sampled blocks. If none of 64 kept its pattern, less than 5 % of all blocks did, with 95 % confidence (1 −
-/// 0.05^(1/64)).
+/// Number of sampled blocks. If none of 64 still contains its pattern, then at most 5 % of all blocks do,
+/// with 95 % confidence (1 − 0.05^(1/64)).
 const SAMPLES: u64 = 64;
 const BLOCK_BYTES: u64 = 4096;
 
-/// Block access to a target.
+/// Reads and writes single blocks of a target.
 pub(super) trait Blocks {
     fn write(&mut self, at_bytes: u64, from: &[u8]) -> Result<(), Errno>;
     fn read(&mut self, at_bytes: u64, to: &mut [u8]) -> Result<(), Errno>;
-    /// Makes written blocks durable, and drops cached ones.
+    /// Makes written blocks durable, and drops cached copies.
     fn settle(&mut self);
 }
 
@@ -81,18 +81,18 @@ impl Blocks for ExportBlocks<'_> {
     }
 }
 
-/// Sampled blocks that hold the pattern.
+/// Verifies an erase by sampled blocks that contained a pattern before it.
 #[derive(Debug)]
 pub(super) struct EraseCheck {
     nonce: u64,
     block_bytes: usize,
-    /// Number of blocks chosen to receive the pattern.
+    /// Number of blocks chosen to be sampled.
     wanted: usize,
-    /// Offsets of blocks that took the pattern.
+    /// Offsets of the blocks whose pattern could be written and read back.
     places: Vec<u64>,
 }
 
-/// Numbers of blocks by what was found when they were read again.
+/// Number of sampled blocks by their content after the erase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Findings {
     kept: u32,
@@ -102,8 +102,8 @@ struct Findings {
 }
 
 impl EraseCheck {
-    /// Writes the pattern to blocks of the first `range_bytes`. Keeps the offsets of the blocks from which the pattern
-    /// can be read back.
+    /// Writes the pattern to sampled blocks of the first `range_bytes`. Records the offsets of those from which
+    /// the pattern could be read back.
     pub(super) fn write(
         blocks: &mut dyn Blocks,
         range_bytes: u64,
@@ -130,7 +130,8 @@ impl EraseCheck {
         check
     }
 
-    /// Fills in the pattern: magic, nonce, address, then random numbers derived from nonce and address.
+    /// Fills a block with the pattern: magic number, nonce, address, then random numbers derived from nonce and
+    /// address.
     fn pattern(&self, at_bytes: u64, block: &mut [u8]) {
         let mut random = stream(self.nonce, "purge witness", at_bytes);
         for piece in block.chunks_mut(8) {
@@ -160,7 +161,7 @@ impl EraseCheck {
         })
     }
 
-    /// Reads the blocks again. Returns the verdict, and the findings as a sentence.
+    /// Reads the sampled blocks after the erase. Returns the verdict, and the findings as a sentence.
     pub(super) fn verify(&self, blocks: &mut dyn Blocks) -> (Verified, String) {
         blocks.settle();
         let mut findings = Findings::default();
@@ -185,8 +186,8 @@ enum Seen {
 }
 
 impl Findings {
-    /// Judges the findings against `wanted` sampled blocks. If most took no pattern, as in zones that must be written
-    /// in order, the few that did prove nothing about the others.
+    /// Derives the verdict. It is unknown if most of the `wanted` blocks could not be written beforehand, as in
+    /// zones that must be written in order: the few others prove nothing about them.
     fn judge(self, wanted: usize) -> (Verified, String) {
         let all = self.kept + self.zero + self.changed + self.unreadable;
         let few = all == 0 || 2 * (all as usize) < wanted;
@@ -224,8 +225,8 @@ impl Findings {
     }
 }
 
-/// Numbers of the blocks to sample: the first, the last, and a random one in each equal part between; all of them if
-/// there are few. Ascending, without duplicates.
+/// Numbers of the blocks to sample: the first, the last, and a random one from each equal part between, or
+/// all if there are few. Ascending, without duplicates.
 fn spread(blocks: u64, nonce: u64) -> Vec<u64> {
     if blocks <= SAMPLES {
         return (0..blocks).collect();

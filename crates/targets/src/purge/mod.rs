@@ -36,9 +36,9 @@ pub use choose::{Choice, PurgePlan, plan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// NVMe Sanitize, block erase: every block of the medium, including those that the host can't reach.
+    /// NVMe Sanitize, block erase: erases every block of the medium, including those that the host can't access.
     NvmeSanitizeBlock,
-    /// NVMe Sanitize, crypto erase: changes the key, so all data encrypted with it is lost.
+    /// NVMe Sanitize, crypto erase: changes the encryption key, so that all data becomes unreadable.
     NvmeSanitizeCrypto,
     /// NVMe Format with SES=1, user data erase.
     NvmeFormat,
@@ -48,9 +48,10 @@ pub enum Method {
     AtaErase,
     /// ATA Security Erase Unit, enhanced mode.
     AtaEraseEnhanced,
-    /// Discard of the whole range: `BLKDISCARD`, holes in a file, NBD's TRIM. Only a hint to the device.
+    /// Discard of the whole range by `BLKDISCARD`, by punching holes in a file, or by NBD's TRIM. Only a hint to
+    /// the device.
     Discard,
-    /// No command: memory and scratch files are new for each run.
+    /// No command, because memory and scratch files are created anew for each run.
     Anew,
 }
 
@@ -67,7 +68,7 @@ impl Method {
         Self::Anew,
     ];
 
-    /// Name on the command line and in records.
+    /// Name of the method on the command line and in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NvmeSanitizeBlock => "nvme-sanitize-block",
@@ -81,7 +82,7 @@ impl Method {
         }
     }
 
-    /// True for commands that erase a whole device, whatever part was named.
+    /// True for commands that erase a whole device even if the target is only a part of it.
     pub const fn is_whole_device(self) -> bool {
         !matches!(self, Self::Discard | Self::Anew)
     }
@@ -110,25 +111,25 @@ impl FromStr for Method {
 pub enum PurgeOutcome {
     /// The target reports success.
     Purged,
-    /// The target supports no purge method, or not the requested one; holds the reason. Nothing was erased.
+    /// Nothing was erased: the target supports no purge method, or not the requested one. Contains the reason.
     NotPossible(String),
-    /// The purge began and failed; holds the reason.
+    /// The purge began but failed. Contains the reason.
     Failed(String),
 }
 
-/// Result of reading the sampled blocks again.
+/// Result of checking sampled blocks after a purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verified {
-    /// No sampled block holds its pattern, and most had taken it.
+    /// No sampled block still contains its pattern, and most could be written before the purge.
     Yes,
-    /// At least one block still holds its pattern.
+    /// At least one sampled block still contains its pattern.
     No,
-    /// Too few blocks could be sampled, or none.
+    /// Too few blocks could be sampled to tell.
     Unknown,
 }
 
-/// What a purge did, and whether it was verified.
+/// Record of a purge: method, outcome and verification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PurgeRecord {
     /// Name of the target, in canonical form.
@@ -137,19 +138,19 @@ pub struct PurgeRecord {
     pub method: Option<Method>,
     /// Whether the target was purged.
     pub outcome: PurgeOutcome,
-    /// Time from the first command to the last answer, ns; excludes writing and checking the sampled blocks.
+    /// Time from the first purge command to the last reply, ns. Excludes writing and checking the sampled blocks.
     pub duration_ns: u64,
     /// Whether the sampled blocks show that the data is gone.
     pub verified: Verified,
-    /// Findings, as sentences.
+    /// Observations that support outcome and verification, as sentences.
     pub evidence: Vec<String>,
     /// Methods considered, best first.
     pub considered: Vec<Choice>,
     /// Refusals that `--destroy` lifted, as sentences.
     pub lifted: Vec<String>,
-    /// The device's health log before the purge, if it has one.
+    /// The device's health report before the purge; `None` if unavailable.
     pub health_before: Option<Health>,
-    /// The device's health log after the purge.
+    /// The device's health report after the purge; `None` if unavailable.
     pub health_after: Option<Health>,
 }
 
@@ -163,26 +164,26 @@ impl PurgeRecord {
 /// Options of a purge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeOptions {
-    /// Method; `None`: the best that the target has.
+    /// Purge method to use; `None`: the best that the target supports.
     pub method: Option<Method>,
-    /// Names given by `--destroy`.
+    /// Target names from `--destroy`, which confirm the purge.
     pub confirm: Confirm,
 }
 
-/// Receives the progress of a purge, a share from 0 to 1 if the device reports it. `Break` ends a discard between two
-/// pieces; a device that erases itself continues, unobserved.
+/// Callback for the progress of a purge: a fraction from 0 to 1, or `None` if the device reports none.
+/// `Break` stops a discard before its next part. A device that is erasing itself continues, unobserved.
 pub type Progress<'a> = dyn FnMut(Option<f64>) -> ControlFlow<()> + 'a;
 
-/// Failure of a method.
+/// Failure of a purge method, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Setback {
-    /// The target does not support the method, or refused it before anything was erased: the next one may work.
+    /// The target does not support the method, or refused it before erasing anything. Another method may work.
     Refused(String),
     /// The method began and failed, or was interrupted.
     Failed(String),
 }
 
-/// Findings of a successful method, as sentences.
+/// Result of a purge method: observations as sentences, or the failure.
 type Carried = Result<Vec<String>, Setback>;
 
 const STOPPED: &str = "the purge was stopped; an erase that has begun continues in the device.";

@@ -12,26 +12,26 @@ use rustix::fd::OwnedFd;
 use super::{Carried, Method, Progress, STOPPED, Setback};
 use crate::ioctl::{self, NvmeAdmin, NvmeFailure};
 
-/// Length of an identify page.
+/// Length of an Identify page, bytes.
 const PAGE_BYTES: usize = 4096;
-/// Timeout of a query.
+/// Timeout of a query, ms.
 const QUERY_MS: u32 = 10_000;
-/// Timeout for Sanitize to be accepted; the erase itself is polled.
+/// Timeout for the device to accept Sanitize, ms. The erase itself runs in the background and is polled.
 const START_MS: u32 = 120_000;
-/// Timeout of Format, which returns only when it is done: large devices take hours.
+/// Timeout of Format, ms. Format returns only when complete, which takes hours on large devices.
 const FORMAT_MS: u32 = 4 * 3600 * 1000;
 /// Maximum consecutive failures to read the log page while the device erases itself.
 const LOG_FAILURES_MAX: u32 = 60;
 
-/// Receiver of admin commands: a controller, or a simulated one in tests.
+/// Destination of NVMe admin commands: a controller, or a simulated one in tests.
 pub(super) trait Port {
     fn admin(&mut self, command: &NvmeAdmin, data: &mut [u8]) -> Result<(), NvmeFailure>;
     fn namespace(&mut self) -> Result<u32, NvmeFailure>;
-    /// Waits between two readings of the sanitize log.
+    /// Pauses before the sanitize log is read again.
     fn wait(&mut self);
 }
 
-/// The controller behind an open block device.
+/// The NVMe controller behind an open block device.
 pub(super) struct Device<'a>(pub(super) &'a OwnedFd);
 
 impl Port for Device<'_> {
@@ -48,40 +48,40 @@ impl Port for Device<'_> {
     }
 }
 
-/// Properties of the controller that determine how to purge.
+/// Properties of the NVMe controller and namespace that determine how to purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identified {
     pub(super) nsid: u32,
-    /// All namespaces of the subsystem, including this one.
+    /// Numbers of all namespaces of the subsystem, including the target's.
     pub(super) namespaces: Vec<u32>,
     pub(super) sanitize_block: bool,
     pub(super) sanitize_crypto: bool,
     pub(super) format: bool,
     pub(super) format_crypto: bool,
-    /// Format NVM, or its erase, affects all namespaces.
+    /// True if Format NVM, or its erase, affects all namespaces.
     pub(super) format_hits_all: bool,
-    /// Present format of the namespace, to be kept.
+    /// Present format of the namespace, which a purge keeps.
     pub(super) layout: Layout,
     pub(super) sanitize: Option<SanitizeStatus>,
 }
 
 impl Identified {
-    /// Namespaces of the subsystem other than this one.
+    /// Numbers of all namespaces of the subsystem except the target's.
     pub(super) fn others(&self) -> Vec<u32> {
         self.namespaces.iter().copied().filter(|&nsid| nsid != self.nsid).collect()
     }
 }
 
-/// The format of a namespace, in the terms of Format NVM.
+/// The format of a namespace, as fields of the Format NVM command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Index of the LBA format, 0 to 63.
     format_index: u8,
-    /// Metadata is part of an extended LBA.
+    /// True if metadata is transferred at the end of each logical block (extended LBA).
     extended_metadata: bool,
     /// Type of end-to-end protection, 0 to 3.
     protection: u8,
-    /// Protection information is at the start of the metadata.
+    /// True if protection information is at the start of the metadata.
     protection_first: bool,
 }
 
@@ -93,28 +93,28 @@ fn le32(page: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
 }
 
-/// Identify (06h); `cns` selects the structure.
+/// Builds Identify (06h); `cns` selects the structure to return.
 fn identify(cns: u8, nsid: u32) -> NvmeAdmin {
     NvmeAdmin { opcode: 0x06, nsid, cdw10: u32::from(cns), cdw11: 0, timeout_ms: QUERY_MS }
 }
 
-/// Get Log Page (02h): Sanitize Status (81h) of the subsystem, 512 bytes.
+/// Builds Get Log Page (02h) for the subsystem's Sanitize Status (81h), 512 bytes.
 fn sanitize_log() -> NvmeAdmin {
     let dwords = 512 / 4 - 1;
     let cdw10 = 0x81 | dwords << 16;
     NvmeAdmin { opcode: 0x02, nsid: 0xFFFF_FFFF, cdw10, cdw11: 0, timeout_ms: QUERY_MS }
 }
 
-/// Sanitize (84h). SANACT in bits 2:0 (2 block erase, 4 crypto erase). AUSE in bit 3 is set, so that a device whose
-/// sanitize failed can be recovered. NDAS (bit 9) is clear, so that everything is deallocated.
+/// Builds Sanitize (84h). SANACT (bits 2:0) is 2 for block erase, 4 for crypto erase. AUSE (bit 3) is set, so
+/// that a failed sanitize can be recovered from. NDAS (bit 9) is clear, so that all blocks are deallocated.
 fn sanitize(crypto: bool) -> NvmeAdmin {
     const AUSE: u32 = 1 << 3;
     let action = if crypto { 0b100 } else { 0b010 };
     NvmeAdmin { opcode: 0x84, nsid: 0, cdw10: action | AUSE, cdw11: 0, timeout_ms: START_MS }
 }
 
-/// Format NVM (80h) of one namespace, keeping its format. SES (bits 11:9) is 1 for a user data erase, 2 for a
-/// cryptographic one; 0 would erase nothing.
+/// Builds Format NVM (80h) for one namespace, keeping its format. SES (bits 11:9) is 1 for a user data erase,
+/// 2 for a cryptographic erase; 0 would erase nothing.
 fn format(nsid: u32, layout: Layout, crypto: bool) -> NvmeAdmin {
     let ses = if crypto { 2 } else { 1 };
     let index = u32::from(layout.format_index);
@@ -149,8 +149,8 @@ fn parse_controller(page: &[u8; PAGE_BYTES]) -> Controller {
     }
 }
 
-/// Parses Identify Namespace: FLBAS in byte 26 (index in bits 3:0 and 6:5, extended metadata in bit 4), DPS in byte 29
-/// (type in bits 2:0, position in bit 3).
+/// Parses a namespace's format from Identify Namespace: FLBAS in byte 26 (index in bits 3:0 and 6:5, extended
+/// metadata in bit 4), DPS in byte 29 (protection type in bits 2:0, position in bit 3).
 fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
     let (flbas, dps) = (page[26], page[29]);
     Layout {
@@ -161,7 +161,7 @@ fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
     }
 }
 
-/// Parses a namespace list: ascending 32-bit numbers, terminated by 0.
+/// Parses a list of namespace numbers: ascending, 32 bits each, terminated by 0.
 fn parse_list(page: &[u8; PAGE_BYTES]) -> Vec<u32> {
     (0..PAGE_BYTES / 4).map(|i| le32(page, 4 * i)).take_while(|&nsid| nsid != 0).collect()
 }
@@ -179,16 +179,17 @@ pub(super) enum SanitizeState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SanitizeStatus {
     pub(super) state: SanitizeState,
-    /// Share done while in progress, in 65536ths.
+    /// Progress of a running sanitize, in units of 1/65536.
     progress: u16,
-    /// By the device's own report, nothing was written since the sanitize.
+    /// True if the device reports that nothing was written since the sanitize.
     pub(super) global_data_erased: bool,
-    /// The device's estimates of a sanitize's time, seconds.
+    /// The device's estimate of the duration of a block erase, seconds.
     pub(super) block_erase_s: Option<u32>,
     pub(super) crypto_erase_s: Option<u32>,
 }
 
-/// Parses SPROG in bytes 1:0, SSTAT in 3:2, and the estimates for block and crypto erase in 15:12 and 19:16.
+/// Parses a Sanitize Status page: SPROG in bytes 1:0, SSTAT in 3:2, estimated seconds of block erase in 15:12
+/// and of crypto erase in 19:16.
 fn parse_sanitize(page: &[u8; 512]) -> SanitizeStatus {
     let sstat = le16(page, 2);
     let state = match sstat & 0b111 {
@@ -207,7 +208,7 @@ fn parse_sanitize(page: &[u8; 512]) -> SanitizeStatus {
     }
 }
 
-/// Describes a failed command.
+/// Describes why an NVMe command failed.
 fn words(failure: NvmeFailure) -> String {
     match failure {
         NvmeFailure::System(errno) => errno.to_string(),
@@ -234,18 +235,18 @@ fn words(failure: NvmeFailure) -> String {
     }
 }
 
-/// True if a status means that the controller did not begin. After others, such as an internal or a medium error, its
-/// progress is unknown.
+/// True if the error status means that the controller did not begin the command. Other errors, such as
+/// internal or medium errors, leave that unknown.
 fn did_not_begin(failure: NvmeFailure) -> bool {
     const WITHOUT_EFFECT: [u16; 10] =
         [0x001, 0x002, 0x00B, 0x015, 0x01C, 0x01D, 0x020, 0x10A, 0x10B, 0x123];
     matches!(failure, NvmeFailure::Status(status) if WITHOUT_EFFECT.contains(&(status & 0x7FF)))
 }
 
-/// Queries the controller's capabilities. Only reads.
+/// Queries what the NVMe controller can erase, and how. Changes nothing.
 ///
 /// # Errors
-/// Reason for the failure, in words.
+/// Reason for the failure, as text.
 pub(super) fn query(port: &mut dyn Port) -> Result<Identified, String> {
     let mut page = [0; PAGE_BYTES];
     let mut fetch = |port: &mut dyn Port, command: NvmeAdmin| {
@@ -280,7 +281,7 @@ fn read_status(port: &mut dyn Port) -> Result<SanitizeStatus, NvmeFailure> {
     port.admin(&sanitize_log(), &mut page).map(|()| parse_sanitize(&page))
 }
 
-/// Carries out an NVMe method.
+/// Erases a device by an NVMe purge method.
 pub(super) fn carry_out(
     port: &mut dyn Port,
     method: Method,
@@ -294,7 +295,7 @@ pub(super) fn carry_out(
     }
 }
 
-/// Formats the namespace; returns when it is done.
+/// Erases the namespace by Format NVM. Returns when the erase is complete.
 fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried {
     let command = format(found.nsid, found.layout, crypto);
     match port.admin(&command, &mut []) {
@@ -315,7 +316,7 @@ fn run_format(port: &mut dyn Port, found: &Identified, crypto: bool) -> Carried 
     }
 }
 
-/// Starts Sanitize, then polls the log until it is done.
+/// Starts Sanitize, then polls its log until the erase is complete.
 fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) -> Carried {
     match port.admin(&sanitize(crypto), &mut []) {
         Ok(()) => {}
@@ -383,7 +384,7 @@ fn completed(status: &SanitizeStatus) -> String {
     format!("The sanitize log reports completion, {erased}.")
 }
 
-/// A sanitize log in this state, for tests.
+/// Returns a Sanitize Status in this state, for tests.
 #[cfg(test)]
 pub(super) fn fixture(state: SanitizeState) -> SanitizeStatus {
     let (block_erase_s, crypto_erase_s) = (Some(90), None);

@@ -4,8 +4,8 @@
 use super::SignatureKind::{Archive, DiskImage};
 use super::{Ends, Found, SignatureKind};
 
-/// Offset, magic number, family and name of each format, from the formats' own sources (QEMU's `block/`, VirtualBox's
-/// `VDICore.h`).
+/// Offset, magic number, family and name of each format of a disk image or archive. Taken from the formats'
+/// own sources (QEMU's `block/`, VirtualBox's `VDICore.h`).
 #[rustfmt::skip]
 const TABLE: [(u64, &[u8], SignatureKind, &str); 27] = [
     (0, b"QFI\xFB", DiskImage, "qcow2"),
@@ -37,7 +37,7 @@ const TABLE: [(u64, &[u8], SignatureKind, &str); 27] = [
     (0, b"xar!", Archive, "xar"),
 ];
 
-/// A block of bzip2 begins with the digits of pi.
+/// Magic number of a bzip2 block: the digits of pi.
 const BZIP2_BLOCK: &[u8] = &[0x31, 0x41, 0x59, 0x26, 0x53, 0x59];
 
 pub(super) fn find(ends: &Ends, found: &mut Found) {

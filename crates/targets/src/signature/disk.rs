@@ -3,10 +3,10 @@
 use super::SignatureKind::PartitionTable;
 use super::{Ends, Found};
 
-/// Formats whose first sector ends like a partition table, with the bytes 55h AAh, but is not one.
+/// Formats whose first sector ends with 55h AAh like a partition table, although it is not one.
 const BOOT_SECTORS: [&str; 5] = ["vfat", "ntfs", "exfat", "refs", "BitLocker"];
 
-/// Looks for partition tables; true if there is a boot sector without any partition.
+/// Searches for partition tables. Returns true for a boot sector without partitions.
 pub(super) fn find(ends: &Ends, found: &mut Found) -> bool {
     let boot_sector_of_a_file_system = found.has_named(&BOOT_SECTORS);
     // The header is in the second logical sector, whose size is unknown here.
@@ -37,8 +37,8 @@ pub(super) fn find(ends: &Ends, found: &mut Found) -> bool {
     }
 }
 
-/// Number of used entries in the MBR's table; `None` if the four entries are not valid. Each is 16
-/// bytes, from 446 on: boot flag, start and end, type at 4, first sector at 8, sector count at 12.
+/// Number of used entries in an MBR's partition table; `None` if an entry is invalid. Its four entries of 16
+/// bytes start at offset 446: boot flag, start and end, type at 4, first sector at 8, sector count at 12.
 fn mbr_partitions(ends: &Ends) -> Option<usize> {
     let mut used = 0;
     for entry in (0..4).map(|i| 446 + 16 * i) {
@@ -54,7 +54,7 @@ fn mbr_partitions(ends: &Ends) -> Option<usize> {
     Some(used)
 }
 
-/// Labels of Apple, Sun, SGI, BSD and Amiga disks, from Linux's `block/partitions`.
+/// Searches for disk labels of Apple, Sun, SGI, BSD and Amiga, as in Linux's `block/partitions`.
 fn other_labels(ends: &Ends, found: &mut Found) {
     if ends.has(0, b"ER") && ends.has(512, b"PM\0\0") {
         found.add(PartitionTable, "Apple partition map", 0);

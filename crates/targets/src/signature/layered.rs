@@ -14,7 +14,8 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
     firmware_raid(ends, found);
 }
 
-/// LVM's label is in one of the first four sectors and states its type (LVM2's `label.h`).
+/// Searches for an LVM label, which is in one of the first four sectors and states its type (LVM2's
+/// `label.h`).
 fn lvm(ends: &Ends, found: &mut Found) {
     for sector in 0..4 {
         let offset = sector * 512;
@@ -24,9 +25,9 @@ fn lvm(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// md superblocks at the end (those of 1.1 and 1.2 are at the start, see the table). Version 0.90 lies in the last
-/// whole 64 KiB block, in the byte order of the machine that made it; 1.0 lies 8 to 12 KiB before the end, on a 4 KiB
-/// border.
+/// Searches for md superblocks at the end of the device. Version 0.90 is in the last whole 64 KiB block, in
+/// the byte order of the machine that made it. Version 1.0 is 8 to 12 KiB before the end, at a multiple of 4
+/// KiB. Versions 1.1 and 1.2, at the start, are found elsewhere.
 fn md(ends: &Ends, found: &mut Found) {
     if let Some(offset) = (ends.size / 65_536 * 65_536).checked_sub(65_536)
         && (ends.le32(offset) == Some(MD_MAGIC) || ends.be32(offset) == Some(MD_MAGIC))
@@ -41,8 +42,9 @@ fn md(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// ZFS keeps four labels of 256 KiB, two at each end. Each has an XDR list at 16 KiB whose first key is `version`, and
-/// a ring of uberblocks from 128 KiB on, spaced by 1 KiB or a larger power of two.
+/// Searches for ZFS. It has four labels of 256 KiB, two at each end. Each contains an XDR list at 16 KiB
+/// whose first key is `version`, and from 128 KiB a ring of uberblocks, spaced by 1 KiB or a larger power of
+/// two.
 fn zfs(ends: &Ends, found: &mut Found) {
     const LABEL: u64 = 256 * 1024;
     const UBERBLOCK: u64 = 0x00BA_B10C;
@@ -62,7 +64,7 @@ fn zfs(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// DRBD's internal metadata ends with a superblock in the last 4 KiB; its magic number is at 60.
+/// Searches for DRBD's internal metadata: a superblock in the last 4 KiB, with its magic number at offset 60.
 fn drbd(ends: &Ends, found: &mut Found) {
     if let Some(start) = (ends.size / 4096 * 4096).checked_sub(4096)
         && matches!(ends.be32(start + 60), Some(0x8374_026B..=0x8374_026D))
@@ -71,7 +73,8 @@ fn drbd(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// RAID sets of mainboards and adapters: SNIA's DDF in the last sector, Intel's in the second to last.
+/// Searches for RAID metadata of mainboards and adapters: SNIA's DDF in the last sector, Intel's in the
+/// sector before.
 fn firmware_raid(ends: &Ends, found: &mut Found) {
     for sector in [512, 4096] {
         if let Some(last) = ends.size.checked_sub(sector) {

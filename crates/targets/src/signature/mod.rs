@@ -16,16 +16,16 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// Length read at the start: the farthest magic number there is VMFS's at 1 MiB.
+/// Bytes read at the start of a target. The farthest magic number is that of VMFS, at 1 MiB.
 const HEAD_BYTES: u64 = (1 << 20) + (64 << 10);
-/// Length read at the end: it must reach ZFS's last labels, in the last 768 KiB.
+/// Bytes read at the end of a target. Must include ZFS's last labels, in the last 768 KiB.
 const TAIL_BYTES: u64 = 1 << 20;
-/// Length at the start that is checked for zeroes.
+/// Bytes at the start of a target that are checked to be all zero.
 const BLANK_BYTES: usize = 1 << 20;
-/// Windows start at multiples of the largest logical block, so that they can be read with O_DIRECT.
+/// Reads start at multiples of this, the largest logical block size, as O_DIRECT requires.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// What a signature marks.
+/// Kind of content that a signature identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureKind {
@@ -54,7 +54,7 @@ pub enum SignatureKind {
 }
 
 impl SignatureKind {
-    /// The family's name with its article, for a sentence.
+    /// Name of the kind with its article, for use in a sentence.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::PartitionTable => "a partition table",
@@ -72,37 +72,38 @@ impl SignatureKind {
     }
 }
 
-/// A signature that was found.
+/// A signature found on a target, such as that of a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// What the signature marks.
+    /// Kind of content that the signature identifies.
     pub kind: SignatureKind,
-    /// Format: `ext4`, `LVM2`, `GPT`, …
+    /// Name of the format: `ext4`, `LVM2`, `GPT`, …
     pub name: String,
-    /// Offset of its magic number.
+    /// Offset of the signature's magic number, bytes.
     pub offset_bytes: u64,
 }
 
 /// Signatures found at both ends of a target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// Every signature found, by offset.
+    /// Every signature found, in order of offset.
     pub signatures: Vec<Signature>,
-    /// The first 1 MiB holds only zeroes.
+    /// True if the first 1 MiB contains only zeroes.
     pub starts_with_zeroes: bool,
-    /// True if there is a boot sector without partitions: worth a note, not a reason to refuse.
+    /// True if there is a boot sector without partitions. Causes a note but no refusal.
     pub empty_boot_sector: bool,
 }
 
 impl Content {
-    /// The format that wraps other content: a disk image that is not raw, or an archive.
+    /// Signature of a disk image (other than raw) or an archive, which wraps other content; `None` if there is
+    /// none.
     pub fn container(&self) -> Option<&Signature> {
         let wraps = [SignatureKind::DiskImage, SignatureKind::Archive];
         self.signatures.iter().find(|signature| wraps.contains(&signature.kind))
     }
 }
 
-/// The bytes at both ends of a target.
+/// The bytes at the start and at the end of a target.
 struct Ends {
     size: u64,
     head: Vec<u8>,
@@ -111,7 +112,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// `len` bytes at `offset`; `None` outside both windows.
+    /// Returns `len` bytes at `offset`; `None` if they were not read.
     fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let slice = |window: &'_ [u8], start: u64| -> Option<core::ops::Range<usize>> {
             let from = usize::try_from(offset.checked_sub(start)?).ok()?;
@@ -167,8 +168,8 @@ impl Found {
     }
 }
 
-/// Searches content of `size_bytes` for signatures. `read` fills a buffer from an offset; offsets and lengths are
-/// multiples of 64 KiB, except that the last read ends with the content.
+/// Searches a target of `size_bytes` for signatures. `read` fills a buffer from an offset. Offsets and
+/// lengths are multiples of 64 KiB, except that the last read ends at the target's end.
 ///
 /// # Errors
 /// The error of `read`.

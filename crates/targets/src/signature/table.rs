@@ -68,7 +68,7 @@ pub(super) const TABLE: [Entry; 53] = [
     (4 * KIB - 10, b"S1SUSPEND\0", Swap, "hibernation image"),
 ];
 
-/// Page sizes above 4 KiB: a swap signature is at the end of the first page.
+/// Memory page sizes above 4 KiB, needed because a swap signature is at the end of the first page.
 const LARGER_PAGES: [u64; 4] = [8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB];
 
 pub(super) fn find(ends: &Ends, found: &mut Found) {
@@ -104,14 +104,14 @@ pub(super) fn find(ends: &Ends, found: &mut Found) {
     }
 }
 
-/// Detects ext2, ext3 and ext4 by the superblock at 1 KiB. Its magic number has only two bytes, so block size, revision
-/// and inode count must make sense too. Feature flags tell the three apart.
+/// Detects ext2, ext3 and ext4 by the superblock at 1 KiB. Its magic number has only two bytes, so block
+/// size, revision and inode count must also be plausible. Feature flags distinguish the three.
 fn ext(ends: &Ends) -> Option<&'static str> {
     const COMPAT_HAS_JOURNAL: u32 = 0x4;
     const INCOMPAT_JOURNAL_DEV: u32 = 0x8;
-    /// Incompatible features that ext3 may have: filetype, recover, meta_bg.
+    /// Incompatible feature flags that ext3 may have: filetype, recover, meta_bg.
     const INCOMPAT_OF_EXT3: u32 = 0x2 | 0x4 | 0x10;
-    /// Features incompatible with writing that ext3 may have: sparse_super, large_file, btree_dir.
+    /// Read-only-compatible feature flags that ext3 may have: sparse_super, large_file, btree_dir.
     const RO_COMPAT_OF_EXT3: u32 = 0x1 | 0x2 | 0x4;
     if ends.le16(KIB + 56)? != 0xEF53 {
         return None;
@@ -134,8 +134,8 @@ fn ext(ends: &Ends) -> Option<&'static str> {
     })
 }
 
-/// Detects a FAT boot sector: a jump, the boot mark, and a plausible BIOS parameter block. The words "FAT16" and
-/// "FAT32" are optional, and some formatters omit them.
+/// Detects a FAT boot sector by its jump, the bytes 55h AAh, and a plausible BIOS parameter block. The words
+/// "FAT16" and "FAT32" are optional; some formatters omit them.
 fn is_fat(ends: &Ends) -> bool {
     let check = || -> Option<bool> {
         let jump = matches!(ends.u8(0)?, 0xEB | 0xE9);

@@ -3,49 +3,50 @@
 use super::{MAGIC_1, Mark, SECTOR_BYTES, WriteId, fill_version, is_whole, u32_at, u64_at};
 use core::fmt;
 
-/// A unit is damaged, rather than foreign, if at least 1 in `OURS_MIN` of its bytes match a write.
+/// A unit with a bad checksum counts as damaged, rather than foreign, if at least 1 in `OURS_MIN` of its
+/// bytes match a write.
 const OURS_MIN: usize = 4;
 
-/// The write of a part of a torn unit; None if the part is all zeroes.
+/// Write that produced a part of a torn unit; None if the part is all zeroes.
 pub type Part = Option<WriteId>;
 
-/// Why a unit does not hold the expected content.
+/// Reason why a unit does not contain the expected content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// All zeroes: never written, discarded, or lost.
+    /// The unit is all zeroes: never written, discarded, or lost.
     Zeroed,
-    /// Something other than verifiable content.
+    /// The unit does not contain verifiable content.
     Foreign {
-        /// First bytes of the unit.
+        /// First 8 bytes of the unit.
         first_bytes: [u8; 8],
     },
-    /// Verifiable content that was written for another address.
+    /// The unit contains verifiable content that was written for another address.
     Misdirected {
         /// Header of the misdirected content.
         mark: Mark,
-        /// Offset of that header in the unit, bytes: 0 unless the content was shifted by some sectors.
+        /// Offset of the misdirected header within the unit, bytes; above 0 if content was shifted by whole sectors.
         at_byte: usize,
     },
-    /// Each sector is zero or belongs to a write of this unit, but not all to the same write.
+    /// The sectors come from different writes of this unit, or some are zeroes.
     Torn {
-        /// Write of the first part.
+        /// Write that produced the first sectors; None if they are zeroes.
         head: Part,
-        /// Write of the rest.
+        /// Write that produced the sector at `at_byte`; None if it is zeroes.
         tail: Part,
-        /// Start of the first sector of a different write, in bytes from the unit's start.
+        /// Offset within the unit of the first sector that comes from another write, bytes.
         at_byte: usize,
     },
-    /// Some bytes differ from what was written.
+    /// Some bytes of the unit differ from those written.
     Damaged {
-        /// First byte that differs, from the unit's start.
+        /// Offset of the first differing byte within the unit.
         first_byte: usize,
-        /// Number of bytes that differ.
+        /// Number of differing bytes.
         bytes: usize,
     },
-    /// Part of the unit was written in units of another length: it is the beginning of a longer
-    /// unit, or whole shorter units overwrite a part of it. The rest can't be checked.
+    /// The bytes were written in units of another length: they are the beginning of a longer unit, or intact
+    /// shorter units overwrote a part of them. The rest cannot be checked.
     OtherLength {
-        /// Header of the unit of another length; of several shorter ones, the latest.
+        /// Header of the unit of another length; of several shorter units, that of the latest.
         mark: Mark,
     },
 }
@@ -97,12 +98,12 @@ impl fmt::Display for Flaw {
 
 impl core::error::Error for Flaw {}
 
-/// Checks one unit that was read from `offset_bytes`, and returns its header. Bytes that begin with a shorter
-/// unit are checked as units of that length; the first one's mark is returned.
+/// Checks one unit that was read from `offset_bytes`, and returns its header. If it begins with a shorter
+/// unit, all of it is checked as units of that length, and the first header is returned.
 ///
 /// # Errors
-/// The flaw. If there are several shorter units: the first flaw other than [`Flaw::Zeroed`] and
-/// [`Flaw::Foreign`], or else the first flaw.
+/// The flaw. Of several shorter units, the first flaw other than [`Flaw::Zeroed`] and [`Flaw::Foreign`], or
+/// else the first flaw.
 ///
 /// # Panics
 /// If the unit's length is 0 or not a multiple of 512 bytes.
@@ -139,7 +140,7 @@ pub fn check(unit: &[u8], offset_bytes: u64) -> Result<Mark, Flaw> {
     Err(diagnose(unit, offset_bytes))
 }
 
-/// Diagnoses a unit that has no header or a wrong checksum.
+/// Determines the flaw of a unit that has no valid header or a wrong checksum.
 #[cold]
 fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     if unit.iter().all(|&byte| byte == 0) {
@@ -194,7 +195,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
     }
 }
 
-/// A write that may have produced the unit, or a part of it.
+/// A write that may have produced the unit or some of its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Write {
     version: u8,
@@ -210,9 +211,9 @@ impl Write {
     }
 }
 
-/// Lists the writes named by the header and by the ends of sectors. It trusts a header for this
-/// address, and the ends of sectors below such a header; otherwise only values that two of these
-/// places share, which can't be chance.
+/// Lists the writes identified in the header and at the ends of the sectors. If the header is for this
+/// address, all are trusted. Otherwise only identifiers that occur at least twice are, since that cannot be
+/// chance.
 fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
     let has_header = head.offset_bytes == offset_bytes
@@ -253,7 +254,8 @@ fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     writes
 }
 
-/// Returns the latest of the whole shorter units within the unit, each at its own address.
+/// Finds intact shorter units at their proper addresses within the unit. Returns the header of the latest;
+/// None if there is none.
 fn latest_shorter(unit: &[u8], offset_bytes: u64) -> Option<Mark> {
     let at = (0..unit.len()).step_by(SECTOR_BYTES);
     let marks = at.filter_map(|at| {
@@ -270,7 +272,8 @@ fn latest_shorter(unit: &[u8], offset_bytes: u64) -> Option<Mark> {
     marks.max_by_key(rank)
 }
 
-/// Finds a header for another address at the start of any sector: misdirected or shifted content.
+/// Searches the start of each sector for a header for another address, left by a misdirected or shifted
+/// write.
 fn shifted(unit: &[u8], offset_bytes: u64) -> Option<Flaw> {
     unit.chunks_exact(SECTOR_BYTES).enumerate().find_map(|(i, sector)| {
         let at_byte = i * SECTOR_BYTES;

@@ -9,9 +9,9 @@ use iodyno_units::verifiable;
 
 use crate::spec::{Content, Percent, Spec};
 
-/// Size of the pieces of a buffer that are kept unique, and of the blocks of deduplication, bytes.
+/// Granularity of unique and of deduplicated content, bytes.
 const PIECE_BYTES: usize = 4096;
-/// Number of distinct pieces that dedupable content repeats.
+/// Number of distinct 4 KiB blocks from which duplicates are chosen.
 const REPEATED_PIECES: u64 = 64;
 
 /// Generates the content of one worker's writes.
@@ -20,7 +20,7 @@ pub struct Filler {
     content: Content,
     seed: u64,
     unit_bytes: usize,
-    /// Key of this worker's bytes; a number added to it makes each buffer and piece different.
+    /// Base key of this worker's random bytes. Adding a counter makes each buffer and each 4 KiB block different.
     key: u64,
     buffers: Cell<u64>,
     stamps: u64,
@@ -28,14 +28,14 @@ pub struct Filler {
     repeats: Option<Repeats>,
 }
 
-/// The pieces that dedupable content repeats, the same for all workers of a run.
+/// Source of duplicate blocks for deduplicable content. All workers of a run have the same blocks.
 #[derive(Debug)]
 struct Repeats {
     rng: Generator,
-    /// A random 64-bit number below this means that a piece is repeated.
+    /// Threshold: a block is a duplicate if a random 64-bit number is below this.
     below: u64,
     pieces: Box<[u8]>,
-    /// First bytes of every repeated piece, by which the next write recognizes it in the buffer.
+    /// First bytes of every duplicate block. They show the next write that its buffer still contains a duplicate.
     mark: [u8; MARK_BYTES],
 }
 
@@ -90,7 +90,7 @@ impl Filler {
         }
     }
 
-    /// Makes a prepared buffer, or the part of it to be written, ready for the write `op`.
+    /// Makes a prepared buffer, or the part of it to be written, unique for the write `op`.
     ///
     /// Verifiable content gets generation 1, with the seed as its writer. A caller that tracks the
     /// generations of its target calls [`verifiable::fill`] itself.
@@ -134,8 +134,8 @@ impl Filler {
     }
 }
 
-/// The mark of iodyno's content, with eight bytes that no other number produces: SplitMix64 is a
-/// bijection.
+/// Writes iodyno's content mark at the start of a block. Eight of its bytes are unique to `number`, because
+/// SplitMix64 is a bijection.
 #[inline]
 fn stamp_piece(piece: &mut [u8], number: u64) {
     if let Some(first) = piece.first_chunk_mut::<MARK_BYTES>() {
@@ -143,7 +143,8 @@ fn stamp_piece(piece: &mut [u8], number: u64) {
     }
 }
 
-/// Random bytes first, with the mark in each sector, then zeroes over the compressible share.
+/// Fills a block with random bytes, with the content mark in each sector, and its compressible fraction at
+/// the end with zeroes.
 fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
     let zeroes = compressible.of(piece.len() as u64) as usize / 8 * 8;
     let (random, zero) = piece.split_at_mut(piece.len() - zeroes);
@@ -171,7 +172,7 @@ mod tests {
         Filler::new(&spec.with_content(content.parse().unwrap()).unwrap(), 11, worker)
     }
 
-    /// The bytes of `writes` writes of 64 KiB from `buffers` buffers, one after the other.
+    /// Content of `writes` consecutive writes of 64 KiB, which use `buffers` buffers in turn.
     fn written(content: &str, worker: u32, buffers: usize, writes: usize) -> Vec<u8> {
         let mut filler = filler(content, worker);
         let mut pool = vec![vec![0; 65_536]; buffers];
@@ -187,7 +188,8 @@ mod tests {
         all
     }
 
-    /// The compressed size of each 64 KiB write by itself, as a share of the write.
+    /// Compressed size as a fraction of the content, with LZ4 and with deflate.
+    /// Each 64 KiB write is compressed alone.
     fn ratios(written: &[u8]) -> [f64; 2] {
         let (mut lz4, mut deflate) = (0, 0);
         for write in written.chunks(65_536) {
@@ -227,8 +229,8 @@ mod tests {
         }
     }
 
-    /// Every sector lets a later run recognize iodyno's content. The pieces of a write that ends
-    /// within a piece count from the start of the write.
+    /// Every sector is marked as iodyno's content or is zero. The 4 KiB blocks of a write count from the write's
+    /// start, even if its size is not a multiple of 4 KiB.
     #[test]
     fn every_sector_is_marked_or_zero() {
         let contents = ["incompressible", "compressible=95%", "compressible=50%", "dedupable=30%"];

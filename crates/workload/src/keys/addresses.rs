@@ -5,16 +5,16 @@ use crate::range::size_text;
 use crate::spec::{Address, Block, Pattern, Percent, Spot, saturated};
 use iodyno_catalog::{COUNT, Entry, Key, NUMBER, Reader, Record, ValueType};
 
-/// Default number of addresses that a `recently-…` pattern remembers.
+/// Default number of recent addresses from which a `recently-…` pattern chooses.
 const DEFAULT_WINDOW: u64 = 4096;
 
-/// Keys of one size in a distribution.
+/// Keys of one entry in a list of block sizes.
 pub(super) const BLOCKS: &[Key] = &[
     Key::required("size", ValueType::Bytes).such_as("\"4KiB\""),
     Key::required("share", NUMBER).such_as("60"),
 ];
 
-/// Keys of one address pattern.
+/// Keys that describe one address pattern in a workload file.
 pub(super) const ADDRESSES: &[Key] = &[
     Key::required("pattern", ValueType::Kind(PATTERNS, "the pattern")),
     Key::optional("share", NUMBER).such_as("70"),
@@ -153,7 +153,7 @@ fn pattern(address: &Record) -> Pattern {
     }
 }
 
-/// Block sizes to write; None if there are none.
+/// Converts block sizes into a value to write; None if the list is empty.
 pub(super) fn blocks_value(blocks: &[Block]) -> Option<Value> {
     let size = |block: &Block| size_text(block.bytes.into());
     let one = |b: &Block| format!("{{ size = \"{}\", share = {} }}", size(b), b.share);
@@ -167,12 +167,13 @@ pub(super) fn blocks_value(blocks: &[Block]) -> Option<Value> {
     }
 }
 
-/// Address patterns to write; None if there are none.
+/// Converts address patterns into a value to write; None if the list is empty.
 pub(super) fn addresses_value(addresses: &[Address]) -> Option<Value> {
     (!addresses.is_empty()).then(|| Value::Addresses(addresses.to_vec()))
 }
 
-/// Address patterns as TOML. In the short form, one pattern is not a list, and without keys its name.
+/// Formats address patterns as TOML. In the short form, a single pattern is not a list, and one without
+/// parameters is only its name.
 pub(super) fn addresses_text(addresses: &[Address], form: Form) -> String {
     if let (Form::Short, [Address { pattern, .. }]) = (form, addresses) {
         let (name, keys) = pattern_text(pattern, form);
@@ -190,7 +191,7 @@ pub(super) fn addresses_text(addresses: &[Address], form: Form) -> String {
     format!("[{}]", addresses.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-/// Name of a pattern, and its keys, each after a comma.
+/// Name of a pattern, and its parameters as TOML keys, each preceded by a comma.
 fn pattern_text(pattern: &Pattern, form: Form) -> (&'static str, String) {
     // The short form lacks flags that are off.
     let flag = |key: &str, is_on: bool| match form {

@@ -9,12 +9,12 @@ use crate::spec::{
 };
 use iodyno_catalog::{Record, ValueType};
 
-/// A type of field that a key can set.
+/// A type of field that a key of a workload file can set.
 pub(crate) trait Field: Sized {
-    /// The value at a path; None if it is missing or unreadable.
+    /// Reads the value of the key at `path`; None if it is missing or unreadable.
     fn read(record: &Record, path: &str) -> Option<Self>;
 
-    /// The value to write; None: nothing.
+    /// Converts the field into a value to write; None: the key is not written.
     fn value(&self, form: ValueType) -> Option<Value>;
 }
 
@@ -32,7 +32,7 @@ impl Field for u64 {
     }
 }
 
-/// An excessive value saturates, so that the rules refuse it.
+/// Values above `u32::MAX` become `u32::MAX`, which the rules refuse.
 impl Field for u32 {
     fn read(record: &Record, path: &str) -> Option<Self> {
         record.whole(path).map(saturated)
@@ -98,14 +98,14 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// Maps the variants of a type to the words of a key.
+/// Maps the variants of an enum to their spelling in workload files.
 macro_rules! words {
     ($($of:ident { $($variant:ident = $word:literal),* })*) => {$(
         impl $of {
-            /// All words that the key accepts.
+            /// Spellings of all variants.
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),*];
 
-            /// The word of this variant in files.
+            /// Spelling of this variant in workload files.
             pub(crate) const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
@@ -136,18 +136,18 @@ words! {
 }
 
 impl FileSet {
-    /// Values of the table before its keys are read.
+    /// Initial value of `[file_set]`, before its keys are read.
     pub(super) const EMPTY: Self =
         Self { files: 1, size: Edge::Share(Percent::ALL), extent_bytes: None };
 }
 
 impl FlushBursts {
-    /// Values of the table before its keys are read.
+    /// Initial value of `[flush]`, before its keys are read.
     pub(super) const ONE: Self = Self { every: 1, burst: 1 };
 }
 
 impl LogLoad {
-    /// Values of the table before its keys are read.
+    /// Initial value of `[log]`, before its keys are read.
     pub(super) const DEFAULT: Self = Self {
         message_bytes: Self::DEFAULT_MESSAGE_BYTES,
         rate_per_s: None,
@@ -164,7 +164,7 @@ impl LogLoad {
 }
 
 impl Steady {
-    /// Values of the table before its keys are read.
+    /// Initial value of `[limits.steady]`, before its keys are read.
     pub(super) const DEFAULT: Self = Self {
         figure: SteadyFigure::Iops,
         by_slope: false,

@@ -8,12 +8,12 @@ use crate::range::time_text;
 use crate::spec::Spec;
 use std::fmt::{self, Write as _};
 
-/// Writes a specification as a workload file.
+/// Formats a specification as a workload file.
 pub(crate) fn text(spec: &Spec, form: Form) -> String {
     Writer { spec, blank: Spec::blank(), form }.rows(&ROWS)
 }
 
-/// Writes the table `[log]` of a workload file, with every key.
+/// Formats the table `[log]` of a workload file, with every key.
 impl fmt::Display for LogLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spec = Spec { log: Some(*self), ..Spec::blank() };
@@ -24,13 +24,14 @@ impl fmt::Display for LogLoad {
 
 struct Writer<'a> {
     spec: &'a Spec,
-    /// Has the defaults.
+    /// A specification with only defaults, for comparison.
     blank: Spec,
     form: Form,
 }
 
 impl Writer<'_> {
-    /// Whether a key, or one of its table, has a value other than the default.
+    /// Whether the short form includes a key: it, or a key within its table, differs from the default or is
+    /// always written.
     fn is_told(&self, row: &Row) -> bool {
         let value = (row.get)(self.spec);
         let is_told =
@@ -38,13 +39,13 @@ impl Writer<'_> {
         value.is_some() && (row.written == Written::Always || is_told())
     }
 
-    /// The value, if the form has the key.
+    /// Value of a key; None if the form omits the key or the specification has no value for it.
     fn value(&self, row: &Row) -> Option<Value> {
         let is_whole = self.form == Form::Stored && row.written != Written::Sparse;
         (row.get)(self.spec).filter(|_| is_whole || row.key.required || self.is_told(row))
     }
 
-    /// A key with its value, or a table on one line; None if the form lacks it.
+    /// Formats `key = value`, with a table on one line; None if the form omits the key.
     fn line(&self, row: &Row) -> Option<String> {
         let mut value = value_text(&self.value(row)?, self.form);
         if !row.rows.is_empty() {
@@ -54,7 +55,7 @@ impl Writer<'_> {
         Some(format!("{} = {value}", row.key.name()))
     }
 
-    /// The keys of a table, each on a line, and the tables in it.
+    /// Formats keys, one per line, followed by the tables among them.
     fn rows(&self, rows: &[Row]) -> String {
         // The short form has the mix on one line.
         let on_one_line = |row: &Row| self.form == Form::Short && row.key.path == "mix";
@@ -70,7 +71,7 @@ impl Writer<'_> {
     }
 }
 
-/// A value as TOML, with the fewest digits that read back exactly.
+/// Formats a value as TOML, with the fewest digits from which it can be read back exactly.
 fn value_text(value: &Value, form: Form) -> String {
     match (value, form) {
         (Value::Text(text), _) => text.clone(),

@@ -2,16 +2,17 @@
 
 use crate::spec::Address;
 
-/// A form in which a specification is written.
+/// Form of a workload file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// That of stored runs: every key, except sparse ones with their default.
+    /// The form stored with runs: every key, except sparse keys that have their default.
     Stored,
-    /// That of a file written by hand: no key with its default, except a few that are always of interest.
+    /// The form of a hand-written file: omits keys that have their default, except a few that are always of
+    /// interest.
     Short,
 }
 
-/// A value to write. Variants are those whose text depends on the form.
+/// A value to write. A type whose text differs between the two forms has its own variant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Text(String),
@@ -21,7 +22,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// A text without characters to escape, as a TOML string.
+    /// Quotes a text as a TOML string. The text must not contain characters that need escaping.
     pub(super) fn quoted(text: impl std::fmt::Display) -> Self {
         Self::Text(format!("\"{text}\""))
     }

@@ -9,10 +9,10 @@ use iodyno_units::{OpKind, human};
 const MAX_RUN: u64 = 1 << 40;
 /// Maximum number of interleaved streams.
 const MAX_STREAMS: u64 = 65_536;
-/// Maximum distance between runs, bytes.
+/// Maximum gap between sequential runs, bytes.
 const MAX_SKIP_BYTES: u64 = 1 << 50;
 
-/// Checks the alignment of drawn addresses, and the distance between workers' ranges.
+/// Checks `address_align` and `worker_step`.
 pub(super) fn check_places(spec: &Spec, faults: &mut Faults) {
     let align = spec.align_bytes();
     if let Some(of) = spec.address_align_bytes
@@ -58,12 +58,12 @@ pub(super) fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
     }
 }
 
-/// Key of a pattern in the file, and the properties of the workload on which its rules depend.
+/// An address pattern to check: its key in the file, and the workload's properties that the rules need.
 struct Checked<'a> {
     key: &'a str,
     /// Alignment of the workload, bytes; 1 or more.
     align_bytes: u64,
-    /// Whether blocks of several sizes use the pattern.
+    /// Whether operations of different sizes use the pattern.
     several_sizes: bool,
 }
 
@@ -72,14 +72,15 @@ impl Checked<'_> {
         format!("{}.{key}", self.key)
     }
 
-    /// Refuses several block sizes, at `key`.
+    /// Reports a fault at `key` if operations of different sizes use the pattern.
     fn needs_one_size(&self, key: &str, message: &str, faults: &mut Faults) {
         if self.several_sizes {
             faults.add(self.path(key), message, "use one block size, or leave the key out");
         }
     }
 
-    /// Refuses a distance that is 0, too large, or not aligned. `what`: the value, with an article.
+    /// Reports a fault at `key` if a distance is 0, too large or not aligned. `what` names the distance in the
+    /// message, with an article.
     fn distance(&self, key: &str, what: &str, bytes: u64, faults: &mut Faults) {
         if bytes == 0 || !bytes.is_multiple_of(self.align_bytes) || bytes > MAX_SKIP_BYTES {
             let align = human::size(self.align_bytes);
@@ -128,7 +129,7 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
     }
 }
 
-/// Checks the patterns that go from each address to the next.
+/// Checks the patterns in which each address follows from the previous one.
 fn check_walk(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
     match pattern {
         Pattern::Sequential { shared, run } => {
@@ -194,8 +195,8 @@ fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
     }
 }
 
-/// Refuses patterns that have no address to repeat: recent addresses need another source than themselves, and some
-/// source must draw new addresses.
+/// Refuses `recently-…` patterns that could never find an address to repeat. Some other pattern must generate
+/// new addresses.
 pub(super) fn check_recent(spec: &Spec, faults: &mut Faults) {
     let repeats = |address: &Address, of: OpKind| match address.pattern {
         Pattern::RecentlyRead { .. } => of == OpKind::Read,

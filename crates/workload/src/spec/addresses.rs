@@ -2,108 +2,113 @@
 
 use crate::range::Percent;
 
-/// A part of the range under [`Pattern::HotSpots`].
+/// A hot spot of [`Pattern::HotSpots`]: a part of the active range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spot {
-    /// Share of the operations, relative to the other spots; 0 leaves a gap.
+    /// Weight of the spot, relative to the other spots; with 0, the spot is an unused gap.
     pub share: f64,
-    /// Size, as a share of the active range; the spot starts where the previous one ends.
+    /// Size, as a fraction of the active range. The spot starts where the previous one ends.
     pub range: Percent,
 }
 
-/// The order or distribution of the addresses of operations.
+/// How the addresses of operations are chosen: an order or a random distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
-    /// Any block with equal probability, independently; or, once per pass, each block of the range once in random
-    /// order, and then again in another order.
+    /// Random blocks, each with equal probability. Either independent of earlier draws, or each block once per
+    /// pass, in a new random order for each pass.
     Uniform {
-        /// Whether each block comes once before any is repeated.
+        /// Whether each block comes once before any block is repeated.
         once_per_pass: bool,
     },
-    /// Consecutive blocks; after the end, again from the start.
+    /// Consecutive blocks. After the end of the range, continues at its start.
     Sequential {
-        /// Whether all workers of the target share one cursor, rather than having one each.
+        /// Whether all workers of the target share one cursor; otherwise each has its own.
         shared: bool,
-        /// Number of blocks after which to jump to a random place; None: never.
+        /// Number of blocks after which to jump to a random address; None: never.
         run: Option<u64>,
     },
-    /// Zipf: rank k has a probability proportional to k^-theta; a bijection scatters ranks over blocks.
+    /// Zipf distribution: the block with rank k has a probability proportional to k^-theta. A bijection scatters
+    /// ranks over the range.
     Zipf {
         /// Exponent, in (0, 5].
         theta: f64,
     },
-    /// fio's Pareto distribution: the share `u^(ln h / ln(1 - h))` of the range, `u` uniform, gives the rank; a bijection
-    /// scatters ranks over blocks. `1 - h` of the draws are among the first `h` of the ranks.
+    /// fio's Pareto distribution. A uniform draw `u` gives the rank `u^(ln h / ln(1 - h))`, as a fraction of all
+    /// ranks: `1 - h` of the draws are among the first `h` of the ranks. A bijection scatters ranks over blocks.
     Pareto {
-        /// Share of the hottest ranks, above 0 and below 1.
+        /// Fraction of ranks that are hot, above 0 and below 1.
         h: f64,
     },
-    /// fio's normal distribution: the mean of twelve uniform draws over the ranks, shifted by a uniform draw with the
-    /// width `deviation` of the range; a bijection scatters ranks over blocks.
+    /// fio's normal distribution. The rank is the mean of twelve uniform draws, plus a uniform shift with a total
+    /// width of `deviation`. A bijection scatters ranks over blocks.
     Normal {
-        /// Width of the shift, as a share of the range.
+        /// Width of the shift, as a fraction of the range.
         deviation: Percent,
     },
-    /// The next block of one of the open zones, chosen at random. A full zone is closed, and another one is opened at
-    /// its start.
+    /// Sequential within zones: the next block of a randomly chosen open zone. A full zone is closed, and another
+    /// one is opened at its start.
     Zones {
         /// Size of a zone, bytes.
         zone_bytes: u64,
-        /// Number of open zones, over all workers; each worker has at least one, in zones of its own.
+        /// Number of open zones of all workers together. Each worker has at least one, and no zone belongs to two
+        /// workers.
         open: u32,
     },
-    /// Consecutive blocks to the end of the range, with a cursor per worker. With several sizes, a block that does
-    /// not fit there is drawn again.
+    /// Consecutive blocks up to the end of the range, with one cursor per worker. If there are several sizes, a
+    /// block that does not fit before the end gets another random size.
     ToEnd,
-    /// Runs of consecutive blocks with gaps of `skip_bytes`; after the end, again from the start.
+    /// Runs of consecutive blocks, separated by gaps of `skip_bytes`. After the end of the range, continues at
+    /// its start.
     Skips {
         /// Number of blocks in a run.
         run: u64,
         /// Distance from the end of a run to the start of the next, bytes.
         skip_bytes: u64,
     },
-    /// Interleaved streams: equal parts of the range, each walked from its start, with one block of each in turn.
+    /// Interleaved sequential streams, one in each of `streams` equal parts of the range. They take turns, one
+    /// block each.
     Streams {
-        /// Number of parts.
+        /// Number of streams.
         streams: u32,
     },
-    /// Consecutive blocks; before each, a jump to a random block with this probability.
+    /// Consecutive blocks. Before each block, jumps to a random one with probability `share`.
     Jumps {
-        /// Probability of a jump.
+        /// Probability of a jump before each block.
         share: Percent,
     },
-    /// Parts of the range, each with its share of the operations.
+    /// Several parts of the range, each with a fixed share of the operations.
     HotSpots {
-        /// The parts, from the start of the range.
+        /// Parts of the range, in ascending order from its start.
         spots: Vec<Spot>,
         /// Whether a bijection scatters the blocks of each part over the whole range.
         scatter: bool,
     },
-    /// One of the addresses that this worker read recently.
+    /// A random one of the addresses that this worker read recently.
     RecentlyRead {
-        /// Number of addresses that are remembered.
+        /// Number of recently read addresses from which to choose.
         window: u32,
     },
-    /// One of the addresses that this worker wrote recently.
+    /// A random one of the addresses that this worker wrote recently.
     RecentlyWritten {
-        /// Number of addresses that are remembered.
+        /// Number of recently written addresses from which to choose.
         window: u32,
     },
-    /// A fixed distance from one operation to the next; after the end, on from the start.
+    /// Addresses at a fixed distance from one another. After the end of the range, continues at its start.
     Strided {
         /// Distance between the starts of successive operations, bytes.
         stride_bytes: u64,
-        /// Offset of the first address from the start of the active range, bytes; if backward, from its last address.
+        /// Offset of the first address from the start of the active range, bytes. If `backward`, from the last
+        /// address.
         start_bytes: u64,
-        /// Whether to go from the end of the range to its start.
+        /// Whether addresses descend from the end of the range to its start.
         backward: bool,
     },
 }
 
-/// One pattern and its share of a kind's operations.
+/// An address pattern, and the share of operations that use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// Pattern of the addresses.
+    /// How addresses are chosen.
     pub pattern: Pattern,
     /// Share of the operations, relative to the other patterns of the same table.
     pub share: f64,

@@ -2,7 +2,8 @@
 
 use crate::range::Percent;
 
-/// Limits of the measurement of one target; the first one that is reached ends it. None: no such limit.
+/// End conditions of the measurement of one target. The first limit that is reached ends it; None: no such
+/// limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Measured time after the ramp, ns.
@@ -11,15 +12,15 @@ pub struct Limits {
     pub ops: Option<u64>,
     /// Bytes moved after the ramp, over all workers of the target.
     pub bytes: Option<u64>,
-    /// Time before the measurement that is not counted, ns.
+    /// Length of the ramp (warm-up before the measurement), ns.
     pub ramp_ns: u64,
-    /// Bytes moved after the ramp, as a multiple of the active range of one worker.
+    /// Bytes transferred after the ramp, as a multiple of the size of one worker's active range.
     pub passes: Option<f64>,
-    /// Delay of the workload's workers before the ramp, ns, for a start after other workloads of the cell.
+    /// Delay before the ramp, ns, so that this workload starts after the other workloads of the cell.
     pub start_after_ns: u64,
     /// Whether the other workloads of the cell end when this one does.
     pub ends_others: bool,
-    /// Steady state that ends the cell; None: no steady state ends it.
+    /// Steady state at which the cell ends; None: no such condition.
     pub steady: Option<Steady>,
 }
 
@@ -30,30 +31,31 @@ pub enum SteadyFigure {
     Iops,
     /// Bytes per second.
     Bandwidth,
-    /// The mean latency.
+    /// Mean latency.
     Latency,
 }
 
-/// A steady state as in fio, judged by the measured value of each second, over a window that moves by one second.
+/// Steady-state criterion as in fio. It is evaluated each second, over a window of one-second values that
+/// ends then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steady {
     /// Measured value that must be steady.
     pub figure: SteadyFigure,
-    /// Whether to use the slope of a least-squares line, per second, rather than the largest deviation from
-    /// the mean.
+    /// Criterion: the slope per second of a least-squares line (true), or the largest deviation from the mean
+    /// (false).
     pub by_slope: bool,
-    /// Limit of the slope or deviation, as a share of the mean; steady below it.
+    /// Upper limit of the slope or deviation, as a fraction of the mean. Smaller values count as steady.
     pub within: Percent,
     /// Length of the window, ns: a whole number of seconds.
     pub window_ns: u64,
-    /// Time from the start of the measurement to the first window, ns.
+    /// Time from the start of the measurement to the start of the first window, ns.
     pub after_ns: u64,
 }
 
 impl Limits {
     /// Default measured time if no limit is given: 10 s, in ns.
     pub const DEFAULT_TIME_NS: u64 = 10_000_000_000;
-    /// Limits without a ramp or an end.
+    /// No ramp, and no end condition.
     pub const UNLIMITED: Self = Self {
         time_ns: None,
         ops: None,

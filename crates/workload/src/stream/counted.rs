@@ -7,16 +7,16 @@ use iodyno_units::OpKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counters of a target; each is None if unused.
+/// Counters that all workers of a target share; None if unused.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
     bursts: Option<Arc<Bursts>>,
     ratio: Option<Arc<Ratio>>,
 }
 
-/// Bursts of flushes. The state is one word, so that workers see it change as a whole: operations since the last
-/// multiple of `every` in the lower half, then the number of flushes in the present burst, and in the top bit whether
-/// something was written since the last burst.
+/// State of flush bursts. One word holds it all, so that workers update it atomically: in the lower half the
+/// number of operations since the last multiple of `every`, then the flushes issued in the current burst, and
+/// in the top bit whether there was a write since the last burst.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Bursts {
@@ -28,7 +28,7 @@ struct Bursts {
 const FLUSH: u64 = 1 << 32;
 const DIRTY: u64 = 1 << 63;
 
-/// Numbers of completed reads and writes.
+/// Numbers of reads and writes that all workers of a target have completed.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Ratio {
@@ -57,7 +57,7 @@ impl Counted {
         self.bursts.is_some() || self.ratio.is_some()
     }
 
-    /// Whether the next operation is a write rather than a read; None if kinds are drawn.
+    /// Whether the next operation is a write rather than a read; None if the kind is drawn at random.
     #[inline]
     pub(super) fn is_write_next(&self) -> Option<bool> {
         let ratio = self.ratio.as_ref()?;
@@ -66,7 +66,8 @@ impl Counted {
         Some(reads as f64 / writes as f64 >= ratio.reads_per_write)
     }
 
-    /// Whether a flush is due before an operation of this kind. Counts the issued operation.
+    /// Whether to issue a flush now, before an operation of this kind. Counts the flush or the operation as
+    /// issued.
     #[inline]
     pub(super) fn is_flush_next(&self, kind: OpKind) -> bool {
         self.bursts.as_ref().is_some_and(|bursts| bursts.is_flush_next(kind == OpKind::Write))

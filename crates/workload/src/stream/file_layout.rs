@@ -9,24 +9,26 @@ use super::permute::Permutation;
 use crate::file_set::{FS_BLOCK_BYTES, FileSet};
 use iodyno_units::rng;
 
-/// Size of a flexible group, bytes: 16 block groups of 128 MiB, the default of mkfs.ext4 (flex_bg).
+/// Size of a flexible block group of ext4, bytes: 16 block groups of 128 MiB, the default of mkfs.ext4
+/// (flex_bg).
 const FLEX_GROUP_BYTES: u64 = 2 << 30;
-/// Size of the metadata at the start of a flexible group, bytes: 16 inode tables of 2 MiB (an inode of 256 B for each
-/// 16 KiB) and 32 bitmaps.
+/// Size of the metadata at the start of a flexible block group, bytes: 16 inode tables of 2 MiB (one inode of
+/// 256 B per 16 KiB of data) and 32 bitmaps.
 const METADATA_BYTES: u64 = 33 << 20;
 const DATA_BYTES: u64 = FLEX_GROUP_BYTES - METADATA_BYTES;
 
-/// The layout of a file set.
+/// Maps offsets in a file set to offsets in the active range, as on a real file system.
 #[derive(Debug)]
 pub(super) struct FileLayout {
     file_bytes: u64,
     files: u64,
-    /// The order of extents and their length; None: contiguous files.
+    /// Random order of extents, and the length of an extent in bytes; None: contiguous files.
     scattered: Option<(Permutation, u64)>,
 }
 
 impl FileLayout {
-    /// A layout in a range of `range_bytes`, for blocks of up to `largest_bytes` at multiples of `align_bytes`.
+    /// Creates the layout for an active range of `range_bytes` and operations of up to `largest_bytes`, aligned
+    /// to `align_bytes`.
     pub(super) fn new(
         set: &FileSet,
         seed: u64,
@@ -63,7 +65,7 @@ impl FileLayout {
         self.file_bytes * self.files
     }
 
-    /// Distance from the range's start to the end of the last extent, bytes.
+    /// Distance from the start of the range to the end of the last extent, bytes.
     pub(super) fn span_bytes(&self, range_bytes: u64) -> u64 {
         match self.scattered {
             None => self.offset(self.bytes() - 1, 1) + 1,
@@ -71,8 +73,8 @@ impl FileLayout {
         }
     }
 
-    /// Offset from the range's start of an operation of `len_bytes` at an address of the set. An operation that would
-    /// cross the end of its file or extent is moved to end there, so that it is contiguous on the device.
+    /// Maps an offset in the file set to an offset in the active range, bytes. An operation that would cross the
+    /// end of its file or extent is moved to end there, so that it is contiguous on the device.
     #[inline]
     pub(super) fn offset(&self, address: u64, len_bytes: u64) -> u64 {
         let back = |at: u64, end: u64| if at + len_bytes > end { end - len_bytes } else { at };
@@ -106,7 +108,7 @@ mod tests {
         FileLayout::new(&set, 7, range_bytes, 16384, 16384).unwrap()
     }
 
-    /// Every block of every file has its own place, outside metadata and within the range.
+    /// Every block of every file maps to a different block of the range, outside metadata.
     #[test]
     fn a_bijection_onto_the_data_of_the_range() {
         for extent in [None, Some(64 << 10), Some(4 << 20), Some(128 << 20)] {
@@ -128,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Lengths of the contiguous pieces: whole flexible groups for contiguous files, otherwise extents of the given
+    /// Contiguous files fill whole flexible block groups; scattered files consist of extents of the configured
     /// length.
     #[test]
     fn the_lengths_of_extents() {
@@ -153,7 +155,8 @@ mod tests {
         assert!(scattered.len() < 6, "{scattered:?}");
     }
 
-    /// Blocks that do not divide a file or an extent are moved to its end, rather than cross it.
+    /// If the file or extent size is not a multiple of the block size, the last block is moved back rather than
+    /// cross the end.
     #[test]
     fn no_operation_crosses_an_extent() {
         let size = Edge::Bytes(3 * (100 << 20));

@@ -4,21 +4,21 @@ use iodyno_units::human;
 
 use crate::spec::Spec;
 
-/// Properties of the target on which a stream depends.
+/// Properties of the target and its workers from which streams are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Capacity of the target, bytes.
     pub capacity_bytes: u64,
-    /// The device's alignment of addresses and lengths, bytes; 1 for any.
+    /// Alignment that the device requires for addresses and lengths, bytes; 1: none.
     pub align_bytes: u32,
     /// Number of the target's workers over the whole run, in all processes; 1 or more.
     pub workers: u32,
 }
 
-/// Why a workload can't be issued to a target. The message includes the remedy.
+/// Why a workload can't run on a target. The message includes the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    /// There are no workers.
+    /// The number of workers is 0.
     #[error("a stream needs a worker")]
     NoWorkers,
     /// The device needs a coarser alignment than the workload has.
@@ -52,7 +52,7 @@ pub enum GeometryError {
         human::size(*range_bytes), human::size(*block_bytes)
     )]
     TooSmall {
-        /// Length of the range, in whole units of the alignment.
+        /// Length of the range, bytes, rounded down to the alignment.
         range_bytes: u64,
         /// Size of the largest block, bytes.
         block_bytes: u64,
@@ -77,21 +77,21 @@ pub enum GeometryError {
     FileSetTooLarge {
         /// Total size of all files, bytes.
         set_bytes: u64,
-        /// Space for data, bytes.
+        /// Space for file data, without the file system's metadata, bytes.
         data_bytes: u64,
     },
-    /// Some worker of a pass would have no block.
+    /// The range has fewer blocks than workers, so that some worker would have none in a pass.
     #[error(
         "with `once_per_pass` each of {workers} workers needs a block of its own, but the active \
          range holds {blocks}; use fewer threads or a larger range"
     )]
     FewerBlocksThanWorkers {
-        /// Number of blocks in the range.
+        /// Number of blocks of the largest size in the range.
         blocks: u64,
-        /// Number of workers that share a pass.
+        /// Number of workers that divide the blocks of a pass.
         workers: u32,
     },
-    /// Some stream would have no block.
+    /// The range has fewer blocks than streams, so that some stream would have none.
     #[error(
         "each of {streams} streams needs a block of its own, but the active range holds {blocks}; \
          use fewer streams or a larger range"
@@ -102,7 +102,7 @@ pub enum GeometryError {
         /// Number of streams that divide the range.
         streams: u64,
     },
-    /// Some worker would have no zone, or a zone is smaller than a block.
+    /// Some worker would have no zone of its own, or a zone is smaller than a block.
     #[error(
         "each of {workers} workers needs a zone that holds a block, and the active range has {zones} \
          zones; use other zones or a larger range"
@@ -110,7 +110,7 @@ pub enum GeometryError {
     FewZones {
         /// Number of zones in the range.
         zones: u64,
-        /// Number of workers that share the zones.
+        /// Number of workers that divide the zones.
         workers: u64,
     },
     /// A hot spot is smaller than a block.
@@ -121,16 +121,16 @@ pub enum GeometryError {
     EmptySpot {
         /// Number of the spot, from 1.
         number: usize,
-        /// Size of the spot, as a share of the range.
+        /// Size of the hot spot, as a fraction of the range.
         range: crate::spec::Percent,
     },
 }
 
-/// The active range on a target, in units of the workload's alignment.
+/// Start and size of the active range on a target. The size is in units of the workload's alignment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
     pub(crate) start_bytes: u64,
-    /// log₂ of the alignment.
+    /// log₂ of the workload's alignment in bytes.
     pub(crate) shift: u32,
     pub(crate) units: u64,
 }

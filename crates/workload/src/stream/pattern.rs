@@ -12,34 +12,35 @@ use super::weighted::Weighted;
 use super::zipf::Zipf;
 use crate::worker_index::WorkerIndex;
 
-/// A cursor that all workers of a target advance. It has its own cache lines, because every worker writes it at
-/// every operation.
+/// Sequential cursor that all workers of a target share. It has cache lines of its own, because every worker
+/// writes it at every operation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Cursor(AtomicU64);
 
-/// The range for one table of addresses.
+/// Size of the active range and of the largest block of one address table, in units of the workload's
+/// alignment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Size of the whole active range, units.
+    /// Size of the whole active range, in units of the workload's alignment.
     pub(crate) units: u64,
-    /// Size of the largest block that is placed in the range, units.
+    /// Size of the largest block, in units of the workload's alignment.
     pub(crate) block_units: u64,
 }
 
 impl Extent {
-    /// Number of start addresses, in units, from which even the largest block fits into the range.
+    /// Number of aligned start addresses at which even the largest block fits into the range.
     pub(crate) fn places(self) -> u64 {
         self.units - self.block_units + 1
     }
 
-    /// Number of blocks of the largest size that fit side by side.
+    /// Number of blocks of the largest size that fit into the range without overlap.
     pub(crate) fn blocks(self) -> u64 {
         self.units / self.block_units
     }
 }
 
-/// The state of one pattern of one worker.
+/// One worker's state of an address pattern.
 #[derive(Clone, Debug)]
 pub(crate) enum Pattern {
     Uniform {
@@ -55,7 +56,7 @@ pub(crate) enum Pattern {
     Sequential {
         next: u64,
         units: u64,
-        /// Whether a block that does not fit before the end is drawn again.
+        /// Whether a block that does not fit before the end of the range gets another random size.
         to_end: bool,
     },
     Runs {
@@ -74,13 +75,14 @@ pub(crate) enum Pattern {
     HotSpots {
         rng: Generator,
         choice: Weighted,
-        /// First start address and number of start addresses of each spot, units.
+        /// For each spot, its first start address and its number of start addresses, in units of the workload's
+        /// alignment.
         spots: Box<[(u64, u64)]>,
         scatter: Option<Arc<Permutation>>,
     },
     Recent {
         rng: Generator,
-        /// Ring to repeat from: 0 for reads, 1 for writes.
+        /// Which recent addresses to repeat: 0 for reads, 1 for writes.
         ring: usize,
         window: u32,
         units: u64,
@@ -110,33 +112,33 @@ pub(crate) enum Pattern {
         units: u64,
     },
     Streams {
-        /// Position of each stream in its part.
+        /// Next position of each stream within its part of the range.
         next: Box<[u64]>,
         turn: usize,
         part: u64,
     },
     Zones {
         rng: Generator,
-        /// Number of this worker's zones; then the first, and the distance between successive ones.
+        /// Number of zones that belong to this worker: the zones `first`, `first + apart` and so on.
         zones: u64,
         first: u64,
         apart: u64,
         zone_units: u64,
-        /// The open zones, each with the next unit in the zone to use.
+        /// Open zones: number of the zone, and next position within it in units of the workload's alignment.
         open: Box<[(u64, u64)]>,
     },
     Jumps {
         rng: Generator,
         next: u64,
-        /// A draw below this jumps.
+        /// Threshold of the random number that decides on a jump.
         below: u64,
         units: u64,
         block_units: u64,
     },
 }
 
-/// The state of a pass, which visits each block once. The workers share a pass: of the permuted blocks, worker w of
-/// W takes the w-th, the (w + W)-th and so on.
+/// State of a pass, which visits each block of the range once, in random order. The workers divide a pass:
+/// worker w of W visits the blocks w, w + W, w + 2 W, … of that order.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     order: Permutation,
@@ -179,17 +181,17 @@ fn pass_key(key: u64, pass: u64) -> u64 {
     splitmix64(key.wrapping_add(pass))
 }
 
-/// The address that a pattern chose.
+/// Address chosen by a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// The address, in units.
+    /// Start address, in units of the workload's alignment from the start of the active range.
     pub(crate) unit: u64,
-    /// Whether there was no address to repeat yet, so that a uniform draw was made instead.
+    /// Whether the address is random because there was no recent address to repeat.
     pub(crate) missed: bool,
 }
 
 impl Pattern {
-    /// Replaces a shared cursor by a copy at its current position.
+    /// Replaces a shared cursor by a private copy at the same position.
     pub(crate) fn own_cursor(&mut self) {
         if let Self::Shared { cursor, .. } = self {
             let at = cursor.0.load(Ordering::Relaxed);
@@ -197,7 +199,7 @@ impl Pattern {
         }
     }
 
-    /// The address of the next operation, of `len` units.
+    /// Returns the address of the next operation, which has a length of `len` units of the workload's alignment.
     #[inline]
     pub(crate) fn next(&mut self, len: u64, rings: &[Option<Ring>; 2]) -> Place {
         let unit = match self {
@@ -282,7 +284,8 @@ impl Pattern {
         Place { unit, missed: false }
     }
 
-    /// Units from the next address to the end of the range; None unless the pattern runs to the end.
+    /// Distance from the next address to the end of the range, in units of the workload's alignment; None unless
+    /// a sequential pattern stops at the end (`to_end`).
     pub(crate) fn left(&self) -> Option<u64> {
         match self {
             Self::Sequential { next, units, to_end: true } => Some(units.saturating_sub(*next)),
@@ -290,7 +293,7 @@ impl Pattern {
         }
     }
 
-    /// Position of a sequential or strided pattern; None for patterns that draw addresses.
+    /// Current position of a sequential or strided pattern; None for patterns with random addresses.
     pub(crate) fn walked(&self) -> Option<u64> {
         match self {
             Self::Shared { cursor, .. } => Some(cursor.0.load(Ordering::Relaxed)),
@@ -301,8 +304,7 @@ impl Pattern {
         }
     }
 
-    /// Continues from the position of an earlier state of the same pattern. A shared cursor takes the furthest
-    /// position.
+    /// Continues from a position that [`Self::walked`] returned earlier. A shared cursor never moves backwards.
     pub(crate) fn go_on(&mut self, from: u64) {
         match self {
             Self::Shared { cursor, .. } => {
@@ -318,7 +320,7 @@ impl Pattern {
         }
     }
 
-    /// Whether addresses are drawn rather than walked.
+    /// Whether addresses are drawn at random rather than sequential.
     pub(crate) fn draws(&self) -> bool {
         !matches!(
             self,
@@ -331,8 +333,8 @@ impl Pattern {
         )
     }
 
-    /// Whether the pattern repeats addresses from this ring: its addresses are not added to the ring again, because
-    /// a few would displace the others.
+    /// Whether the pattern repeats addresses from this ring. Repeated addresses are not added to the ring again,
+    /// because a few addresses would displace all others.
     pub(crate) fn repeats(&self, of_ring: usize) -> bool {
         matches!(self, Self::Recent { ring, .. } if *ring == of_ring)
     }
@@ -346,7 +348,8 @@ fn step(next: &mut u64, len: u64) -> u64 {
     unit
 }
 
-/// One of the last `window` addresses of a ring, or a uniform draw up to `last` if it has none.
+/// Draws one of the last `window` addresses of a ring, or, if the ring is empty, a uniform address from 0 to
+/// `last`.
 #[inline]
 fn repeated(ring: Option<&Ring>, window: u32, last: u64, rng: &mut Generator) -> Place {
     match ring.and_then(|ring| ring.draw(window, rng)) {
@@ -356,13 +359,14 @@ fn repeated(ring: Option<&Ring>, window: u32, last: u64, rng: &mut Generator) ->
     }
 }
 
-/// A rank of fio's Pareto distribution. Both factors are exact to 2⁻⁵³ of the range.
+/// Draws a rank from fio's Pareto distribution, with a rounding error of about 2⁻⁵³ of the range.
 #[inline]
 fn pareto_rank(rng: &mut Generator, places: u64, power: f64) -> u64 {
     ((places - 1) as f64 * libm::pow(unit_open_closed(rng), power)) as u64
 }
 
-/// The zone that is opened when the open zone `at` is full: one that is not open, or the same again if all are open.
+/// Chooses a random zone to open after the open zone at index `at` is full. If all zones are open, the full
+/// zone is opened again.
 fn another_zone(rng: &mut Generator, zones: u64, open: &[(u64, u64)], at: usize) -> u64 {
     if zones <= open.len() as u64 {
         return open[at].0;
@@ -375,8 +379,8 @@ fn another_zone(rng: &mut Generator, zones: u64, open: &[(u64, u64)], at: usize)
     }
 }
 
-/// A rank of fio's normal distribution: the mean of twelve draws, rounded up, plus a draw with the width
-/// `deviation` around 0, which is halved until the sum is a rank.
+/// Draws a rank from fio's normal distribution: the mean of twelve draws, rounded up, plus a uniform shift
+/// with the width `deviation` around 0. A shift beyond the ranks is halved until the sum is a valid rank.
 fn normal_rank(rng: &mut Generator, places: u64, deviation: u64) -> u64 {
     const DRAWS: u64 = 12;
     let sum: u128 = (0..DRAWS).map(|_| u128::from(below(rng, places + 1))).sum();
@@ -389,16 +393,16 @@ fn normal_rank(rng: &mut Generator, places: u64, deviation: u64) -> u64 {
     (mean + moved).clamp(0, i128::from(places) - 1) as u64
 }
 
-/// Remainders of a constant divisor, without a division: Barrett reduction.
+/// Computes remainders by a fixed divisor without a division instruction (Barrett reduction).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u64,
-    /// ⌊(2⁶⁴ - 1) / by⌋.
+    /// Reciprocal of the divisor as a 64-bit fixed-point fraction: ⌊(2⁶⁴ - 1) / by⌋.
     reciprocal: u64,
 }
 
 impl Divisor {
-    /// Creates a divisor; `by` must be 1 or more.
+    /// Creates a divisor; `by` must be at least 1.
     pub(crate) fn new(by: u64) -> Self {
         Self { by, reciprocal: u64::MAX / by }
     }
@@ -415,14 +419,14 @@ impl Divisor {
     }
 }
 
-/// Name of the random stream, or key, of one pattern, from its table and its position there, so that a change of
-/// one pattern does not affect the draws of the others.
+/// Name of a pattern's random stream or key. It contains the table and the pattern's position within it, so
+/// that a change of one pattern does not affect the random draws of other patterns.
 pub(crate) fn stream_name(what: &str, table: &str, position: usize) -> String {
     format!("{what}.{table}.{position}")
 }
 
-/// The bijection that scatters ranks. All patterns and workers of a run with the same number of places share it, so
-/// that they have the same hot blocks.
+/// The bijection that scatters ranks over `places` addresses. All patterns and workers of a run with the same
+/// number of addresses use the same bijection, and so have the same hot blocks.
 pub(crate) fn scatter(seed: u64, places: u64) -> Arc<Permutation> {
     Arc::new(Permutation::new(places, rng::key(seed, "scatter", 0)))
 }

@@ -7,27 +7,27 @@
 
 use iodyno_units::rng::splitmix64;
 
-/// Pairs of rounds of a small range. Four rounds are as good as random once a half has enough values to mix; the
-/// halves of a small range need six.
+/// Number of pairs of mixing rounds for a small range. Large ranges need four rounds to look random; small
+/// ranges need six, because their halves have few values.
 const PAIRS_SMALL: usize = 3;
 const PAIRS: usize = 2;
-/// Number of values from which a range is not small.
+/// Ranges with fewer values than this are small.
 const SMALL_BELOW: u64 = 1 << 16;
 
-/// A bijection of 0 .. n.
+/// A pseudorandom permutation of the numbers 0 to n - 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Permutation {
     count: u64,
-    /// Number of bits of the low half: log₂ of a in the module's description.
+    /// Number of bits in the low half of a value.
     low_bits: u32,
-    /// Number of values of the high half: b in the module's description, at most 2³² because n is below 2⁶³.
+    /// Number of values that the high half can have, at most 2³² because n is below 2⁶³.
     highs: u64,
     keys: [[u64; 2]; PAIRS_SMALL],
     pairs: usize,
 }
 
 impl Permutation {
-    /// The bijection of 0 .. `count` that belongs to `key`; `count` is 1 to 2⁶².
+    /// Creates the permutation of 0 to `count` - 1 that `key` selects; `count` is 1 to 2⁶².
     pub(crate) fn new(count: u64, key: u64) -> Self {
         debug_assert!((1..=1 << 62).contains(&count));
         let low_bits = count.ilog2() / 2;
@@ -46,7 +46,7 @@ impl Permutation {
         self.count
     }
 
-    /// The image of `value`, which is below `count`.
+    /// Returns the permuted value of `value`, which must be below `count`.
     #[inline]
     pub(crate) fn apply(&self, value: u64) -> u64 {
         let mut image = self.network(value);
@@ -72,8 +72,8 @@ impl Permutation {
     }
 }
 
-/// Two rounds of multiply and shift (after Stafford's mixers): sufficient, because only the upper
-/// half is used and the input is already keyed.
+/// Mixes a word by two rounds of multiply and shift (after Stafford's mixers). Two rounds suffice, because
+/// only the upper half is used and the input is already keyed.
 #[inline]
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -110,10 +110,9 @@ mod tests {
         }
     }
 
-    /// Over many keys, the image of a value is evenly distributed over the range, and so is its
-    /// distance from its neighbour's image: a scatter needs this, and weak rounds would fail it. 8
-    /// and 64 have the fewest values in a half, 1000 has cycles to walk, 70,000 has only four
-    /// rounds.
+    /// Over many keys, both the image of a value and its distance from its neighbour's image are evenly
+    /// distributed, as a scatter requires; too few rounds would fail. The counts cover special cases: 8 and 64
+    /// have the smallest halves, 1000 needs cycle walking, and 70,000 uses only four rounds.
     #[test]
     fn images_and_distances_are_even() {
         for count in [8_u64, 64, 1000, 70_000] {

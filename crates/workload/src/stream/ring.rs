@@ -2,7 +2,7 @@
 
 use iodyno_units::rng::{Generator, below};
 
-/// The last addresses, in units of the alignment from the start of the active range.
+/// Recent addresses of one worker, in units of the alignment from the start of the active range.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     slots: Box<[u64]>,
@@ -10,8 +10,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring for at least `window` addresses; its capacity is a power of two, so that a mask finds
-    /// a slot.
+    /// Creates a ring for at least `window` addresses. Its capacity is a power of two, so that a mask
+    /// gives the index.
     pub(crate) fn new(window: u32) -> Self {
         Self { slots: vec![0; window.next_power_of_two() as usize].into(), pushed: 0 }
     }
@@ -21,7 +21,7 @@ impl Ring {
         (number & (self.slots.len() as u64 - 1)) as usize
     }
 
-    /// Remembers an address.
+    /// Adds an address, which replaces the oldest one if the ring is full.
     #[inline]
     pub(crate) fn push(&mut self, address: u64) {
         let slot = self.slot(self.pushed);
@@ -29,7 +29,7 @@ impl Ring {
         self.pushed += 1;
     }
 
-    /// One of the last `window` addresses, with equal probability; `None` before the first.
+    /// Draws one of the last `window` addresses, with equal probability; `None` if the ring is empty.
     #[inline]
     pub(crate) fn draw(&self, window: u32, rng: &mut Generator) -> Option<u64> {
         let known = self.pushed.min(u64::from(window));

@@ -16,15 +16,14 @@ use super::zipf::Zipf;
 use crate::spec::{self, Scope, Spec};
 use crate::worker_index::WorkerIndex;
 
-/// State that the workers of one target share. Created once; each worker's
-/// [`Stream`](crate::Stream) is made from it.
+/// State that the workers of one target share. It is created once per target, and each worker's
+/// [`Stream`](crate::Stream) is created from it.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) seed: u64,
     pub(super) workers: u32,
     pub(super) range: Range,
-    /// Layout of the file set, and the distance from the range's start to its end, bytes; None
-    /// without files.
+    /// Layout of the file set; None if the workload has no files.
     pub(super) files: Option<Arc<FileLayout>>,
     span_bytes: u64,
     pub(super) spec: Spec,
@@ -34,60 +33,60 @@ pub struct Shared {
     pub(super) tables: Vec<TablePlan>,
 }
 
-/// A kind of operation in the mix, prepared for any worker.
+/// Settings of one kind of operation in the mix, from which any worker's stream is created.
 #[derive(Debug)]
 pub(super) struct KindPlan {
     pub(super) kind: OpKind,
     pub(super) sizes: Weighted,
     pub(super) lens_bytes: Box<[u32]>,
-    /// Index of the kind's table of addresses; None for a flush.
+    /// Index of the kind's address table; None for a flush.
     pub(super) table: Option<usize>,
 }
 
-/// A table of addresses, prepared for any worker.
+/// An address table, from which any worker's patterns are created.
 #[derive(Debug)]
 pub(super) struct TablePlan {
     pub(super) scope: Scope,
     pub(super) choice: Weighted,
     pub(super) patterns: Vec<PatternPlan>,
     pub(super) extent: Extent,
-    /// Whether each worker has the range for itself.
+    /// Whether each worker has a range of its own.
     is_own: bool,
 }
 
-/// One of the workers of a run, and the seed of its streams.
+/// Index of a worker, and the seed of its random streams.
 #[derive(Clone, Copy)]
 struct Worker {
     seed: u64,
     index: WorkerIndex,
 }
 
-/// A pattern, prepared for any worker.
+/// An address pattern, from which any worker's state of it is created.
 #[derive(Debug)]
 pub(super) enum PatternPlan {
     Uniform,
     OncePerPass,
     Shared(Arc<Cursor>),
-    /// Consecutive blocks; the value is `to_end`.
+    /// Consecutive blocks. True: a block that does not fit before the end of the range gets another random size.
     Sequential(bool),
     Runs(u64),
     Zipf(Arc<Zipf>, Arc<Permutation>),
     HotSpots(Weighted, Box<[(u64, u64)]>, Option<Arc<Permutation>>),
     Recent(usize, u32),
-    /// First unit, and distance between successive addresses, units.
+    /// Start address, and distance between consecutive addresses, in units of the workload's alignment.
     Strided(u64, u64),
     Pareto(f64, Arc<Permutation>),
     Normal(u64, Arc<Permutation>),
     Skips(u64, u64),
     Streams(u64),
-    /// Size of a zone, units, and number of open zones per worker.
+    /// Size of a zone in units of the workload's alignment, and number of open zones per worker.
     Zones(u64, u64),
     Jumps(u64),
 }
 
 impl Shared {
-    /// Prepares the streams of a target's workers. All streams made from this value share its
-    /// cursor, which covers the workers in this process.
+    /// Prepares the streams of a target's workers. All streams created from this value share its
+    /// sequential cursors, which only the workers of this process advance.
     ///
     /// # Errors
     /// The workload does not fit the target.
@@ -142,19 +141,19 @@ impl Shared {
         }))
     }
 
-    /// Worker `index` among those of the target.
+    /// Returns `index` together with the number of the target's workers.
     pub(super) fn worker(&self, index: u32) -> WorkerIndex {
         WorkerIndex { index, of: self.workers }
     }
 
-    /// First byte of a worker's range.
+    /// Offset of a worker's range in the target, bytes.
     pub(super) fn start_bytes(&self, worker: u32) -> u64 {
         let step_bytes = self.spec.worker_step_bytes().unwrap_or(0);
         self.range.start_bytes + u64::from(worker) * step_bytes
     }
 
-    /// First byte and size of the active range on this target, in whole units of the alignment; for
-    /// a file set, up to the end of its last extent.
+    /// Offset and size of the active range on this target, bytes, in multiples of the alignment. With
+    /// a file set, the range ends at the last extent.
     pub fn active_bytes(&self) -> (u64, u64) {
         (self.range.start_bytes, self.span_bytes)
     }
@@ -189,7 +188,7 @@ impl TablePlan {
         })
     }
 
-    /// The patterns of one worker, each with its own random stream.
+    /// Creates the patterns of one worker, each with its own random stream.
     pub(super) fn patterns(&self, seed: u64, index: WorkerIndex) -> Box<[Pattern]> {
         let patterns = self.patterns.iter().enumerate();
         let of = Worker { seed, index };
@@ -243,7 +242,7 @@ impl TablePlan {
         }
     }
 
-    /// The worker among those that share its range.
+    /// Index of the worker among the workers that use the same range.
     fn sharing(&self, of: Worker) -> WorkerIndex {
         if self.is_own { WorkerIndex::ALONE } else { of.index }
     }
@@ -258,7 +257,7 @@ impl TablePlan {
         Pattern::Zones { rng, zones, first, apart, zone_units, open }
     }
 
-    /// A pattern without draws: its workers begin at different places of the range.
+    /// Creates a pattern without random draws. Workers begin at different offsets in the range.
     fn walk(&self, plan: &PatternPlan, position: usize, of: Worker) -> Pattern {
         let Extent { units, block_units } = self.extent;
         let sharing = self.sharing(of);

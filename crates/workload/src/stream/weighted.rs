@@ -3,18 +3,18 @@
 
 use iodyno_units::rng::{Generator, RngCore as _};
 
-/// Draws an index with a probability proportional to its share.
+/// Draws an index at random, with probability proportional to its weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Weighted {
-    /// Cumulative shares in 2⁻⁶⁴, without the last, which is the whole: outcome i is drawn below
-    /// threshold i, and at or above the one before.
+    /// Cumulative probabilities in units of 2⁻⁶⁴, without the last one, which is 1. A random number
+    /// selects outcome i if it is below threshold i and not below threshold i - 1.
     bounds: Box<[u64]>,
-    /// The first threshold, copied here because two outcomes are the common case.
+    /// Copy of the first threshold, because two outcomes are the common case.
     first: u64,
 }
 
 impl Weighted {
-    /// `shares` must be 0 or more, and at least one above 0.
+    /// Creates the distribution. `shares` must not be negative, and at least one must be above 0.
     pub(crate) fn new(shares: impl IntoIterator<Item = f64>) -> Self {
         let shares: Vec<f64> = shares.into_iter().collect();
         let total: f64 = shares.iter().sum();
@@ -29,12 +29,12 @@ impl Weighted {
         Self { bounds, first }
     }
 
-    /// Thresholds between the outcomes, without the last.
+    /// Cumulative probabilities in units of 2⁻⁶⁴, without the last one, which is 1.
     pub(crate) fn bounds(&self) -> &[u64] {
         &self.bounds
     }
 
-    /// Draws an index; takes nothing from the stream if there is only one outcome.
+    /// Draws an index. Uses no random number if there is only one outcome.
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Generator) -> usize {
         if self.bounds.is_empty() {

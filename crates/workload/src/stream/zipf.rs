@@ -10,10 +10,10 @@
 
 use iodyno_units::rng::{Generator, RngCore as _, below};
 
-/// Ratio of a step's first rank to its width; the width is 1 up to rank 2 × `PARTS`.
+/// Ratio of a step's first rank to its width. Steps below rank 2 × `PARTS` have a width of 1.
 const PARTS: u64 = 64;
 
-/// Draws ranks 0 to n - 1, the first of which is the most likely.
+/// Draws ranks 0 to n - 1 from a Zipf distribution; rank 0 is the most likely.
 #[derive(Debug)]
 pub(crate) struct Zipf {
     theta: f64,
@@ -21,7 +21,8 @@ pub(crate) struct Zipf {
     steps: Box<[Step]>,
 }
 
-/// One column of the alias table: a draw below `bound` gives its own step, otherwise `other`.
+/// One column of the alias table. A draw below `bound` selects the step with the column's index, any other
+/// draw the step `other`.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     bound: u64,
@@ -30,18 +31,18 @@ struct Column {
 
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// The first rank, counted from 1.
+    /// First rank of the step, counted from 1.
     first: u64,
     width: u64,
-    /// A draw below this keeps any rank of the step.
+    /// A draw below this accepts any rank of the step without further computation.
     keep: u64,
 }
 
-/// 2⁶⁴, the factor from a probability to a threshold. The conversion saturates.
+/// 2⁶⁴, which converts a probability into a threshold. The conversion saturates at `u64::MAX`.
 const WHOLE: f64 = 18_446_744_073_709_551_616.0;
 
 impl Zipf {
-    /// Prepares draws of `ranks` ranks, 1 to 2⁶², with exponent `theta`, in (0, 5].
+    /// Creates a distribution over `ranks` ranks, 1 to 2⁶², with exponent `theta`, in (0, 5].
     pub(crate) fn new(ranks: u64, theta: f64) -> Self {
         let mut steps = Vec::new();
         let mut weights = Vec::new();
@@ -86,12 +87,12 @@ impl Zipf {
     }
 }
 
-/// (rank / first)^-θ.
+/// Probability with which a rank within a step is accepted: (rank / first)^-θ.
 fn power(rank: u64, first: u64, theta: f64) -> f64 {
     libm::pow(rank as f64 / first as f64, -theta)
 }
 
-/// Vose's construction of the alias table (1991).
+/// Builds the alias table by Vose's method (1991).
 fn alias_table(weights: &[f64]) -> Box<[Column]> {
     let total: f64 = weights.iter().rev().sum();
     let mut heights: Vec<f64> =
@@ -117,8 +118,8 @@ mod tests {
     use super::*;
     use iodyno_units::rng::stream;
 
-    /// Compares with the exact probabilities: chi squared over the first ranks and one tail, at
-    /// mild, usual and steep exponents, and at 1, where the closed form changes.
+    /// Compares frequencies with the exact probabilities by a chi-squared test over the first ranks and the
+    /// remaining tail, at exponents from mild to steep, including 1, where the closed form changes.
     #[test]
     fn frequencies_are_the_exact_ones() {
         const DRAWS: u64 = 400_000;
@@ -160,8 +161,8 @@ mod tests {
         }
     }
 
-    /// Keeping every rank of a step would give the ranks beyond 127, where steps are wider than one, 0.8 % too
-    /// much; this test detects a quarter of that.
+    /// Ranks within a step wider than one have slightly different probabilities. Accepting all of them would make
+    /// ranks beyond 127 0.8 % too frequent; this test detects a quarter of that.
     #[test]
     fn wide_steps_have_their_exact_weight() {
         const DRAWS: u32 = 2_000_000;
@@ -177,8 +178,8 @@ mod tests {
         assert!(off.abs() < 3.5, "{off}");
     }
 
-    /// The tail is not cut: over 2³⁷ ranks at θ = 0.5, half of the draws are in the upper three quarters of
-    /// the range, which an approximation of the constant by its first 10⁷ terms never draws.
+    /// The tail is not truncated: with 2³⁷ ranks and θ = 0.5, half of the draws are in the upper three quarters
+    /// of the range. A generator that approximates the constant by its first 10⁷ terms never draws them.
     #[test]
     fn the_far_tail_is_drawn() {
         let n = 1_u64 << 37;

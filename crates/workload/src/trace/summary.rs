@@ -4,71 +4,73 @@ use super::Row;
 use iodyno_units::OpKind;
 use std::collections::{BTreeMap, HashMap};
 
-/// Initial resolution at which the working set is counted, bytes.
+/// Initial granularity at which the working set is counted, bytes.
 const TOUCHED_UNIT_BYTES: u64 = 4096;
-/// Maximum number of groups of 64 units that are counted; beyond it the unit is doubled. About 100 MB of memory.
+/// Maximum number of 64-block groups for counting the working set, about 100 MB of memory. If it is exceeded,
+/// the granularity is doubled.
 const GROUPS_MAX: usize = 1 << 21;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A file or device of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracePart {
-    /// Name in the trace.
+    /// Name of the file or device in the trace.
     pub name: String,
-    /// Number of operations on the part.
+    /// Number of operations on this file or device.
     pub ops: u64,
-    /// Highest end address of the part's operations, bytes from the start of the part.
+    /// Highest end address of an operation, bytes from the start of this file or device.
     pub end_bytes: u64,
-    /// Start of the part in the target, bytes.
+    /// Offset on the target at which this file or device is placed, bytes.
     pub start_bytes: u64,
 }
 
-/// Operations of one size.
+/// One operation size, and how often it occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceSize {
     /// Size of an operation, bytes.
     pub bytes: u32,
-    /// Number of operations.
+    /// Number of operations of this size.
     pub ops: u64,
 }
 
 /// Statistics of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceSummary {
-    /// Number of operations, by [`OpKind::index`].
+    /// Number of operations by kind, indexed by [`OpKind::index`].
     pub ops: [u64; OpKind::COUNT],
-    /// Bytes of the operations, by kind.
+    /// Total bytes of operations by kind, indexed by [`OpKind::index`].
     pub bytes: [u64; OpKind::COUNT],
-    /// Sizes of the operations by kind, the most frequent first; empty for flushes.
+    /// Operation sizes by kind, indexed by [`OpKind::index`], the most frequent first; empty for flushes.
     pub sizes: [Vec<TraceSize>; OpKind::COUNT],
     /// Number of writes with force unit access.
     pub fua: u64,
-    /// Number of reads, of writes, and of both, that begin where the previous one ended (of the same kind; of
-    /// either).
+    /// Number of reads, of writes, and of both kinds that begin where the previous operation of the same kind
+    /// (for both: of either kind) ended.
     pub sequential: [u64; 3],
     /// Time from the trace's start to its last operation, ns.
     pub span_ns: u64,
-    /// Maximum number of operations in a second, counting seconds from the start.
+    /// Maximum number of operations in any second, counted from the trace's start.
     pub peak_ops_per_s: u64,
-    /// Maximum number of bytes in a second.
+    /// Maximum number of bytes in any second, counted from the trace's start.
     pub peak_bytes_per_s: u64,
     /// Highest end address of an operation, bytes.
     pub end_bytes: u64,
-    /// Bytes that are read or written at least once (working set), in units of [`Self::touched_unit_bytes`].
+    /// Size of the working set: blocks of [`Self::touched_unit_bytes`] that are read or written at least once,
+    /// bytes.
     pub touched_bytes: u64,
-    /// Resolution of [`Self::touched_bytes`], bytes.
+    /// Granularity of [`Self::touched_bytes`], bytes.
     pub touched_unit_bytes: u64,
     /// Largest power of two, up to 1 GiB, that divides every offset and length.
     pub align_bytes: u32,
     /// Number of operations with a known response time, and their mean response time, ns.
     pub responses: (u64, f64),
-    /// Files or devices, in the order in which they appear.
+    /// Files or devices, in the order of their first operation.
     pub parts: Vec<TracePart>,
-    /// Whether the operations were in the order of their times.
+    /// Whether the operations were in ascending order of time in the source file.
     pub is_sorted: bool,
-    /// Number of operations that were enlarged to whole blocks.
+    /// Number of operations that were enlarged to the alignment.
     pub rounded: u64,
-    /// Number of operations that were divided because of their length.
+    /// Number of operations that were split because of their length.
     pub divided: u64,
 }
 
@@ -78,13 +80,13 @@ impl TraceSummary {
         self.ops.iter().sum()
     }
 
-    /// Share of reads and writes that begin where the previous one ended.
+    /// Fraction of reads and writes that begin where the previous read or write ended.
     pub fn sequential_share(&self) -> f64 {
         let of = self.ops[OpKind::Read.index()] + self.ops[OpKind::Write.index()];
         self.sequential[2] as f64 / of.max(1) as f64
     }
 
-    /// Size of the largest operation with data, bytes.
+    /// Size of the largest operation that transfers data, bytes.
     pub fn max_data_bytes(&self) -> u32 {
         let sizes = [OpKind::Read, OpKind::Write].into_iter().flat_map(|k| &self.sizes[k.index()]);
         sizes.map(|size| size.bytes).max().unwrap_or(0)
@@ -150,7 +152,7 @@ impl TraceSummary {
     }
 }
 
-/// The touched units, 64 of them per word.
+/// Bitmap of the blocks that the trace has read or written, 64 blocks per word.
 struct Touched {
     groups: HashMap<u64, u64>,
     unit_bytes: u64,

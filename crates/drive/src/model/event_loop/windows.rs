@@ -10,7 +10,8 @@ use iodyno_workload::Source;
 use std::sync::atomic::Ordering;
 
 impl<S: Source> EventLoop<'_, S> {
-    /// Forks once, unless an operation has failed: the cell must then begin anew, to count that failure.
+    /// Copies the state for a second run, once. Does nothing after a failed operation: the second run must then
+    /// start from the beginning, to count the failure.
     #[cold]
     pub(super) fn fork(&mut self) {
         let Some(forking) = &mut self.forking else { return };
@@ -25,7 +26,7 @@ impl<S: Source> EventLoop<'_, S> {
         forking.make(self.machine, &self.workers, begun);
     }
 
-    /// Sets the times of all windows, relative to `start_ns`.
+    /// Sets the start and end of every measured window, relative to `start_ns`.
     pub(super) fn set_windows(&mut self) {
         let (plan, start_ns) = (self.plan, self.start_ns);
         for worker in &mut self.workers {
@@ -48,7 +49,7 @@ impl<S: Source> EventLoop<'_, S> {
             self.settling.as_ref().map_or(self.last_ns, |s| self.last_ns.min(s.edge_ns - 1));
     }
 
-    /// Ends the warm-up if all stores are at rest: the cell's times start now.
+    /// Ends the warm-up if all stores are at rest. The cell then starts at the present time.
     #[cold]
     fn check_warm_up(&mut self) {
         let Some(warm_up) = &mut self.warm_up else { return };
@@ -65,7 +66,7 @@ impl<S: Source> EventLoop<'_, S> {
         self.pass(self.now_ns);
     }
 
-    /// Ends the cell during its warm-up, before its windows have times.
+    /// Abandons the warm-up of a cell that ends during it. Sets the times of windows, which are still missing.
     #[cold]
     pub(super) fn give_up_warm_up(&mut self) {
         if self.warm_up.take().is_some() {
@@ -74,7 +75,7 @@ impl<S: Source> EventLoop<'_, S> {
         }
     }
 
-    /// Starts the sources of workers that begin later than others.
+    /// Starts the sources of workers whose workload has a later start than the cell.
     pub(super) fn start_later_workers(&mut self) {
         for (index, worker) in self.workers.iter_mut().enumerate() {
             let after_ns = self.plan.cell_on(worker.target).spec.limits().start_after_ns;
@@ -85,7 +86,7 @@ impl<S: Source> EventLoop<'_, S> {
         }
     }
 
-    /// Ends a batch, and possibly the cell.
+    /// Handles the end of a batch of events. May end the warm-up or the cell, or fork.
     #[cold]
     pub(super) fn end_batch(&mut self) {
         if self.warm_up.is_some() {

@@ -5,11 +5,12 @@ use crate::verify::{VerifyMap, Wrong};
 use iodyno_measure::Verification;
 use iodyno_units::{Op, OpKind};
 
-/// The flushes in flight, if content is verified.
+/// The worker's flushes in flight, tracked only if content is verified.
 #[derive(Debug, Default)]
 struct Flushes {
     count: u32,
-    /// Epoch of the first flush in flight: a flush proves at least that epoch.
+    /// Epoch of the first flush in flight. Any of the flushes makes at least the writes before that epoch
+    /// durable.
     epoch: u32,
 }
 
@@ -31,10 +32,10 @@ impl Flushes {
     }
 }
 
-/// A worker's verification of content.
+/// A worker's verification of content, with its results.
 #[derive(Debug)]
 pub(super) struct ContentCheck {
-    /// Counts; None if content is not verified.
+    /// Counts of verified content; `None` if content is not verified.
     pub(super) tally: Option<Box<Verification>>,
     pub(super) first_corruption: Option<String>,
     flushes: Flushes,
@@ -46,14 +47,15 @@ impl ContentCheck {
         Self { tally, first_corruption: None, flushes: Flushes::default() }
     }
 
-    /// Notes an operation whose blocks were claimed, before its submission.
+    /// Must be called for each operation before its submission, after its blocks were claimed. Records flushes.
     pub(super) fn claimed(&mut self, map: &VerifyMap, op: &Op) {
         if op.kind == OpKind::Flush {
             self.flushes.begins(map);
         }
     }
 
-    /// Ends a completed operation, whose slot is `index`. The error is wrong content that it read.
+    /// Handles the completion of the operation with this index. The error describes wrong content in the data
+    /// read.
     #[inline]
     pub(super) fn completed(
         &mut self,

@@ -12,29 +12,31 @@ use iodyno_workload::Source;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Timeout for a target that completes nothing after the end, ns: operations in flight then count as hung.
+/// Timeout for a target that completes nothing after the worker's end, ns. Operations in flight then count as
+/// hung.
 const GIVE_UP_NS: u64 = 4_000_000_000;
-/// Extra timeout for the final flush, in ns per byte that the cell moved: dirty data may lie in the page cache, or in
-/// a server's, and goes to its medium at 10 MB/s at least.
+/// Extra timeout for the final flush, in ns per byte that the cell transferred. Assumes that dirty data in
+/// the page cache or in a server's cache is written at 10 MB/s at least.
 const FLUSH_NS_PER_BYTE: u64 = 100;
 /// Maximum number of bytes for which the final flush's timeout is extended.
 const FLUSH_BYTES_MAX: u64 = 16 << 30;
-/// Interval at which a worker that waits for operations in flight at the end checks whether to give up, ns.
+/// Interval at which a worker that waits for its last operations in flight checks whether to abandon them,
+/// ns.
 const DRAIN_CHECK_NS: u64 = 50_000_000;
 
-/// Progress of a worker's final operations, such as a flush.
+/// Progress of a worker's final operations, such as a flush, for detecting a hung target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closing {
-    /// Why the worker ends.
+    /// Limit that the worker reached before its final operations.
     pub(super) why: Ended,
-    /// Number of the worker's finished operations at the latest completion, and the time of that completion, ns.
+    /// Number of operations that the worker had finished when one last completed.
     done: u64,
     since_ns: u64,
 }
 
 impl<S: Source> WorkerLoop<S> {
-    /// Called when the worker's time or share is over. Returns whether the source has final operations, such as a
-    /// flush, which extend the window until they have completed.
+    /// Handles the end of the worker's time or other limit. Returns true if its source has final operations, such
+    /// as a flush, which extend the window until they complete.
     #[cold]
     pub(super) fn closes(&mut self, w: &mut Worker<S>, why: Ended) -> bool {
         if self.closing.is_some() || !w.recorder.measuring() {
@@ -55,7 +57,7 @@ impl<S: Source> WorkerLoop<S> {
         true
     }
 
-    /// Whether the worker's time is over: that of its window, or the timeout of its final operations.
+    /// True if the worker's window is over or its final operations have timed out.
     #[cold]
     pub(super) fn is_over(&mut self, w: &mut Worker<S>) -> bool {
         if self.closing.is_none() && !self.closes(w, Ended::Time) {
@@ -85,7 +87,7 @@ impl<S: Source> WorkerLoop<S> {
         true
     }
 
-    /// Gives up the operations in flight.
+    /// Records the operations in flight as hung, and abandons them.
     fn hangs(&mut self) {
         let submitted_ns = self.in_flight.iter().map(|slot| slot.submitted_ns);
         let oldest_ns = self.now_ns.saturating_sub(submitted_ns.min().unwrap_or(self.now_ns));
@@ -94,8 +96,8 @@ impl<S: Source> WorkerLoop<S> {
         self.ended = Ended::Hung;
     }
 
-    /// Waits for the remaining operations in flight: they belong to no window, but the kernel holds their buffers.
-    /// Gives up a target that completes none of them.
+    /// Waits for the operations still in flight. They are not measured, but the kernel still uses their buffers.
+    /// Abandons a target that completes none of them.
     #[cold]
     pub(super) fn drain<E: Engine>(
         &mut self,

@@ -3,8 +3,8 @@
 use super::{Cache, Held, Place};
 
 impl Cache {
-    /// Moves the units of a path to another cache. `unplaced_units` of them are from before the
-    /// machine started and are being destaged.
+    /// Moves a path's units to another cache. `unplaced_units`: number of the path's units that were
+    /// dirty when the machine started and are being destaged.
     pub(crate) fn give(&mut self, to: &mut Self, path: u32, unplaced_units: u64) {
         self.share_writes(to);
         let mut given: Vec<(Place, Held)> =
@@ -33,7 +33,8 @@ impl Cache {
         to.evict();
     }
 
-    /// Moves to another cache the units from before the machine started that no destage has taken.
+    /// Moves to another cache the units that were dirty when the machine started and still wait for a
+    /// destage.
     pub(crate) fn give_unplaced(&mut self, to: &mut Self) {
         let units = std::mem::take(&mut self.unplaced);
         self.dirty_units -= units;
@@ -41,8 +42,8 @@ impl Cache {
         to.unplaced += units;
     }
 
-    /// Copies the numbers of last writes, so that the other cache judges reads in progress in the
-    /// same way.
+    /// Copies the sequence numbers of the last writes to another cache, so that it decides in the same
+    /// way whether data of a read in progress is stale.
     fn share_writes(&self, to: &mut Self) {
         to.sequence = to.sequence.max(self.sequence);
         for (to, from) in to.written.iter_mut().zip(&self.written) {

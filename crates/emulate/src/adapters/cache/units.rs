@@ -8,7 +8,7 @@
 use super::{Held, Place};
 use crate::prefetch::Address;
 
-/// A unit with its encoded state. Free if `held` is 0.
+/// Entry of the hash table: a unit's address with its encoded state. Free if `held` is 0.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: Place,
@@ -23,15 +23,15 @@ struct Line([Entry; 4]);
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// Number of neighbouring units with the same home line, log2.
+/// Log2 of the number of neighbouring units that share a home line.
 const NEIGHBOURS_LOG2: u32 = 2;
-/// Fraction of the entries in use above which the table grows: numerator and denominator.
+/// Load factor above which the table grows, as numerator and denominator.
 const USED_MAX: (usize, usize) = (3, 4);
 
 /// Hash table from a unit's address to its state in the cache.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// Lines of four entries, one cache line each; their number is a power of two.
+    /// Lines of four entries, one CPU cache line each. The number of lines is a power of two.
     lines: Vec<Line>,
     used: usize,
 }
@@ -43,7 +43,7 @@ impl Default for Units {
 }
 
 impl Held {
-    /// Encodes the state as a number, never 0.
+    /// Encodes the state of a unit as a non-zero number.
     fn pack(self) -> u64 {
         match self {
             Self::Dirty(number) => number << 3 | 1,
@@ -54,7 +54,7 @@ impl Held {
         }
     }
 
-    /// Decodes a state; `None` for 0, a free entry.
+    /// Decodes a unit's state; `None` for 0, a free entry.
     fn unpack(packed: u64) -> Option<Self> {
         match (packed & 7, packed >> 3) {
             (1, number) => Some(Self::Dirty(number)),
@@ -72,14 +72,14 @@ impl Units {
         self.used
     }
 
-    /// The home line of a place. Fibonacci hashing by the first bits of the product, so that the lines of a table
-    /// have the same order as those of a table half its size.
+    /// Returns the line in which a unit belongs. Uses the high bits of a Fibonacci hash, so that a
+    /// table keeps the order of its lines when its size doubles.
     fn home(&self, place: Place) -> usize {
         let spread = (place.0 >> NEIGHBOURS_LOG2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (spread >> (64 - self.lines.len().ilog2())) as usize
     }
 
-    /// Prefetches the home line of a place.
+    /// Prefetches the home line of a unit into the CPU cache.
     pub(super) fn prefetch(&self, place: Place) {
         Address::of(&self.lines[self.home(place)]).prefetch();
     }
@@ -88,7 +88,7 @@ impl Units {
         (line + 1) & (self.lines.len() - 1)
     }
 
-    /// The line and entry of a place (`Ok`), or those where it would be inserted (`Err`).
+    /// Returns the line and entry of a unit (`Ok`), or those where it would be inserted (`Err`).
     fn find(&self, place: Place) -> Result<(usize, usize), (usize, usize)> {
         let mut line = self.home(place);
         loop {
@@ -107,7 +107,7 @@ impl Units {
         }
     }
 
-    /// The state of a unit, if it is in the table.
+    /// Returns the state of a unit; `None` if the unit is not in the table.
     pub(super) fn get(&self, place: Place) -> Option<Held> {
         let (line, at) = self.find(place).ok()?;
         Held::unpack(self.lines[line].0[at].held)
@@ -142,7 +142,7 @@ impl Units {
         self.change(place, |_| held);
     }
 
-    /// Removes a unit if it has this state. Returns whether it had.
+    /// Removes a unit if its state is `held`. Returns whether it was removed.
     pub(super) fn remove_if(&mut self, place: Place, held: Held) -> bool {
         let Ok((line, at)) = self.find(place) else { return false };
         let is_that = self.lines[line].0[at].held == held.pack();
@@ -158,7 +158,7 @@ impl Units {
         }
     }
 
-    /// Frees an entry, and moves an entry that had overflowed from its line into it.
+    /// Frees an entry, then moves an entry that had overflowed from the same line into it.
     fn free(&mut self, mut line: usize, mut at: usize) {
         self.used -= 1;
         loop {
@@ -173,7 +173,7 @@ impl Units {
         }
     }
 
-    /// Finds an entry in a later line that a search can reach only by passing this line.
+    /// Finds an entry in a later line that a search reaches only by passing `line`.
     fn overflown(&self, line: usize) -> Option<(usize, usize)> {
         let mask = self.lines.len() - 1;
         let mut behind = line;
@@ -217,8 +217,8 @@ mod tests {
     use iodyno_units::rng::{below, stream};
     use std::collections::BTreeMap;
 
-    /// Compares with an ordered map while the table grows and shrinks. The places have few home lines, so that lines
-    /// overflow.
+    /// Compares the table with an ordered map while it grows and shrinks. The units have few home
+    /// lines, so that lines overflow.
     #[test]
     fn is_the_map_of_its_entries() {
         for seed in 0..60 {

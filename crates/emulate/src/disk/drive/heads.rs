@@ -8,7 +8,7 @@ use super::super::layout::{Access, Layout, Place};
 use super::{Disk, NEVER};
 use iodyno_units::OpKind;
 
-/// Granularity of the link: it can send a piece of this size once the piece has been read.
+/// Block size of the link in bytes. The link can send a block as soon as the head has read it.
 const LINK_PIECE_BYTES: u64 = 4096;
 
 /// Current activity of the heads.
@@ -16,7 +16,7 @@ const LINK_PIECE_BYTES: u64 = 4096;
 pub(in crate::disk) enum Heads {
     /// Not busy.
     Idle,
-    /// Reading, or writing data that is acknowledged once it is on the medium.
+    /// Serving a read, or a write that is acknowledged once it is on the medium.
     Serve { slot: u32, access: Access },
     /// Destaging a range of the buffer.
     Destage { extent: Extent, access: Access },
@@ -28,24 +28,24 @@ pub(in crate::disk) enum Heads {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     segment: usize,
-    /// Start of the run, positioning included.
+    /// Start of the read-ahead, including positioning, ns.
     begun_ns: u64,
     /// Time at which the first byte of the run passes the head.
     from_ns: u64,
-    /// The first byte of the run.
+    /// Offset of the first byte of the run.
     from_byte: u64,
-    /// Position of the first byte on the platters.
+    /// Location of the first byte on the platters.
     place: Place,
-    /// One past the last byte of the run, on the same track.
+    /// End offset of the run (exclusive), on the same track.
     stop: u64,
-    /// One past the last byte to read ahead.
+    /// End offset of the whole read-ahead (exclusive), perhaps on a later track.
     target: u64,
-    /// Reads that wait for data that the head has not reached yet.
+    /// Reads that wait for data which the head has not reached yet.
     waiting: Vec<u32>,
 }
 
 impl Disk {
-    /// Starts the next work of the heads if they are free, or are reading ahead while other work waits.
+    /// Starts the heads' next work if they are idle, or are reading ahead while requests or destages wait.
     pub(super) fn start_medium(&mut self, now_ns: u64) {
         let work = !self.foreground.is_empty() || !self.buffer.is_clean();
         match &self.heads {
@@ -72,7 +72,7 @@ impl Disk {
         }
     }
 
-    /// Removes and returns the foreground request to serve next.
+    /// Removes and returns the request that the heads serve next.
     fn choose(&mut self, now_ns: u64) -> u32 {
         let oldest = self.requests[self.foreground[0] as usize].since_ns;
         if now_ns - oldest >= self.age_max_ns && !self.overdue_had_turn {
@@ -94,7 +94,7 @@ impl Disk {
         self.foreground.remove(best.1)
     }
 
-    /// Starts the access of a request.
+    /// Starts the heads' access for a request.
     fn serve(&mut self, now_ns: u64, slot: u32) {
         let request = &self.requests[slot as usize];
         let write = request.op.kind != OpKind::Read;
@@ -112,7 +112,7 @@ impl Disk {
         self.foreground_had_turn = true;
     }
 
-    /// Processes the end of an access.
+    /// Processes the end of the heads' current work: a request, a destage, or a run of read-ahead.
     pub(super) fn medium_done(&mut self, now_ns: u64, done: &mut Vec<u32>) {
         self.medium_until = NEVER;
         match std::mem::replace(&mut self.heads, Heads::Idle) {
@@ -168,8 +168,8 @@ impl Disk {
         }
     }
 
-    /// Serves a read from the segments if one holds it, or lets it wait for read-ahead in progress
-    /// that will reach it.
+    /// Serves a read from a segment that contains its data, or queues it for read-ahead in progress
+    /// that will reach the data. Returns whether it did.
     pub(super) fn read_from_segment(&mut self, now_ns: u64, slot: u32) -> bool {
         let request = &self.requests[slot as usize];
         let (start, end) = (request.op.offset_bytes, request.end());
@@ -204,7 +204,7 @@ impl Disk {
         false
     }
 
-    /// Starts to read ahead from a segment's end.
+    /// Starts to read ahead from the end of a segment to `target`. `waiting`: reads that wait for data.
     fn start_stream(&mut self, now_ns: u64, segment: usize, target: u64, waiting: Vec<u32>) {
         let from_byte = self.segments.get(segment).end;
         let target = target.min(self.spec.capacity_bytes);
@@ -227,8 +227,8 @@ impl Disk {
         self.plan_run();
     }
 
-    /// Sets the end of the run along the present track: the track's end, the target, or the end of
-    /// the nearest waiting read.
+    /// Sets the end of the current read-ahead run: the end of the track, of the read-ahead, or of the
+    /// nearest waiting read, whichever comes first.
     fn plan_run(&mut self) {
         let Heads::Stream(stream) = &mut self.heads else { return };
         let mut stop = stream.from_byte + Layout::rest_of_track(&stream.place);
@@ -241,7 +241,7 @@ impl Disk {
             stream.from_ns + self.layout.run_ns(&stream.place, stop - stream.from_byte);
     }
 
-    /// Records the head's progress in the segment.
+    /// Extends the segment by the data that the head has read so far in the current run.
     fn note_progress(&mut self, now_ns: u64) {
         if let Heads::Stream(stream) = &self.heads {
             let time = now_ns.saturating_sub(stream.from_ns);
@@ -253,7 +253,8 @@ impl Disk {
         }
     }
 
-    /// Processes the end of a run: sends the reads that waited for it, and continues or stops.
+    /// Processes the end of a run of read-ahead: sends the reads that waited for its data, then starts
+    /// the next run or stops.
     fn stream_run_done(&mut self, now_ns: u64, stream: Stream) {
         self.usage.reading_ahead_ns += now_ns - stream.begun_ns;
         let reached = stream.stop;
@@ -277,7 +278,7 @@ impl Disk {
         self.start_stream(now_ns, stream.segment, stream.target, waiting);
     }
 
-    /// Stops read-ahead. No read may be waiting for its data.
+    /// Stops read-ahead. No read may be waiting for the data.
     fn stop_stream(&mut self, now_ns: u64) {
         self.note_progress(now_ns);
         if let Heads::Stream(stream) = std::mem::replace(&mut self.heads, Heads::Idle) {
@@ -286,7 +287,8 @@ impl Disk {
         }
     }
 
-    /// Stops read-ahead that a write overlaps; reads that waited for it go to the medium.
+    /// Stops read-ahead of a range that a write overlaps. Reads that waited for the data are queued for
+    /// the heads.
     pub(super) fn drop_stream_over(&mut self, now_ns: u64, start: u64, end: u64) {
         let Heads::Stream(stream) = &mut self.heads else { return };
         let from = self.segments.get(stream.segment).start;
@@ -301,7 +303,7 @@ impl Disk {
         }
     }
 
-    /// The write in progress at the heads, if any.
+    /// Returns the range that the heads are writing now; `None` if they are not writing.
     pub(super) fn write_under_heads(&self) -> Option<WriteRange> {
         match &self.heads {
             Heads::Destage { extent, .. } => Some(extent.range()),

@@ -32,7 +32,7 @@ impl Handles {
         self.lock().attached.get(&handle.0).cloned()
     }
 
-    /// Forgets a file that was closed.
+    /// Removes the handle of a closed file.
     pub(super) fn remove(&self, handle: FileHandle) {
         self.lock().attached.remove(&handle.0);
     }

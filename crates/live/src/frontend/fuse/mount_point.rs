@@ -4,8 +4,8 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 
-/// File system type and source of iodyno's mounts in the kernel's mount table: as `fusermount3` enters them, and as
-/// root's system call does.
+/// File system type and source of iodyno's mounts in the kernel's mount table: first for mounts by
+/// `fusermount3`, then for root's mounts by system call.
 const OURS: [(&str, &str); 2] = [("fuse.iodyno", "iodyno"), ("fuse", "iodyno")];
 
 /// Checks that the folder exists, and that no server has mounted on it.
@@ -49,7 +49,7 @@ fn has_mount(mounts: &str, path: &Path) -> bool {
     mounts.lines().any(|line| is_ours(line).unwrap_or(false))
 }
 
-/// Decodes the kernel's octal escapes in a path.
+/// Decodes the octal escapes in a path of the kernel's mount table, such as `\040` for a space.
 fn plain(point: &str) -> String {
     [(r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")]
         .iter()

@@ -1,42 +1,44 @@
 //! Structures and numbers of the kernel's interface, as in `linux/ublk_cmd.h`. Bytes are laid out explicitly, in this
 //! machine's byte order, so nothing depends on padding.
 
-/// Commands to `/dev/ublk-control`: `_IOWR('u', number, struct ublksrv_ctrl_cmd)`.
+/// Commands of `/dev/ublk-control`, encoded as `_IOWR('u', number, struct ublksrv_ctrl_cmd)`. This one adds a
+/// device.
 pub(super) const ADD: u32 = control(0x04);
 pub(super) const DELETE: u32 = control(0x05);
 pub(super) const START: u32 = control(0x06);
 pub(super) const STOP: u32 = control(0x07);
 pub(super) const SET_PARAMETERS: u32 = control(0x08);
-/// Commands to `/dev/ublkcN`: `_IOWR('u', number, struct ublksrv_io_cmd)`.
+/// Commands of `/dev/ublkcN`, encoded as `_IOWR('u', number, struct ublksrv_io_cmd)`. This one fetches a
+/// request.
 pub(super) const FETCH: u32 = encoded(0x20, IO_COMMAND_BYTES);
 pub(super) const COMMIT_AND_FETCH: u32 = encoded(0x21, IO_COMMAND_BYTES);
 
 const CONTROL_COMMAND_BYTES: u32 = 32;
 const IO_COMMAND_BYTES: u32 = 16;
 pub(super) const DEVICE_BYTES: usize = 64;
-/// Length of `struct ublk_params` up to and including the discard parameters, bytes.
+/// Length of the used part of `struct ublk_params`, up to and including the discard parameters, bytes.
 pub(super) const PARAMETERS_BYTES: usize = 60;
-/// Length of an entry in the table of requests (`struct ublksrv_io_desc`), bytes.
+/// Length of an entry (`struct ublksrv_io_desc`) in the request table shared with the kernel, bytes.
 pub(super) const REQUEST_BYTES: usize = 24;
 
-/// Flag of a device: commands are encoded as ioctl numbers. With [`USER_COPY`] data is transferred by `pread` and
-/// `pwrite`.
+/// Device flag: commands are encoded as ioctl numbers. With the next flag, [`USER_COPY`], data is transferred
+/// by `pread` and `pwrite`.
 const IOCTL_ENCODE: u64 = 1 << 6;
 const USER_COPY: u64 = 1 << 7;
 
-/// Offset of a request's data in the character device: the tag is in bits 25 to 40, above a fixed base. (Bits from 41
-/// on are the queue's number, which is always 0 here.)
+/// Offset in the character device at which a request's data is read or written. Bits 25 to 40 hold the
+/// request's tag, above a fixed base; the bits from 41 on hold the queue number, here always 0.
 pub(super) const fn bytes_at(tag: u16) -> u64 {
     0x8000_0000 + ((tag as u64) << 25)
 }
 
-/// Codes of a request's operation.
+/// Operation codes in requests from the kernel. This one is a read.
 pub(super) const READ: u32 = 0;
 pub(super) const WRITE: u32 = 1;
 pub(super) const FLUSH: u32 = 2;
 pub(super) const DISCARD: u32 = 3;
 pub(super) const WRITE_ZEROES: u32 = 5;
-/// Flag of a request: the write must be durable before it is answered.
+/// Request flag: the write must be durable before it is acknowledged.
 pub(super) const FUA: u32 = 1 << 13;
 
 const SECTOR_BYTES: u64 = 512;
@@ -50,7 +52,7 @@ const fn encoded(number: u32, bytes: u32) -> u32 {
     (3 << 30) | (bytes << 16) | ((b'u' as u32) << 8) | number
 }
 
-/// `struct ublksrv_ctrl_cmd`, in the 80 bytes of a wide ring entry.
+/// Encodes `struct ublksrv_ctrl_cmd`, padded to the 80 command bytes of a 128-byte io_uring submission entry.
 pub(super) fn control_command(device: u32, address: u64, len: usize, data: u64) -> [u8; 80] {
     let mut bytes = [0; 80];
     bytes[0..4].copy_from_slice(&device.to_ne_bytes());
@@ -62,7 +64,7 @@ pub(super) fn control_command(device: u32, address: u64, len: usize, data: u64) 
     bytes
 }
 
-/// `struct ublksrv_ctrl_dev_info` of a new device: one queue, a number chosen by the kernel.
+/// Encodes `struct ublksrv_ctrl_dev_info` of a new device with one queue, whose number the kernel chooses.
 pub(super) fn device(depth: u16, request_bytes_max: u32) -> [u8; DEVICE_BYTES] {
     let mut bytes = [0; DEVICE_BYTES];
     bytes[0..2].copy_from_slice(&1_u16.to_ne_bytes());
@@ -78,13 +80,13 @@ pub(super) fn device_number(bytes: &[u8; DEVICE_BYTES]) -> u32 {
     u32::from_ne_bytes([bytes[12], bytes[13], bytes[14], bytes[15]])
 }
 
-/// Whether the kernel accepted [`USER_COPY`], from its reply to [`ADD`].
+/// Whether the kernel accepted the flag [`USER_COPY`], according to its reply to [`ADD`].
 pub(super) fn copies(bytes: &[u8; DEVICE_BYTES]) -> bool {
     let flags: [u8; 8] = std::array::from_fn(|i| bytes[24 + i]);
     u64::from_ne_bytes(flags) & USER_COPY != 0
 }
 
-/// `struct ublk_params`: the basic parameters and the discard parameters.
+/// Encodes `struct ublk_params` with the basic and the discard parameters.
 pub(super) fn parameters(
     size_bytes: u64,
     request_bytes_max: u32,
@@ -119,7 +121,7 @@ pub(super) fn parameters(
     bytes
 }
 
-/// `struct ublksrv_io_cmd` for the only queue.
+/// Encodes `struct ublksrv_io_cmd` for queue 0, the only queue.
 pub(super) fn io_command(tag: u16, result: i32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[2..4].copy_from_slice(&tag.to_ne_bytes());
@@ -136,7 +138,7 @@ pub(super) struct Request {
     pub(super) len_bytes: u32,
 }
 
-/// Decodes `struct ublksrv_io_desc`.
+/// Decodes a request from the kernel (`struct ublksrv_io_desc`).
 pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
     let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
     let start = u64::from_ne_bytes(std::array::from_fn(|i| bytes[8 + i]));
@@ -153,7 +155,7 @@ pub(super) fn request(bytes: &[u8; REQUEST_BYTES]) -> Request {
 mod tests {
     use super::*;
 
-    /// The expected numbers are those of the C header's macros.
+    /// The command numbers equal those that the kernel's C header defines.
     #[test]
     fn numbers_are_the_kernels() {
         assert_eq!(ADD, 0xC020_7504);

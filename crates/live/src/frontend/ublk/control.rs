@@ -10,12 +10,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Maximum number of the kernel's requests in flight on a device.
+/// Queue depth: maximum number of requests in flight that the kernel sends to a device.
 pub(super) const DEPTH: u16 = 128;
 /// Largest request that the kernel may send, bytes.
 pub(super) const REQUEST_BYTES_MAX: u32 = 512 << 10;
-/// Number of attempts to open the character device, which appears a moment after its command and disappears a moment
-/// after its last user.
+/// Maximum number of attempts to open the character device, because its node appears shortly after the
+/// command that adds it, and disappears shortly after its last user.
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// Adds a new device, whose size must then be set.
+    /// Adds a new ublk device. Its size must be set before it is started.
     pub(super) fn add() -> io::Result<Self> {
         let control = OpenOptions::new().read(true).write(true).open("/dev/ublk-control")?;
         let ring = IoUring::builder().build(2)?;
@@ -54,7 +54,7 @@ impl Device {
         self.number
     }
 
-    /// Opens the character device of this block device.
+    /// Opens the ublk character device (`/dev/ublkcN`), which transfers requests and data.
     pub(super) fn open(&self) -> io::Result<File> {
         let path = format!("/dev/ublkc{}", self.number);
         let open = || OpenOptions::new().read(true).write(true).open(Path::new(&path));
@@ -80,7 +80,7 @@ impl Device {
         self.command(abi::START, &mut [], u64::from(std::process::id()))
     }
 
-    /// Removes the block device, after its operations in flight are done.
+    /// Removes the block device once its operations in flight have completed.
     pub(super) fn stop(&mut self) -> io::Result<()> {
         self.command(abi::STOP, &mut [], 0)
     }
@@ -113,7 +113,7 @@ impl Device {
 }
 
 impl Drop for Device {
-    /// Deletes the device if it was added and not deleted yet, for instance because it could not be started.
+    /// Deletes the ublk device unless it is already deleted, for instance after a failed start.
     fn drop(&mut self) {
         if self.added {
             let _ = self.delete();

@@ -16,10 +16,11 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The ring's user data for the mailbox's eventfd; requests use their tag.
+/// User data of io_uring entries for the mailbox's eventfd. Entries for requests have the request's tag
+/// instead.
 const WAKER: u64 = u64::MAX;
 
-/// Completions for the queue's thread, which alone may report them to the kernel.
+/// Completed requests on their way to the queue's thread, the only thread that may report them to the kernel.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     done: Mutex<Vec<(u16, i32, Vec<u8>)>>,
@@ -43,7 +44,7 @@ impl Mailbox {
     }
 }
 
-/// The kernel's table of requests, mapped read-only: one entry per tag.
+/// The request table shared with the kernel, mapped read-only, with one entry per tag.
 struct Table {
     start: *const u8,
     bytes: usize,
@@ -63,7 +64,7 @@ impl Table {
         Ok(Self { start: start.cast(), bytes })
     }
 
-    /// Reads the request with this tag, which the kernel has passed to this queue.
+    /// Reads the table entry of the request with this tag, which the kernel has handed to this queue.
     fn request(&self, tag: u16) -> Request {
         assert!(tag < DEPTH);
         let at = usize::from(tag) * abi::REQUEST_BYTES;
@@ -81,7 +82,7 @@ impl Drop for Table {
     }
 }
 
-/// The request queue of a volume, with everything that its thread needs.
+/// The request queue of a volume, with all resources that its thread needs.
 pub(super) struct Queue {
     device: File,
     table: Table,
@@ -106,7 +107,7 @@ impl Queue {
         Ok(Self { device, table, live, volume, worker, attached, mailbox: Arc::new(mailbox) })
     }
 
-    /// Serves requests until the kernel has taken all tags back, because the device is removed.
+    /// Serves requests until the device is removed, when the kernel aborts the fetch commands of all tags.
     pub(super) fn serve(self) {
         let Ok(mut ring) = IoUring::new(2 * u32::from(DEPTH)) else { return };
         for tag in 0..DEPTH {
@@ -152,7 +153,8 @@ impl Queue {
         opcode::UringCmd16::new(fd, command).cmd(bytes).build().user_data(u64::from(tag))
     }
 
-    /// Submits a request to the machine. After an error the request must be answered at once, with the errno returned.
+    /// Submits the request with this tag to the emulated machine. On an error the caller must immediately answer
+    /// the request with the returned errno.
     fn begin(&self, tag: u16) -> Result<(), i32> {
         let request = self.table.request(tag);
         let Request { offset_bytes, len_bytes, fua, .. } = request;
@@ -200,7 +202,8 @@ impl Queue {
     }
 }
 
-/// Queues an entry. The ring has space for every request and the eventfd, but commits in a burst may exceed it.
+/// Queues an io_uring entry. If a burst of commits has filled the submission queue, it first submits the
+/// queue.
 fn push(ring: &mut IoUring, entry: &squeue::Entry) {
     // SAFETY: entries point to nothing but files, which outlive the ring.
     while unsafe { ring.submission().push(entry) }.is_err() {

@@ -11,12 +11,13 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// What a unit may contain whose checksum may not match.
+/// Possible content of a unit whose checksum may not match because a write failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doubt {
-    /// The host cut the write within the unit.
+    /// The write ended in the middle of the unit, so any content is accepted.
     Torn,
-    /// The content matches one of these two checksums; otherwise the unit was corrupt before, and stays so.
+    /// The content must match one of these two checksums; otherwise the unit was corrupt before the write, and
+    /// stays so.
     Either([u32; 2]),
 }
 
@@ -30,9 +31,9 @@ impl Doubt {
 }
 
 impl File {
-    /// Repairs units after a failed write, under their lock: each gets the checksum of its content, unless it was
-    /// corrupt before. `entries` are the entries that the write should have left; the first `written_bytes` of its data
-    /// were written.
+    /// Repairs the checksums of units after a failed write, to match their content; units that were corrupt
+    /// before stay corrupt. `entries` has the checksum entries of the complete write, of which `written_bytes`
+    /// bytes of data were written. The caller holds the units' lock.
     #[cold]
     pub(super) fn resume(&self, units: &Range<u64>, written_bytes: usize, entries: &[u8]) {
         for (i, unit) in units.clone().enumerate() {
@@ -51,7 +52,7 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// What a doubtful unit may contain; None if its checksum is certain.
+    /// Possible content of a unit after a failed write; `None` if the unit's checksum is reliable.
     #[inline]
     pub(super) fn doubt_of(&self, unit: u64) -> Option<Doubt> {
         if self.doubts.load(Ordering::Relaxed) == 0 {
@@ -60,7 +61,7 @@ impl File {
         held(&self.doubtful).get(&unit).copied()
     }
 
-    /// Marks units as no longer doubtful.
+    /// Removes units from the set of those whose checksum may not match.
     #[cold]
     pub(super) fn trust(&self, units: &Range<u64>) {
         let mut doubtful = held(&self.doubtful);
@@ -68,8 +69,8 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// Writes the checksum of a doubtful unit's content, if the host permits. The caller holds the unit's lock. A
-    /// corrupt unit keeps a checksum that does not match.
+    /// Tries to write a checksum that matches a unit's content after a failed write; a corrupt unit keeps its
+    /// wrong checksum. The caller holds the unit's lock.
     #[cold]
     fn resolve(&self, unit: u64, generation: u64) {
         let mut bytes = [0; UNIT];
@@ -114,8 +115,8 @@ impl File {
         Ok(generation)
     }
 
-    /// Closes the current generation: every write that has ended matches its first checksum. From then on older
-    /// versions are refused, also by servers that open the file later. `ended`: nothing more will be written.
+    /// Closes the current generation of writes. From now on, older versions of its units are treated as corrupt,
+    /// also by later servers. `ended`: the server shuts down and writes nothing more.
     pub(in super::super) fn close_generation(&self, ended: bool) -> Result<(), WriteError> {
         // Locked before the test: while another flush is closing a generation, it is not closed yet.
         let _closing = held(&self.closing);

@@ -104,8 +104,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Starts TLS, with the rest of the input as its first records. Plain options that an attacker appended to STARTTLS
-    /// are not TLS records, so they end the connection.
+    /// Starts TLS, with the remaining input as its first records. If an attacker has appended plain options to
+    /// STARTTLS, they are invalid as TLS records and end the connection.
     fn begin_tls(&mut self, deadline: Instant) -> Result<(), End> {
         let Some(tls) = &self.start.tls else { return Err(End::Gone) };
         let early = self.input.bytes().to_vec();

@@ -18,13 +18,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A payload with at least this many bytes outstanding is received directly into memory that the session offers.
+/// Remaining length from which a payload is received directly into memory that the session offers, bytes.
 const PLACE_BYTES_MIN: usize = 16 << 10;
-/// Growth of a payload's buffer while bytes arrive.
+/// Step in which a payload's buffer grows while its bytes arrive.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;
-/// A wait for the client of at least this length means that the thread slept.
+/// If waiting for the client takes at least this long, the thread is assumed to have slept.
 const ASLEEP: Duration = Duration::from_micros(10);
-/// Polling interval of a thread without a waker.
+/// Interval at which a thread checks for work if it has no waker.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Connection<'_> {
@@ -61,7 +61,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits until all pending requests are answered, at most for `Limits::farewell`.
+    /// Waits until all pending requests are answered, but not longer than `Limits::farewell`.
     fn drain(&mut self) {
         let deadline = Instant::now() + self.start.limits.farewell;
         let link = &self.start.link;
@@ -102,7 +102,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Polls for the client's next request as long as the session chooses to. True if something arrived.
+    /// Polls for the client's next request until it arrives or the session stops polling. Returns true if bytes
+    /// arrived.
     fn poll(&mut self, work: &mut Work) -> Result<bool, End> {
         if !self.start.link.used() || matches!(self.pipe, Pipe::Tls(_)) {
             return Ok(false);
@@ -132,8 +133,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Measures the time from sending an answer until the client has taken it. Only answers sent while all earlier ones
-    /// were taken count.
+    /// Measures the time between sending a reply and the client reading it from the socket. Only measures replies
+    /// that are sent when the client has read all earlier ones.
     fn watch_answer(&mut self, session: &mut dyn Session) {
         let Some(watched) = &mut self.watched else { return };
         let link = &self.start.link;
@@ -159,7 +160,7 @@ impl Connection<'_> {
         };
     }
 
-    /// Submits all complete requests in the input. True if the client disconnects.
+    /// Submits all complete requests in the input to the session. Returns true if the client disconnects.
     fn submit_all(&mut self, work: &mut Work) -> Result<bool, End> {
         let limits = &self.start.limits;
         loop {
@@ -230,7 +231,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Receives a payload that is large or does not fit the input, and submits its write.
+    /// Receives the payload of a write if it is large or exceeds the input buffer, and submits the write.
     fn take_payload(&mut self, work: &mut Work, command: Command) -> Result<(), End> {
         let len = command.len_bytes as usize;
         let place = match self.pipe {
@@ -259,8 +260,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives the rest of a payload into the session's memory, and bytes after it into the input, which must be
-    /// empty.
+    /// Receives the rest of a payload directly into the session's memory, and the bytes that follow it into the
+    /// input buffer, which must be empty.
     fn receive_placed(&mut self, mut start: *mut u8, mut len: usize) -> Result<(), End> {
         while len > 0 {
             let space = self.input.free_space();
@@ -316,7 +317,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Receives at least one byte into the input. Sends other threads' replies while waiting.
+    /// Receives at least one byte into the input buffer. While waiting, sends replies of other threads.
     fn receive(&mut self) -> Result<(), End> {
         let fd = self.fd();
         loop {
@@ -347,8 +348,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Returns when there may be something to read; until then sends other threads' replies. Without any deferred
-    /// request it returns at once, since the receive itself may block.
+    /// Waits until the socket may be readable. Meanwhile, sends replies of other threads. If no request was
+    /// deferred yet, returns immediately, because the receive that follows may block.
     fn wait_readable(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);
         if !link.used() {
@@ -378,7 +379,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits until enough is answered and sent for the limits to allow another request.
+    /// Waits until enough requests are answered and sent that the limits allow another request.
     fn wait_below_limits(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);
         let limits = &self.start.limits;
@@ -402,7 +403,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Sends other threads' replies: as far as the socket takes them, with TLS all of them.
+    /// Sends replies that other threads have queued: with TLS all of them, otherwise until the socket is full.
     pub(super) fn send_others(&mut self) -> io::Result<()> {
         let link = &self.start.link;
         if !link.has_queued() {
@@ -421,7 +422,7 @@ impl Connection<'_> {
         sent
     }
 
-    /// Sends all replies of this thread.
+    /// Sends all replies that this thread has collected.
     pub(super) fn flush(&mut self, work: &mut Work) -> Result<(), End> {
         let out = &mut work.out;
         if out.is_empty() {
@@ -453,7 +454,7 @@ impl Connection<'_> {
     }
 }
 
-/// The state of a connection after negotiation.
+/// State of a connection whose negotiation has succeeded.
 pub(super) struct Work {
     rules: Rules,
     // Declared before the session, since it refers to memory that the session lent.
@@ -462,7 +463,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Passes a request to the session.
+    /// Passes a request and its payload to the session.
     #[inline]
     fn submit(&mut self, link: &Arc<Link>, command: Command, data: &[u8], placed: bool) {
         link.set_submits(true);
@@ -482,27 +483,28 @@ fn count(tally: &mut Tally, command: &Command) {
     }
 }
 
-/// State of the last answer that the connection's thread sent.
+/// Whether the client has read the replies sent so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watch {
-    /// The client has taken all answers.
+    /// The client has read all replies.
     Idle,
-    /// The client has not taken the only answer, sent at this time.
+    /// One reply, sent at this time, is unread.
     Sent(Instant),
-    /// The client has not taken several answers.
+    /// Several replies are unread, so no time can be measured.
     Behind,
 }
 
-/// What [`Connection::watch_answer`] knows of earlier answers.
+/// State of [`Connection::watch_answer`] between its calls.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Value of [`Link::sends`](crate::server::link::Link::sends) at the last look.
+    /// Value of [`Link::sends`](crate::server::link::Link::sends) at the previous call.
     sends: usize,
     state: Watch,
 }
 
 impl Watched {
-    /// `None` for sockets other than Unix ones, which can't show what was taken.
+    /// Initial state for a Unix socket; `None` for other sockets, which don't show whether the client has read
+    /// the data.
     pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Self> {
         syscalls::is_unix(socket).then_some(Self { sends: 0, state: Watch::Idle })
     }

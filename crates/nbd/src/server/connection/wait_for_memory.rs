@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Connection<'_> {
-    /// True if there is memory for another request, from the connection's own share or a grant.
+    /// Whether there is memory for another request, from the connection's own allowance or a grant of the budget.
     #[inline]
     pub(super) fn affords(&self, work: &Work, command: &Command) -> bool {
         let link = &self.start.link;
@@ -21,7 +21,7 @@ impl Connection<'_> {
         link.budget.acquire(link)
     }
 
-    /// Waits for memory for another request. Sends queued replies while waiting.
+    /// Waits until there is memory for another request. Meanwhile, sends queued replies.
     #[cold]
     pub(super) fn wait_for_budget(
         &mut self,

@@ -17,32 +17,32 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Unit of grants, bytes.
+/// Unit in which memory is granted, bytes.
 pub(super) const STEP_BYTES: usize = 256 << 10;
 /// Maximum time that a connection keeps a large unused buffer.
 pub(crate) const TRIM_AFTER: Duration = Duration::from_millis(50);
-/// Interval at which the waiting connections, all together, check for stalled ones.
+/// Minimum interval between two checks for stalled connections. Waiting connections do the checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The memory budget; see the module.
+/// Memory budget that all connections of a server share, beyond each connection's own allowance.
 #[derive(Debug)]
 pub(crate) struct Budget {
     max_bytes: usize,
     own_bytes: usize,
     stall: Duration,
     state: Mutex<State>,
-    /// Wakes the acceptor to trim buffers.
+    /// Waker of the accepting thread, which trims buffers.
     waker: Arc<Waker>,
-    /// Some connection may have a large unused buffer.
+    /// Whether some connection may have a large unused buffer.
     to_trim: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     granted_bytes: usize,
-    /// Holders of grants, by connection number.
+    /// Connections that have a grant, keyed by connection number.
     holders: HashMap<u64, Holder>,
-    /// Connections waiting for a grant, in order.
+    /// Connections that wait for a grant, the first in line first.
     waiting: VecDeque<Waiter>,
     /// Time of the last check for stalled connections.
     checked_at: Option<Instant>,
@@ -52,7 +52,7 @@ struct State {
 struct Waiter {
     /// Number of the connection, unique in the server.
     id: u64,
-    /// The connection's thread may be blocked in a send, so later waiters may pass it.
+    /// Whether the connection's thread may be blocked in a send, so that later connections may overtake it.
     sending: bool,
 }
 
@@ -60,15 +60,15 @@ struct Waiter {
 struct Holder {
     link: Weak<Link>,
     bytes: usize,
-    /// Set while the connection waits for its client: time of the first check that found so, and [`Link::moved_bytes`]
-    /// then. Restarts when a check finds a step of progress.
+    /// Time and [`Link::moved_bytes`] at the first check that found the connection waiting for its client. `None`
+    /// if it does not wait. Restarts whenever the client has moved at least [`STEP_BYTES`].
     slow: Option<(Instant, isize)>,
-    /// [`Budget::end_stalled`] ended the connection.
+    /// Whether [`Budget::end_stalled`] has ended the connection.
     ended: bool,
 }
 
 impl State {
-    /// Sets the grant of a connection.
+    /// Sets the grant of a connection to `bytes`; 0 removes it.
     fn set_grant(&mut self, link: &Arc<Link>, bytes: usize) {
         if !self.holders.contains_key(&link.id) && bytes > 0 {
             let holder = Holder { link: Arc::downgrade(link), bytes: 0, slow: None, ended: false };
@@ -78,7 +78,7 @@ impl State {
         self.change_grant(link, bytes);
     }
 
-    /// Like [`Self::set_grant`], but only if the connection has a grant.
+    /// Like [`Self::set_grant`], but does nothing if the connection has no grant.
     fn change_grant(&mut self, link: &Link, bytes: usize) {
         let Some(holder) = self.holders.get_mut(&link.id) else { return };
         self.granted_bytes = self.granted_bytes - holder.bytes + bytes;
@@ -97,8 +97,8 @@ impl Budget {
         Self { max_bytes, own_bytes, stall, state, waker, to_trim }
     }
 
-    /// Reports that a connection may have a large unused buffer. The acceptor trims all connections [`TRIM_AFTER`]
-    /// after the first call.
+    /// Reports that a connection may have a large unused buffer. The accepting thread trims the buffers of all
+    /// connections [`TRIM_AFTER`] after the first report.
     pub(crate) fn ask_to_trim(&self) {
         if !self.to_trim.load(SeqCst) && !self.to_trim.swap(true, SeqCst) {
             self.waker.wake();
@@ -109,7 +109,8 @@ impl Budget {
         self.to_trim.load(SeqCst)
     }
 
-    /// Clears the request before the acceptor trims all connections. Later large buffers request a trim again.
+    /// Clears the request to trim. Called before all connections are trimmed, so that later requests are not
+    /// lost.
     pub(crate) fn begin_to_trim(&self) {
         self.to_trim.store(false, SeqCst);
     }
@@ -118,27 +119,27 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that a connection may hold without a grant.
+    /// Memory that each connection may use without a grant, bytes.
     pub(crate) fn own_bytes(&self) -> usize {
         self.own_bytes
     }
 
-    /// The grant that covers what a connection holds. A closed connection has no share of its own, since its client
-    /// could connect again. Must be called under the lock: an earlier value could undo a grant that another thread got
-    /// since.
+    /// Grant that a connection needs for its present memory, bytes. A closed connection has no allowance of its
+    /// own, since its client may have reconnected. Must be called under the lock, because an outdated value could
+    /// undo another thread's grant.
     fn wanted_bytes(&self, link: &Link) -> usize {
         let own_bytes = if link.is_closed() { 0 } else { self.own_bytes };
         link.held_bytes().saturating_sub(own_bytes).next_multiple_of(STEP_BYTES)
     }
 
-    /// Grants what the connection holds, including the request that it is about to read. False if it has to wait; it
-    /// then calls [`Self::acquire_in_turn`].
+    /// Requests a grant for the connection's memory, including the request that it is about to read. Returns
+    /// false if the connection must wait by [`Self::acquire_in_turn`].
     pub(crate) fn acquire(&self, link: &Arc<Link>) -> bool {
         self.take(&mut self.state(), link)
     }
 
-    /// Like [`Self::acquire`], for a connection that repeats the call until it gets its grant. The first call puts it
-    /// in the waiting line; [`Self::withdraw`] takes it out.
+    /// Like [`Self::acquire`], for a connection that repeats the call until it gets its grant. The first call
+    /// puts the connection in the line of waiting ones; [`Self::withdraw`] removes it.
     pub(crate) fn acquire_in_turn(&self, link: &Arc<Link>) -> bool {
         let mut state = self.state();
         match state.waiting.iter_mut().find(|w| w.id == link.id) {
@@ -168,8 +169,8 @@ impl Budget {
         true
     }
 
-    /// Announces a send by a waiting connection that its client may block: until the connection requests its grant
-    /// again, later waiters may pass it. It keeps its place in the line.
+    /// Announces that a waiting connection begins a send in which its client may block it. Until it requests its
+    /// grant again, later connections may overtake it. It keeps its place in the line.
     pub(crate) fn step_aside(&self, link: &Link) {
         let mut state = self.state();
         if let Some(waiter) = state.waiting.iter_mut().find(|w| w.id == link.id) {
@@ -177,12 +178,12 @@ impl Budget {
         }
     }
 
-    /// Removes the connection from the waiting line.
+    /// Removes the connection from the line of waiting ones.
     pub(crate) fn withdraw(&self, link: &Link) {
         self.state().waiting.retain(|w| w.id != link.id);
     }
 
-    /// Takes back the part of a grant that the connection no longer holds.
+    /// Takes back the part of a grant that the connection no longer needs.
     pub(crate) fn settle(&self, link: &Link) {
         let mut state = self.state();
         let wanted = self.wanted_bytes(link);
@@ -191,8 +192,8 @@ impl Budget {
         }
     }
 
-    /// Ends a connection's use of the budget. Its unanswered requests hold memory until they are answered, even beyond
-    /// the budget.
+    /// Removes a closed connection from the line of waiting ones. Its unanswered requests count against the
+    /// budget until they are answered, even if the budget is exceeded.
     pub(crate) fn leave(&self, link: &Arc<Link>) {
         let mut state = self.state();
         state.waiting.retain(|w| w.id != link.id);
@@ -203,13 +204,13 @@ impl Budget {
         self.settle(link);
     }
 
-    /// True if requests of closed connections hold more than the budget.
+    /// Whether the granted memory exceeds the budget, because of unanswered requests of closed connections.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.state().granted_bytes > self.max_bytes
     }
 
-    /// Ends the connection whose client has made no progress for longest, if for too long. Called by waiting
-    /// connections.
+    /// Ends the connection whose client has made no progress for the longest time, if that exceeds
+    /// [`Limits::stall`]. Called by waiting connections.
     pub(crate) fn end_stalled(&self) {
         if let Some(link) = self.find_stalled(Instant::now()) {
             let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Both);
@@ -266,7 +267,8 @@ mod tests {
         Arc::new(Link::new(id, socket.into(), true, counters, Arc::clone(budget)))
     }
 
-    /// Another thread's answer releases memory while the connection's thread gets a grant for its next request.
+    /// The accounting stays correct if another thread's reply releases memory while the connection's thread gets
+    /// a grant.
     #[test]
     fn a_grant_outlasts_what_was_true_before_it() {
         let link = link(1, &budget());
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(link.budget.state().granted_bytes, 0);
     }
 
-    /// Connections get grants in order. One that is sending is passed over, and keeps its place.
+    /// Connections get grants in order, but may overtake one that is sending. That one keeps its place.
     #[test]
     fn a_connection_that_sends_lets_the_others_go_first() {
         let budget = budget();
@@ -319,7 +321,7 @@ mod tests {
         assert!(budget.acquire(&waits));
     }
 
-    /// An answer to a closed connection is not made, and holds no memory.
+    /// A reply to a closed connection is not built, and uses no memory.
     #[test]
     fn answers_of_one_that_is_over_are_not_made() {
         let link = link(1, &budget());

@@ -12,25 +12,25 @@ use iodyno_units::human;
 use iodyno_units::text::for_shell;
 use serde_json::Value;
 
-/// Id of the section on reproducing the run.
+/// HTML id of the section with the command to repeat the run.
 pub(super) const REPEAT: &str = "repeat";
 
-/// Maximum number of a comparison's commands that are listed.
+/// Maximum number of commands listed for a comparison.
 const COMMANDS_MAX: usize = 24;
 
-/// Maximum number of rows for the recorded values; more are cut off, but our runs have fewer.
+/// Maximum number of recorded values in the table. Real runs have fewer; the excess is cut off.
 const RECORDED_MAX: usize = 1500;
 
 type Facts = Vec<(String, String)>;
 
-/// The disclosure, the recorded values, and the commands to reproduce the run.
+/// Sections that document the run: the disclosure, all recorded values, and the commands to repeat the run.
 pub(super) fn sections(run: &Run, findings: Option<&Findings>) -> Vec<Section> {
     let alone = vec![row("compared with", "nothing: this report is of one run")];
     vec![disclosure(run, findings, alone), recorded(run), repeat(run)]
 }
 
-/// The sections for a comparison: each side by its first run, with the comparison's criteria, and the
-/// commands of all runs.
+/// Sections that document a comparison: the disclosure of each side's first run, the criteria of the
+/// comparison, and the commands of all runs.
 pub(super) fn of_comparison(parts: &[Compared<'_>], sides: &[&[Run]]) -> Vec<Section> {
     let mut all = Vec::new();
     for (number, side) in sides.iter().enumerate() {
@@ -65,7 +65,7 @@ pub(super) fn of_comparison(parts: &[Compared<'_>], sides: &[&[Run]]) -> Vec<Sec
     all
 }
 
-/// Group I of a comparison's disclosure.
+/// Facts of a comparison for group I of the disclosure.
 fn comparison(part: &Compared<'_>) -> Facts {
     let [a, b] = &part.sides;
     let share = |x: f64| format!("{} %", human::three_digits(x * 100.0));
@@ -96,7 +96,7 @@ fn comparison(part: &Compared<'_>) -> Facts {
     ]
 }
 
-/// Groups A to I of the disclosure.
+/// Section with the groups A to I of the disclosure.
 fn disclosure(run: &Run, findings: Option<&Findings>, comparison: Facts) -> Section {
     let mut groups = vec![("A · Identity".to_owned(), identity(run, findings))];
     for target in &run.head.targets {
@@ -127,13 +127,13 @@ fn row(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-/// Rows of a JSON object. `wanted` has the display name of each row and the path of its value in
-/// the object.
+/// Selects values of a JSON object for display. Each entry of `wanted` is a display name and the JSON pointer
+/// of a value.
 fn rows(of: &Value, wanted: &[(&str, &str)]) -> Facts {
     wanted.iter().map(|(name, pointer)| row(name, text(pointer, of.pointer(pointer)))).collect()
 }
 
-/// A value as text for display, with the unit by the suffix of its key.
+/// Formats a JSON value for display. The suffix of `key`, such as `_bytes`, determines the unit.
 fn text(key: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "unknown".to_owned(),
@@ -169,7 +169,7 @@ fn text(key: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// The section of all recorded values, flattened to one row each.
+/// Section with all recorded values of the run, one row per value.
 fn recorded(run: &Run) -> Section {
     let mut machine = run.head.machine.clone();
     if let Value::Object(machine) = &mut machine {
@@ -221,7 +221,7 @@ fn flat(value: &Value) -> Facts {
     all
 }
 
-/// The exact command, quoted for a shell, and its requirements.
+/// Section with the exact command of the run, quoted for a shell, and what it requires.
 fn repeat(run: &Run) -> Section {
     let (text, remark) = command(run);
     let mut blocks = vec![Block::Code { caption: format!("The command{remark}"), text }];
@@ -236,7 +236,7 @@ fn repeat(run: &Run) -> Section {
     Section { id: REPEAT.to_owned(), title: "Reproduce".to_owned(), blocks, folded: false }
 }
 
-/// The command line of a run, quoted for a shell, and a remark if confirmations were left out.
+/// Command line of a run, quoted for a shell, and a remark if confirmation flags were removed from it.
 fn command(run: &Run) -> (String, &'static str) {
     let (words, is_shorter) = run.head.command_to_repeat();
     let mut words: Vec<String> = words.iter().map(|word| for_shell(word)).collect();

@@ -9,21 +9,22 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::{OpKind, human};
 
-/// Minimum and maximum number of points: the table shows fewer, and more do not fit a screen.
+/// Minimum and maximum number of points in a chart. Fewer are clear from the table; more do not fit a screen.
 const POINTS: (usize, usize) = (3, 32);
-/// Minimum and maximum columns of a bar.
+/// Minimum and maximum width of a bar, in terminal columns.
 const BAR_COLUMNS: (usize, usize) = (10, 40);
-/// Blocks of zero to seven eighths of a column.
+/// Characters that fill zero to seven eighths of a column.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// One quantity over the points: a panel of the chart.
+/// A panel of the chart, which shows one quantity for all points.
 struct Panel {
     name: String,
     values: Vec<Option<f64>>,
     in_words: fn(f64) -> String,
 }
 
-/// The chart, with remarks on some of its rows; empty for a table without exactly one axis.
+/// Draws the chart of a table with exactly one axis; empty for other tables. `marks` are remarks on rows, by
+/// index.
 pub(super) fn lines(table: &Grid, marks: &[(usize, &'static str)], style: Style) -> Vec<String> {
     let points = table.rows.iter().filter(|row| row.iops.is_some()).count();
     let [axis] = table.axes.as_slice() else { return Vec::new() };
@@ -71,7 +72,7 @@ impl Panel {
     }
 }
 
-/// Operations per second, and bytes per second where these are more informative.
+/// Panels with the rates of the points: IOPS, and throughput where it is more informative.
 fn rates(table: &Grid) -> Vec<Panel> {
     let of = |name: &str, value: fn(&Row) -> Option<f64>, in_words| Panel {
         name: name.to_owned(),
@@ -87,7 +88,8 @@ fn rates(table: &Grid) -> Vec<Panel> {
     rates
 }
 
-/// The 99th percentile of each kind of operation, or the mean if the samples of a point do not support it.
+/// Panels with the p99 latency of each kind of operation. The mean is shown instead if any point has too few
+/// samples for p99.
 fn latencies(table: &Grid) -> Vec<Panel> {
     let kinds: Vec<OpKind> = OpKind::ALL
         .into_iter()
@@ -117,7 +119,7 @@ fn latencies(table: &Grid) -> Vec<Panel> {
     if known(&p99) == known(&mean) { p99 } else { mean }
 }
 
-/// A bar for a share of `columns`; any share above zero is visible.
+/// Draws a bar that fills the fraction `share` of `columns`. Any fraction above zero is visible.
 fn bar(share: f64, columns: usize, style: Style) -> String {
     let least = usize::from(share > 0.0);
     if !style.unicode {

@@ -13,10 +13,10 @@ use iodyno_page::terminal::text::{Role, paint, paragraph};
 use iodyno_page::{Cell, Column, Quantity as Unit, Table, Tone};
 use iodyno_units::{OpKind, parse_size};
 
-/// Maximum number of axis values that fit side by side in a matrix.
+/// Maximum number of axis values for which a matrix has columns side by side.
 const MATRIX_COLUMNS_MAX: usize = 9;
 
-/// The rows with their names: their position on the axes, or the name of the stage if there are no axes.
+/// Rows of the table with their names: the values on the axes, or the stage's name if there are no axes.
 pub(super) fn named<'a>(stage: &str, table: &'a Grid) -> Vec<(String, &'a Row)> {
     let name = |row: &Row| if row.at.is_empty() { stage.to_owned() } else { row.at.join(" ") };
     table.rows.iter().map(|row| (name(row), row)).collect()
@@ -51,7 +51,7 @@ pub(super) fn lines(stage: &str, table: &Grid, detail: Detail, style: Style) -> 
     lines
 }
 
-/// The distinct values of an axis, in order.
+/// Distinct values of an axis, in the order of the table's rows.
 fn values(table: &Grid, axis: usize) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for row in &table.rows {
@@ -63,7 +63,7 @@ fn values(table: &Grid, axis: usize) -> Vec<&str> {
     all
 }
 
-/// A matrix with the first axis across and the second down.
+/// Formats a matrix whose columns are the values of the first axis and whose rows are those of the second.
 fn matrix(
     grid: &Grid,
     what: &str,
@@ -91,8 +91,8 @@ fn matrix(
     lines
 }
 
-/// One line per point with all its figures; in a mix also one per kind of operation, and in open loop one for
-/// the service times.
+/// Formats one line per point with all its results. Adds a line per kind of operation for a mix, and a line
+/// of service times for open loop.
 pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let are_apart = are_apart(rows.iter().map(|(_, row)| *row));
     let mut table = Table::new([Column::label(name), Column::words("")]);
@@ -111,14 +111,16 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
     lines
 }
 
-/// Whether rows list their kinds of operation separately: if there are several, or if they have service times.
+/// Whether to list the kinds of operation separately, because there are several or because service times are
+/// known.
 pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
     let mut kinds = rows.flat_map(|row| &row.kinds).peekable();
     let first = kinds.peek().map(|of| of.kind);
     kinds.any(|of| of.service.is_some() || Some(of.kind) != first)
 }
 
-/// The lines of a point: one, or one per kind of operation.
+/// Table lines of a point: one for the whole, and with `are_apart` also one per kind of operation and service
+/// times.
 fn lines_of(name: &str, row: &Row, are_apart: bool) -> Vec<Vec<Cell>> {
     let tone = tone_of_point(row);
     let mut whole = vec![Cell::words(name).toned(Tone::Strong), Cell::empty()];
@@ -161,7 +163,7 @@ fn lines_of(name: &str, row: &Row, are_apart: bool) -> Vec<Vec<Cell>> {
     }
 }
 
-/// The line of one kind of operation.
+/// Table line with the rates and latencies of one kind of operation.
 fn of_kind(name: &str, rates: [Cell; 3], latency: &Latency, tone: Tone) -> Vec<Cell> {
     let mut cells = vec![Cell::empty(), Cell::words(name).toned(tone)];
     cells.extend(rates);

@@ -25,12 +25,12 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 
-/// Minimum columns for facts after a headline that continue on further lines.
+/// Minimum width left after a headline for its facts to continue on further lines.
 const FACT_COLUMNS_MIN: usize = 20;
-/// Maximum columns of a name in a line.
+/// Maximum width of a headline's or stage's name, in terminal columns.
 const NAME_COLUMNS_MAX: usize = 48;
 
-/// The method's results in a few numbers.
+/// Formats the method's results as a few headlines.
 pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = head(run, findings, style);
     let headlines = method_headlines::of_method(findings);
@@ -57,8 +57,8 @@ pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String
     lines
 }
 
-/// The facts after a headline that fit on its line. Latencies per kind of operation continue on further lines if
-/// they don't fit, since no merged figure replaces them.
+/// Facts after a headline, cut to fit one line. Latencies per kind of operation continue on further lines
+/// instead, because no other number summarises them.
 fn facts(headline: &Headline, columns: usize, style: Style) -> Vec<String> {
     let (mut text, mut is_full) = (String::new(), false);
     let words = [&headline.interval].into_iter().chain(&headline.beside);
@@ -86,7 +86,8 @@ fn facts(headline: &Headline, columns: usize, style: Style) -> Vec<String> {
     vec![text]
 }
 
-/// The findings of each stage; consecutive ones without figures form one block.
+/// Formats the results of each stage as a block of lines. Consecutive stages without results, such as
+/// preparations, share a block.
 pub(super) fn blocks(findings: &Findings, detail: Detail, style: Style) -> Vec<Vec<String>> {
     let mut blocks: Vec<Vec<String>> = Vec::new();
     for subject in &findings.subjects {
@@ -112,8 +113,8 @@ pub(super) fn blocks(findings: &Findings, detail: Detail, style: Style) -> Vec<V
     blocks
 }
 
-/// The standard, and facts of the run that no verdict states; a verdict right below states deviations from the
-/// standard.
+/// Names the standard and facts of the run that no verdict reports. Deviations from the standard are left to
+/// the verdict that follows.
 fn head(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut what: Vec<String> = Vec::new();
@@ -174,13 +175,13 @@ fn sweep_lines(stage: &str, sweep: &SweepFinding, detail: Detail, style: Style) 
     lines
 }
 
-/// Lines preceded by a blank one.
+/// Adds a blank line before `lines`.
 fn apart(lines: Vec<String>) -> impl Iterator<Item = String> {
     let gap = (!lines.is_empty()).then(String::new);
     gap.into_iter().chain(lines)
 }
 
-/// The best point, and the external limit that ends the curve.
+/// Describes the best point of a load curve, and the external limit that ends the curve, if any.
 fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     let mut lines = best_lines(load, sweep, style);
     if let Some(limited) = load.limited() {
@@ -251,7 +252,8 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     paragraph(&clean(&text, 700, style), role, style)
 }
 
-/// Why no point is under the ceilings: even the lowest load exceeds one, or its figures can't decide.
+/// Explains why no point is under the latency ceilings: the lowest load exceeds one, has no usable result, or
+/// has too few operations.
 fn why_none(load: &Load, least: usize, name: &str) -> String {
     let is_over = |point: &LoadPoint| {
         let mut of = point.latency_ns.iter().zip(&load.limits);
@@ -348,7 +350,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
     lines
 }
 
-/// Our own verdict in addition to the specification's.
+/// Describes drift by iodyno's own rule, in addition to the specification's steady state rule.
 fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     let trend = match (drift.share_per_hour, drift.interval) {
         (Some(share), Some(interval)) => format!(
@@ -389,7 +391,8 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     paragraph(&text, role, style)
 }
 
-/// Operating points of several targets, with their confidence levels side by side.
+/// Table of the operating points of several targets, which lists the latency percentiles of all targets side
+/// by side.
 fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for subject in &findings.subjects {
@@ -413,7 +416,7 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     lines
 }
 
-/// A tracked value in the unit that its name implies.
+/// Formats the value of a tracked quantity, with the unit implied by the quantity's name.
 fn value(name: &str, x: f64) -> String {
     if name.starts_with("iops") {
         human::count(x)
@@ -445,7 +448,7 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
     lines
 }
 
-/// The confidence intervals of some rows; in a mix, those of each kind of operation.
+/// Formats the confidence intervals of named rows. For a mix, they are shown per kind of operation.
 fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let mut all: Vec<Known> = Vec::new();
     for (name, row) in rows {

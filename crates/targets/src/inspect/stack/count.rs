@@ -6,17 +6,17 @@ use crate::inspect::DiskStats;
 use crate::inspect::topology::BlockNode;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Bytes that the bottom of a stack has moved since boot.
+/// Bytes read and written since boot by the devices below a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Bytes read from the target, in all.
+    /// Bytes read, summed over the devices.
     pub read_bytes: u64,
     /// Bytes written or discarded.
     pub written_bytes: u64,
 }
 
 impl Counted {
-    /// The change since an earlier reading.
+    /// Bytes read and written since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -32,8 +32,8 @@ impl Counted {
 }
 
 impl Stack {
-    /// Reads the counters. `None` if they can't show this target's bytes: the storage is memory or on another machine,
-    /// or a device keeps no counters.
+    /// Reads the byte counters of the lowest devices. `None` if they can't show the target's I/O, because the
+    /// storage is memory or on another machine, or because a device has no counters.
     pub fn count(&self, root: &SysRoot) -> Option<Counted> {
         if !matches!(self.end, End::Device | End::Served | End::Memory) || self.uncounted {
             return None;
@@ -69,9 +69,9 @@ fn is_without_counts(root: &SysRoot, dev: DevNo) -> Option<bool> {
     counters(root, dev).map(|(_, does_count)| !does_count)
 }
 
-/// Counters of one device, and whether it keeps any. The kernel's scan for partitions reads every disk, so a disk whose
-/// counters are zero keeps none. `None` if counting is disabled in the kernel, if the device is gone, and if a disk
-/// counts but its partition does not.
+/// Counters of one device, and whether the device counts at all. The kernel's scan for partitions reads every
+/// disk, so a disk with zero counters does not count. `None` if the kernel's counting is disabled, if the
+/// device is gone, or if the disk counts but its partition does not.
 fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     let node = BlockNode::by_number(root, dev)?;
     let disk = node.whole_disk().unwrap_or_else(|| node.clone());
@@ -89,8 +89,8 @@ fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     Some((counted, is_used(&whole)))
 }
 
-/// All disks of the machine, except those that are composed of others, are memory, or are served by a process or the
-/// kernel's own target.
+/// Physical disks of the machine: not composed of others, not memory, and not served by a process or the
+/// kernel's own SCSI or NVMe target.
 fn disks(root: &SysRoot) -> Vec<BlockNode> {
     let names = root.list("sys/class/block");
     let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
@@ -106,8 +106,8 @@ fn disks(root: &SysRoot) -> Vec<BlockNode> {
     nodes.filter(is_disk).collect()
 }
 
-/// Bytes sent and received over the machine's network, since a process may serve data from another machine. `None` if
-/// data may arrive uncounted, by InfiniBand or by a device that a process drives itself.
+/// Bytes sent and received over the machine's network, through which a process may access storage elsewhere.
+/// `None` if InfiniBand, or a device driven by a process, may transfer uncounted data.
 fn network(root: &SysRoot) -> Option<Counted> {
     let has_function = |driver: &str| {
         root.list(format!("sys/bus/pci/drivers/{driver}")).iter().any(|name| name.contains(':'))

@@ -14,19 +14,20 @@ use crate::inspect::topology::BlockNode;
 use crate::ioctl;
 use crate::sysroot::SysRoot;
 
-/// Node of the device-mapper driver.
+/// Control node of the device-mapper driver.
 const CONTROL: &str = "/dev/mapper/control";
-/// Prefixes of device-mapper uuids, each with the driver it implies; longer prefixes first.
+/// Prefixes of device-mapper uuids, each with the driver that it implies; if several match, the longest comes
+/// first.
 const PREFIXES: [(&str, &str); 4] = [
     ("CRYPT-VERITY", "verity"),
     ("CRYPT-INTEGRITY", "integrity"),
     ("CRYPT-", "crypt"),
     ("mpath-", "multipath"),
 ];
-/// First kernel that sends direct writes to btrfs files with checksums through the page cache.
+/// First kernel version in which direct writes to btrfs files with checksums go through the page cache.
 const BTRFS_BUFFERS_SINCE: (u32, u32) = (6, 15);
 
-/// Effect of a layer on I/O.
+/// How a storage layer affects I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -34,11 +35,11 @@ pub enum Effect {
     Delays,
     /// Fails or drops operations on purpose.
     Fails,
-    /// Answers reads from a faster device if it holds the block.
+    /// Serves reads from a faster cache device if the block is cached.
     Caches,
-    /// Acknowledges writes from a faster device.
+    /// Acknowledges writes as soon as they are on a faster cache device.
     CachesWrites,
-    /// Copies old data on the first write of a block, or reads blocks from another device until then.
+    /// Copies old data before a block's first write, or reads unwritten blocks from another device.
     CopiesOnWrite,
     /// Records each write on a second device.
     RecordsWrites,
@@ -54,33 +55,33 @@ pub enum Effect {
     Encrypts,
     /// Verifies checksums of blocks.
     Verifies,
-    /// Passes direct writes through the page cache, to compute checksums.
+    /// Sends direct writes through the page cache, to compute checksums.
     BuffersWrites,
 }
 
-/// An effect on I/O, and the layer that has it.
+/// A storage layer's effect on I/O, such as caching.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
     /// Name of the device or file system.
     pub layer: String,
-    /// Driver, such as `writecache`.
+    /// Driver that causes the effect, such as `writecache`.
     pub driver: String,
-    /// What the layer does to I/O.
+    /// Kind of effect on I/O.
     pub effect: Effect,
     /// Extent of the effect, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
 }
 
-/// A device-mapper target, one row of a device's table.
+/// A device-mapper target: one row of a device's mapping table.
 struct Target {
     driver: String,
-    /// Parameters of the table; `None` if not read.
+    /// The target's parameters in the mapping table; `None` if not read.
     table: Option<String>,
     status: String,
 }
 
-/// Drivers of a composed device, such as `crypt` or `raid1`, and their effects.
+/// Name of the driver of a composed device, such as `crypt` or `raid1`, and the driver's effects on I/O.
 pub(super) fn of_device(root: &SysRoot, node: &BlockNode) -> (Option<String>, Vec<LayerEffect>) {
     if let Some(level) = node.attr("md/level") {
         let found = of_raid(node).map(|(effect, amount)| (level.clone(), effect, amount));
@@ -113,7 +114,7 @@ fn named(node: &BlockNode, found: Vec<(String, Effect, Option<String>)>) -> Vec<
     found.into_iter().map(one).collect()
 }
 
-/// Effects of an md set's state.
+/// Effects on I/O of a Linux RAID set's state, such as a rebuild.
 fn of_raid(node: &BlockNode) -> impl Iterator<Item = (Effect, Option<String>)> {
     let missing = node.attr_u64("md/degraded").filter(|missing| *missing > 0).map(|missing| {
         let of = node.attr_u64("md/raid_disks").map_or(String::new(), |all| format!(" of {all}"));
@@ -150,7 +151,8 @@ fn of_target(target: &Target) -> Option<(Effect, Option<String>)> {
     }
 }
 
-/// Parses `DEVICE OFFSET MS`: once for all operations, or once each for reads, writes and flushes.
+/// Parses parameters of dm-delay: `DEVICE OFFSET MS`, once for all operations, or once each for reads, writes
+/// and flushes.
 fn delay(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     let Some(words) = table else { return Some((Effect::Delays, None)) };
     let each: Vec<u64> = words.chunks_exact(3).filter_map(|of| of.get(2)?.parse().ok()).collect();
@@ -165,7 +167,8 @@ fn delay(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     Some((Effect::Delays, amount))
 }
 
-/// Parses `DEVICE OFFSET SECONDS_UP SECONDS_DOWN`, followed by the behaviour while down.
+/// Parses parameters of dm-flakey: `DEVICE OFFSET SECONDS_UP SECONDS_DOWN`, followed by the behaviour while
+/// down.
 fn flakey(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     let seconds = |at: usize| table.and_then(|words| words.get(at)?.parse::<u64>().ok());
     match (seconds(2), seconds(3)) {
@@ -178,8 +181,8 @@ fn flakey(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
     }
 }
 
-/// Parses the status of dm-raid, `TYPE MEMBERS HEALTH SYNCED/ALL ACTION …`, or dm-mirror, `MEMBERS DEVICE… SYNCED/ALL 1
-/// HEALTH …`. Health has one letter per member.
+/// Parses the status of dm-raid, `TYPE MEMBERS HEALTH SYNCED/ALL ACTION …`, or dm-mirror, `MEMBERS DEVICE…
+/// SYNCED/ALL 1 HEALTH …`. HEALTH has one letter per member.
 fn raid(driver: &str, status: &[&str]) -> Option<(Effect, Option<String>)> {
     let (health, action) = if driver == "raid" {
         (*status.get(2)?, status.get(4).copied().unwrap_or("idle"))
@@ -196,7 +199,7 @@ fn raid(driver: &str, status: &[&str]) -> Option<(Effect, Option<String>)> {
     (!matches!(action, "idle" | "frozen")).then(|| (Effect::Resyncs, Some(action.to_owned())))
 }
 
-/// Device-mapper targets of a device: from the driver, from a recorded tree, or derived from uuids.
+/// Device-mapper targets of a device, from the driver or a recorded tree, otherwise derived from uuids.
 fn targets(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
     let asked = if root.is_real() { ask(node) } else { recorded(node) };
     asked.filter(|targets| !targets.is_empty()).unwrap_or_else(|| by_uuid(root, node))
@@ -221,7 +224,8 @@ fn ask(node: &BlockNode) -> Option<Vec<Target>> {
     Some(found)
 }
 
-/// Targets from `dm/table` and `dm/status` of a recorded tree, in the format of `dmsetup table` and `dmsetup status`.
+/// Device-mapper targets in a recorded tree: files `dm/table` and `dm/status`, in the format of `dmsetup
+/// table` and `dmsetup status`.
 fn recorded(node: &BlockNode) -> Option<Vec<Target>> {
     let table = node.attr("dm/table")?;
     let rest =
@@ -236,7 +240,8 @@ fn recorded(node: &BlockNode) -> Option<Vec<Target>> {
     Some(table.lines().map(of_line).collect())
 }
 
-/// Derives the driver from the prefix of the device's uuid, or from the suffixes of the uuids of devices below.
+/// Derives a device's driver from the prefix of its device-mapper uuid, or from suffixes of the uuids of the
+/// devices below.
 fn by_uuid(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
     let Some(uuid) = node.attr("dm/uuid") else { return Vec::new() };
     let below: Vec<String> =
@@ -279,7 +284,7 @@ pub(super) fn of_file(
     })
 }
 
-/// True if a file has no checksums (`chattr +C`). A new file inherits that from its folder.
+/// True if the file has no checksums (`chattr +C`). A new file inherits this attribute from its folder.
 fn is_nocow(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let open = |path: &Path| rustix::fs::open(path, flags, Mode::empty()).ok();

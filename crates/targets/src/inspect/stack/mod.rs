@@ -18,7 +18,7 @@ pub use count::Counted;
 pub use effects::{Effect, LayerEffect};
 pub(crate) use walk::stack_of;
 
-/// What a layer of a stack is.
+/// Kind of one layer of a storage stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
@@ -26,33 +26,33 @@ pub enum LayerKind {
     FileSystem,
     /// A file system whose files are memory: tmpfs, ramfs.
     MemoryFileSystem,
-    /// An overlay of several file systems' folders.
+    /// An overlay file system, which merges folders of other file systems.
     Overlay,
-    /// A file system whose data is on another machine.
+    /// A file system with its data on another machine.
     NetworkFileSystem,
     /// A file system of the hypervisor's host: 9p, virtiofs.
     HostFileSystem,
-    /// A file system served by a process.
+    /// A file system served by a process (FUSE).
     Fuse,
-    /// A file system without a known device.
+    /// A file system whose device is unknown.
     UnknownFileSystem,
     /// A loop device.
     Loop,
     /// A device-mapper device.
     DeviceMapper,
-    /// A RAID set of Linux md.
+    /// A RAID set of Linux (md).
     Raid,
-    /// Another block device built on block devices.
+    /// A block device of another kind that is built on block devices.
     Composed,
     /// A partition.
     Partition,
-    /// A disk, as far as this machine can tell.
+    /// A physical disk, as far as this machine can tell.
     Disk,
     /// Compressed memory (zram).
     Zram,
     /// A RAM disk of the kernel (`/dev/ram0`).
     RamDisk,
-    /// A test device: `null_blk`, `scsi_debug`.
+    /// A kernel test device: `null_blk` or `scsi_debug`.
     TestDevice,
     /// Persistent memory.
     PersistentMemory,
@@ -64,10 +64,10 @@ pub enum LayerKind {
     NbdServer,
 }
 
-/// One layer of a stack.
+/// One layer of a storage stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// What the layer is, such as a partition.
+    /// Kind of layer, such as a partition.
     pub kind: LayerKind,
     /// Name of the device, or of the file system with its mount point.
     pub name: String,
@@ -80,13 +80,13 @@ pub enum End {
     /// Unknown kind of storage.
     #[default]
     Unknown,
-    /// Devices, as far as this machine can tell.
+    /// Physical devices, as far as this machine can tell.
     Device,
-    /// A process on this machine, or an unknown layer.
+    /// Storage behind a process on this machine or behind an unknown layer.
     Served,
-    /// Another machine, or the host of this virtual machine.
+    /// Storage of another machine, or of the host of this virtual machine.
     Remote,
-    /// A server that reports an emulated device.
+    /// Emulated storage, according to its server.
     Emulated,
     /// Memory of this machine.
     Memory,
@@ -95,51 +95,52 @@ pub enum End {
 /// A block device at the bottom of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lowest {
-    /// Kernel name; the partition's, if the stack lies on one.
+    /// Kernel name; for a stack on a partition, the partition's name.
     pub name: String,
     /// Device number, such as `259:0`.
     pub dev: DevNo,
     /// Capacity, bytes.
     pub size_bytes: Option<u64>,
-    /// True for a rotating disk; `None` also if the driver's report is unreliable, as virtio's is.
+    /// True for a rotating disk. `None` if unknown or unreliable, as with virtio.
     pub rotational: Option<bool>,
 }
 
-/// Layers of a target and the devices at the bottom.
+/// Storage layers below a target, down to its lowest block devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stack {
-    /// Layers from top to bottom; members of one layer follow each other.
+    /// Layers from top to bottom; members of one layer are adjacent.
     pub layers: Vec<Layer>,
-    /// Kind of storage at the bottom. Of several kinds, the one that proves least about a device.
+    /// Kind of storage at the bottom. If there are several kinds, the least certain to be a physical device.
     pub end: End,
     /// Block devices at the bottom of the stack.
     pub lowest: Vec<Lowest>,
-    /// Layers that use the page cache even if the run bypasses it, each with the remedy.
+    /// Layers that use the page cache even with direct I/O, each with how to avoid it.
     pub page_cache: Vec<String>,
-    /// Device numbers of all block devices in the stack, including the disks of partitions.
+    /// Device numbers of all block devices in the stack, including the disk of each partition.
     pub passes: Vec<DevNo>,
-    /// The data may be on any disk of this machine, or come over its network.
+    /// True if the data may be on any disk of this machine, or come over its network.
     pub anywhere: bool,
-    /// What layers do to I/O that changes results, such as caching or encryption.
+    /// Effects of layers that change results, such as caching or encryption.
     #[serde(default)]
     pub effects: Vec<LayerEffect>,
-    /// Some data may be on devices that are unknown or keep no counters.
+    /// True if some data may be on devices that are unknown or have no byte counters.
     #[serde(default)]
     pub uncounted: bool,
 }
 
 impl Stack {
-    /// True if this run's I/O passes through the device.
+    /// True if I/O on the target passes through the device `dev`.
     pub fn passes(&self, dev: DevNo) -> bool {
         self.passes.contains(&dev)
     }
 
-    /// Stack in a recorded tree of `/proc` and `/sys`, for a device's kernel name or a file's path.
+    /// Reads a stack from a recorded tree of `/proc` and `/sys`. `name` is a device's kernel name or a file's
+    /// path.
     pub fn recorded(root: &SysRoot, name: &str) -> Self {
         walk::recorded(root, name)
     }
 
-    /// Name of the bottom layer for a sentence, such as `tmpfs at /dev/shm`.
+    /// Name of the bottom layer, to be used in a sentence, such as `tmpfs at /dev/shm`.
     pub fn bottom_in_words(&self) -> String {
         self.layers.last().map_or_else(|| "it".to_owned(), |layer| layer.name.clone())
     }

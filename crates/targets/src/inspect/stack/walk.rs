@@ -13,13 +13,13 @@ use crate::inspect::{FileSystem, Inspection, Kind, file_system};
 use crate::name::TargetName;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Maximum depth of layers; the end of a deeper stack is unknown.
+/// Maximum number of layers to follow; the storage below a deeper stack counts as unknown.
 const DEPTH_MAX: u32 = 32;
 
-/// Suffix of an `iodyno serve` export's description.
+/// End of the description that `iodyno serve` gives its NBD exports.
 const EMULATED: &str = "emulated by iodyno";
 
-/// Stack of an inspected target; `None` for a target without layers, such as memory of the process.
+/// Storage layers of an inspected target; `None` for a target without layers, such as memory of this process.
 pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack> {
     let mut walk = Walk::new(root);
     match inspection.kind {
@@ -44,7 +44,7 @@ pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack>
     Some(walk.stack)
 }
 
-/// See [`Stack::recorded`].
+/// Reads a stack from a recorded tree of `/proc` and `/sys`; see [`Stack::recorded`].
 pub(super) fn recorded(root: &SysRoot, name: &str) -> Stack {
     let mut walk = Walk::new(root);
     match BlockNode::by_name(root, name) {
@@ -54,7 +54,7 @@ pub(super) fn recorded(root: &SysRoot, name: &str) -> Stack {
     walk.stack
 }
 
-/// A walk down a stack, with its findings so far.
+/// Descends through the layers of a storage stack and records them.
 pub(super) struct Walk<'a> {
     root: &'a SysRoot,
     pub(super) stack: Stack,
@@ -70,18 +70,19 @@ impl<'a> Walk<'a> {
         self.stack.layers.push(Layer { kind, name: name.into() });
     }
 
-    /// Records the kind of storage at the bottom; of several, keeps the one that proves least about a device.
+    /// Records the kind of storage at the bottom. Of several kinds, keeps the least certain to be a physical
+    /// device.
     fn end(&mut self, end: End) {
         self.stack.end = self.stack.end.max(end);
     }
 
-    /// Records that a process on this machine answers from an unknown source.
+    /// Records that a process on this machine serves the data, from an unknown source.
     fn served(&mut self) {
         self.stack.anywhere = true;
         self.end(End::Served);
     }
 
-    /// Walks down from a file, or from the folder for a new file.
+    /// Follows the layers below a file or, for a new file, below its folder.
     pub(super) fn file(&mut self, path: &Path, depth: u32) {
         match file_system_at(self.root, path) {
             Some(fs) if depth < DEPTH_MAX => self.on(path, &fs, depth + 1),
@@ -89,7 +90,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks down from the content at `path` on this file system.
+    /// Follows the layers below `path`, which lies on the file system `fs`.
     pub(super) fn on(&mut self, path: &Path, fs: &FileSystem, depth: u32) {
         let fs_type = fs.fs_type.as_str();
         let name = match &fs.mount_point {
@@ -145,7 +146,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Devices of a file system: btrfs and bcachefs have several, XFS may keep data on a second one.
+    /// Devices of a file system: several for btrfs and bcachefs, and perhaps a second data device for XFS.
     fn devices_of(&self, fs: &FileSystem) -> Vec<BlockNode> {
         let mut devices: Vec<DevNo> = fs.dev.into_iter().collect();
         if matches!(fs.fs_type.as_str(), "btrfs" | "bcachefs") {
@@ -223,7 +224,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Records the effects of a composed device. Returns its name with its mapping and drivers.
+    /// Records the effects of a device built on others. Returns its name with its mapping and drivers, for
+    /// messages.
     fn composed(&mut self, node: &BlockNode) -> String {
         let (drivers, found) = effects::of_device(self.root, node);
         self.stack.effects.extend(found);
@@ -243,7 +245,8 @@ impl<'a> Walk<'a> {
             && node.slaves(self.root).is_empty()
     }
 
-    /// Ends the walk at a disk. Bytes are counted on `part`, since a partition's counters contain less I/O by others.
+    /// Records `disk` as the bottom of the stack. Bytes are counted on `part`: the counters of a partition
+    /// include less I/O by others.
     fn disk(&mut self, disk: &BlockNode, part: &BlockNode) {
         self.layer(LayerKind::Disk, disk.name.clone());
         // virtio's driver calls every disk rotational.
@@ -276,7 +279,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Ends the walk at an NBD server that iodyno connects to directly.
+    /// Records an NBD server that iodyno connects to directly as the bottom of the stack.
     pub(super) fn server(&mut self, uri: &Uri, says: &str) {
         self.layer(LayerKind::NbdServer, uri.address.to_string());
         if says.ends_with(EMULATED) {
@@ -289,12 +292,12 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// True for `loop7`, false for `loopback`.
+/// True if `name` is the prefix and a number: `loop7`, but not `loopback`.
 fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The kind of a device that stores in memory or nowhere; `None` for others.
+/// Kind of a device that keeps data in memory or nowhere; `None` for other devices.
 pub(super) fn memory_device(node: &BlockNode) -> Option<LayerKind> {
     let name = node.name.as_str();
     if is_numbered(name, "zram") {
@@ -310,8 +313,8 @@ pub(super) fn memory_device(node: &BlockNode) -> Option<LayerKind> {
     }
 }
 
-/// True for devices served by a process, by another machine, or by the kernel's own SCSI or NVMe target, perhaps from a
-/// file.
+/// True for devices served by a process, by another machine, or by this kernel's own SCSI or NVMe target,
+/// whose data may be in a file.
 pub(super) fn is_served(node: &BlockNode) -> bool {
     // Behind a PCI adapter, the LIO target is on another machine or the hypervisor's.
     let is_lio = || {
@@ -334,7 +337,7 @@ pub(super) fn is_served(node: &BlockNode) -> bool {
         || is_looped_head()
 }
 
-/// True for the device that represents all paths to an NVMe namespace.
+/// True for the multipath device of an NVMe namespace, which combines all paths to it.
 pub(super) fn is_multipath_head(node: &BlockNode) -> bool {
     node.dir.to_string_lossy().contains("/nvme-subsystem/")
 }
@@ -346,7 +349,7 @@ fn journalled(fs: &FileSystem) -> Option<&'static str> {
         .then_some("buffers direct I/O (data=journal; mounting with data=ordered avoids that)")
 }
 
-/// True if an f2fs is larger than its mounted device. Only its superblock names the others.
+/// True if an f2fs is larger than its mounted device, so has more devices. Only its superblock names them.
 fn has_more_devices(fs: &FileSystem, nodes: &[BlockNode]) -> bool {
     let sectors: Option<u64> = nodes.iter().map(|node| node.attr_u64("size")).sum();
     let is_larger = |bytes: u64| sectors.is_none_or(|sectors| bytes > sectors * 512);
@@ -358,7 +361,7 @@ fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
     options.split(',').find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// File system at a path. In a test's tree, only the longest mount point decides.
+/// File system that contains a path. In a simulated tree, selects it by the longest mount point alone.
 fn file_system_at(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     if root.is_real() {
         return file_system::file_system(root, path);
@@ -368,7 +371,7 @@ fn file_system_at(root: &SysRoot, path: &Path) -> Option<FileSystem> {
     Some(file_system::of_mount(root, mount))
 }
 
-/// Folder where an overlay keeps `path`: the uppermost that has it, or else the writable one.
+/// Folder below an overlay that contains `path`: the uppermost that has the file, otherwise the writable one.
 fn beneath_overlay(root: &SysRoot, path: &Path, fs: &FileSystem) -> Option<PathBuf> {
     let options = fs.super_options.as_deref()?;
     let all_of = |key: &str| {
