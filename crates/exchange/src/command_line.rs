@@ -263,7 +263,8 @@ impl Splitter<'_, '_> {
         match self.redirected.take() {
             None => self.words.push(word),
             Some(from) => {
-                let words = "output is not redirected: the run prints its own".to_owned();
+                let words =
+                    "the output is not redirected: the run prints its own results".to_owned();
                 self.notes.push((from..word.span.end, words));
             }
         }

@@ -43,7 +43,7 @@ pub struct TargetDescription {
 /// Kinds of target, as `iodyno-targets` names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "documented in the crate that writes them")]
+#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub enum TargetKind {
     Null,
     Ram,
@@ -59,7 +59,7 @@ pub enum TargetKind {
 /// The kernel's facts about a block device, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented in the crate that writes them")]
+#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct DeviceDescription {
     pub kernel_name: Option<String>,
     pub vendor: Option<String>,
@@ -74,7 +74,7 @@ pub struct DeviceDescription {
 /// Facts about an emulated device, as `iodyno-run` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented in the crate that writes them")]
+#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct EmulatedDescription {
     pub device: Option<String>,
     pub family: Option<String>,
@@ -87,7 +87,7 @@ pub struct EmulatedDescription {
 /// An NBD server's facts about an export, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented in the crate that writes them")]
+#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct ExportDescription {
     pub address: String,
     pub export: String,
@@ -98,7 +98,7 @@ pub struct ExportDescription {
 /// Facts about the machine, as `iodyno-targets` stores them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "documented in the crate that writes them")]
+#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct MachineDescription {
     pub host_name: Option<String>,
     pub kernel: Option<String>,

@@ -246,7 +246,10 @@ impl Pacing {
     }
 
     /// The step that is due at `now_ns`, with `free` slots idle.
-    #[expect(clippy::inline_always, reason = "an operation in registers: see `Stream::next_op`")]
+    #[expect(
+        clippy::inline_always,
+        reason = "inlined to keep an operation in registers: see `Stream::next_op`"
+    )]
     #[inline(always)]
     pub(crate) fn step(&mut self, now_ns: u64, free: usize) -> Step {
         if free == 0 {

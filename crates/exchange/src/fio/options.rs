@@ -122,7 +122,7 @@ const NOTED: &[(&str, &str)] = &[
     ("iomem", "buffers are allocated by iodyno"),
     ("iomem_align", "buffers are allocated by iodyno"),
     ("lockmem", "buffers are allocated by iodyno"),
-    ("kb_base", "used for the numbers of this job"),
+    ("kb_base", "applies to the numbers of this job"),
     ("bwavgtime", "give --interval to set the length of an interval of the series"),
     (
         "rate_min",
@@ -174,7 +174,7 @@ const NOTED: &[(&str, &str)] = &[
     ("gtod_cpu", "timestamps cost too little to leave them out"),
     ("verifysort", "data is checked in the order in which it is read"),
     ("verifysort_nr", "data is checked in the order in which it is read"),
-    ("verify_backlog_batch", "as much is read back as was written"),
+    ("verify_backlog_batch", "each batch reads back as many blocks as were written"),
     ("experimental_verify", "verifiable content records which write made it"),
     ("fadvise_hint", "iodyno gives no access hints; with direct=1 they have no effect"),
     ("rwmixcycle", "fio ignores it"),
@@ -248,7 +248,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         "percentage_sequential",
-        "iodyno takes the share of random operations instead",
+        "iodyno supports only the share of random operations",
         "use percentage_random=100-N",
     ),
     (
@@ -265,7 +265,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "use rw=randtrim in a job of its own",
     ),
     ("trim_backlog_batch", "trims are issued only as a share of all operations", "remove the line"),
-    ("trim_verify_zero", "discarded blocks may read as anything", "remove the line"),
+    ("trim_verify_zero", "reads of discarded blocks may return any data", "remove the line"),
     ("uid", "iodyno does not change its user", "remove the line, and use `sudo -u`"),
     ("gid", "iodyno does not change its group", "remove the line, and use `sudo -g`"),
     ("cgroup_weight", "iodyno does not enter cgroups", "remove the line"),

@@ -47,7 +47,7 @@ fn uncached(cell: &Cell, say: &mut Say) {
     } else {
         (
             Level::Warning,
-            "was meant to leave nothing in the page cache (RWF_DONTCACHE), but left data there or may have left data there",
+            "was meant to leave nothing in the page cache (RWF_DONTCACHE), but left, or may have left, data there",
         )
     };
     say(
