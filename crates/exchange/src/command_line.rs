@@ -122,8 +122,9 @@ pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     for word in rest.by_ref().take(at) {
         let Word { text, span, .. } = word;
         if let Some((name, help)) = STARTERS.iter().find(|(name, _)| *name == base(&text)) {
-            let words =
-                format!("`{name}` changes how the program runs, and iodyno does not start it");
+            let words = format!(
+                "`{name}` changes how a program runs, but iodyno does not run that program"
+            );
             return Err(Fault { span, words, help });
         }
         match text.split_once('=').filter(|_| is_assignment(&text)) {

@@ -825,7 +825,7 @@ fn traps_are_explained() {
             "rw=read\nsize=1g\nrate=8m\nrate_process=poisson\nbsrange=4k-8k",
             "converts it by the smallest block size",
         ),
-        ("rw=randread\nsize=1g\nbssplit=4k/50:64k/50", "cuts blocks"),
+        ("rw=randread\nsize=1g\nbssplit=4k/50:64k/50", "shortens blocks"),
         ("rw=read\nsize=1g", "later passes are read from memory"),
         ("rw=write\nsize=1g\nnumjobs=2\nfilename_format=x", "fio gives it to the first one"),
     ] {

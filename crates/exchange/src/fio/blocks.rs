@@ -208,7 +208,7 @@ impl Reading<'_> {
             let words = "with blockalign, addresses are independent draws, as with norandommap";
             self.notes.push(Note::new(place.at(self.files), words));
         } else {
-            let words = "with several block sizes, addresses are independent draws: without norandommap, fio cuts blocks that overlap others of the pass, and issues more and smaller ones";
+            let words = "with several block sizes, addresses are independent draws: without norandommap, fio shortens blocks that overlap earlier ones of the pass, and issues more and smaller blocks";
             self.trap(place, words);
         }
         Pattern::Uniform { once_per_pass: false }

@@ -133,7 +133,7 @@ const NOTED: &[(&str, &str)] = &[
         "fio stops below this rate; iodyno reports a missed rate, and --require 'iops>1k' makes the run fail",
     ),
     ("io_submit_mode", "an open loop never waits for completions, whichever thread submits"),
-    ("flow_id", "all jobs of a group that have a flow share one proportion"),
+    ("flow_id", "all jobs of a group that have `flow` keep to one common proportion"),
     ("flow_sleep", "iodyno chooses how a worker waits for the others"),
     ("flow_watermark", "fio ignores it"),
     (
@@ -178,7 +178,7 @@ const NOTED: &[(&str, &str)] = &[
     ("experimental_verify", "verifiable content records which write made it"),
     ("fadvise_hint", "iodyno gives no access hints; with direct=1 they have no effect"),
     ("rwmixcycle", "fio ignores it"),
-    ("write_barrier", "no engine that iodyno has issues barriers, in fio either"),
+    ("write_barrier", "barriers have no effect: these engines issue none, in fio either"),
     ("job_max_open_zones", "the clones divide max_open_zones among themselves"),
     ("read_beyond_wp", "has an effect only with zonemode=zbd"),
     ("zone_reset_threshold", "has an effect only with zonemode=zbd"),

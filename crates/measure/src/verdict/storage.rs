@@ -192,7 +192,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
         (true, true) => "read and wrote",
     };
     format!(
-        "{parts} reached a device, so other programs {others} too, or a lower layer read ahead or kept copies: how much of this run's I/O reached the device is not known"
+        "{parts} reached a device, so other programs also {others}, or a lower layer read ahead or kept copies: how much of this run's I/O reached the device is not known"
     )
 }
 
