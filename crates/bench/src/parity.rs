@@ -202,7 +202,7 @@ fn agree_on_stripe(isal: &Isal, all: &mut [&mut [u8]], changed: &mut [u8]) {
         for exponent in 0..DATA {
             update(simd, all, exponent);
         }
-        assert!(theirs_after[..] == all[DATA..], "updates by {simd:?} and ISA-L differ");
+        assert!(theirs_after[..] == all[DATA..], "parity updates by {simd:?} and by ISA-L differ");
     }
 }
 

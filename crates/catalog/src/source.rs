@@ -39,8 +39,8 @@ impl Source {
         match self {
             Self::Printed => "the publication, and the page or table in it",
             Self::DataSheet => "the model that the data sheet describes",
-            Self::Derived => "the method and the numbers that it is derived from",
-            Self::Fitted => "the number that it is fitted to",
+            Self::Derived => "the method of derivation and the numbers that it uses",
+            Self::Fitted => "the published number that the value is fitted to",
             Self::Assumed => "the reason for this value",
         }
     }

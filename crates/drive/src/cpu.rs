@@ -141,7 +141,7 @@ mod tests {
         for other in others {
             let (delay, rest) = other.join().unwrap();
             assert!(delay.starved_ns() > 50_000_000, "{delay:?}");
-            assert!(rest.waited_ns < delay.waited_ns, "each call counts from the one before");
+            assert!(rest.waited_ns < delay.waited_ns, "each call counts from the previous call");
         }
     }
 

@@ -134,9 +134,15 @@ mod tests {
             }
         }
         let share = long as f64 / stamped as f64;
-        assert!((share - 1.0 / 11.0).abs() < 0.004, "one turn in eleven is long: {share}");
+        assert!(
+            (share - 1.0 / 11.0).abs() < 0.004,
+            "1 in 11 turns must be long, but the share is {share}"
+        );
         let apart_ns = now_ns as f64 / stamped as f64;
-        assert!((0.5e6..2e6).contains(&apart_ns), "about a millisecond apart: {apart_ns}");
+        assert!(
+            (0.5e6..2e6).contains(&apart_ns),
+            "stamped turns must be about 1 ms apart, not {apart_ns} ns"
+        );
         let [submission, reaping] = &trip.spent()[..] else { panic!("two phases") };
         let mean_ns = submission.total_ns as f64 / submission.count as f64;
         // (10 × 10 + 10 × 990) µs over 20 operations.

@@ -441,7 +441,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "fitted" }"#,
         )],
-        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (write `fitted: ` and the number that it is fitted to)"#,
+        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (write `fitted: ` and the published number that the value is fitted to)"#,
     ),
     (
         MEMORY,
@@ -449,7 +449,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "derived: " }"#,
         )],
-        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (write `derived: ` and the method and the numbers that it is derived from)"#,
+        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (write `derived: ` and the method of derivation and the numbers that it uses)"#,
     ),
     (
         MEMORY,
@@ -519,7 +519,7 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[(r#""3%""#, r#""27%""#)],
-        r#"reserved ["27%"] the 374 GiB of raw space that are not reserved leave 0.3 % of spare for writes; the minimum is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
+        r#"reserved ["27%"] with 374 GiB of unreserved raw space, only 0.3 % is spare for writes; the minimum is 1 % (rule `spare`) (reserve at most 26.5% of this raw space)"#,
     ),
     (FLASH, &[(r#""3%""#, "1")], "reserved [1] `translation.reserved` must be from 0% to 90%"),
     (
@@ -645,7 +645,7 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#""85.3 GB/s""#, r#""96 GB/s""#)],
-        r#"memory ["96 GB/s"] a socket's memory can't have 96.0 GB/s: its 8 channels together have 85.3 GB/s (rule `memory-bandwidth`)"#,
+        r#"memory ["96 GB/s"] the memory of a socket can't reach 96.0 GB/s: its 8 channels together reach 85.3 GB/s (rule `memory-bandwidth`)"#,
     ),
     (
         SYSTEM,

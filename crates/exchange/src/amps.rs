@@ -181,7 +181,7 @@ impl Reading<'_, '_> {
         for name in ["batch_size", "message_size"] {
             if !self.is_given(name) {
                 let words = format!(
-                    "the default of --{name} is not documented: here it is that of the published measurement, {BATCH} messages of {MESSAGE_BYTES} B"
+                    "the default of --{name} is not documented: iodyno uses that of the published measurement, {BATCH} messages of {MESSAGE_BYTES} B"
                 );
                 self.found.trap(&all, words);
             }
@@ -190,7 +190,10 @@ impl Reading<'_, '_> {
             self.note("file", "the target is given by --on, such as `--on scratch:1GiB`");
         }
         if self.is_given("file_size") {
-            self.note("file_size", "MB are counted as MiB; after its end the log begins again");
+            self.note(
+                "file_size",
+                "MB are taken as MiB; at the end of the file, the log continues at its start",
+            );
         }
         if read_percent > 0 {
             let words = format!(

@@ -124,8 +124,9 @@ pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     for word in rest.by_ref().take(at) {
         let Word { text, span, .. } = word;
         if let Some((name, help)) = STARTERS.iter().find(|(name, _)| *name == base(&text)) {
-            let words =
-                format!("`{name}` changes how the program runs, and iodyno does not start it");
+            let words = format!(
+                "`{name}` changes how a program runs, but iodyno does not run that program"
+            );
             return Err(Fault { span, words, help });
         }
         match text.split_once('=').filter(|_| is_assignment(&text)) {
@@ -266,7 +267,8 @@ impl Splitter<'_, '_> {
         match self.redirected.take() {
             None => self.words.push(word),
             Some(from) => {
-                let words = "output is not redirected: the run prints its own".to_owned();
+                let words =
+                    "the output is not redirected: the run prints its own results".to_owned();
                 self.notes.push((from..word.span.end, words));
             }
         }

@@ -322,7 +322,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         };
         let rate_iops = per_thread * threads as f64;
         let words = format!(
-            "of each thread: {rate_iops} operations a second of a target in all, as an open loop with equal gaps: response times count from the intended start, service times are diskspd's latency"
+            "the limit applies to each thread, so a target gets {rate_iops} operations a second, as an open loop with equal gaps: response times count from the intended start, and service times are diskspd's latency"
         );
         self.note('g', words);
         Some(ArrivalKind::Open { rate_iops, process: Process::Constant })

@@ -213,8 +213,9 @@ impl Reading<'_, '_> {
     fn flushes_at_end(&mut self, mode: Mode, files: u64, workload: &mut Draft) {
         let is_on = self.flag("file-fsync-end") && !self.flag("file-fsync-all");
         if mode.writes && is_on {
-            let words =
-                format!("{files} flushes of each thread, within the measured time, as in sysbench");
+            let words = format!(
+                "each thread ends with {files} flushes, within the measured time, as in sysbench"
+            );
             self.remark("file-fsync-end", &words);
             workload.flush_at_end(files);
         }

@@ -819,13 +819,13 @@ fn traps_are_explained() {
         ("rw=read\nsize=1g\nrate=1250", "1250 is next to nothing"),
         (
             "rw=read\nsize=1g\nrate_iops=100\nbssplit=4k/50:64k/50",
-            "paces bytes of the smallest one",
+            "converts it to bytes by the smallest block size",
         ),
         (
             "rw=read\nsize=1g\nrate=8m\nrate_process=poisson\nbsrange=4k-8k",
-            "paces blocks of the smallest one",
+            "converts it by the smallest block size",
         ),
-        ("rw=randread\nsize=1g\nbssplit=4k/50:64k/50", "cuts blocks"),
+        ("rw=randread\nsize=1g\nbssplit=4k/50:64k/50", "shortens blocks"),
         ("rw=read\nsize=1g", "later passes are read from memory"),
         ("rw=write\nsize=1g\nnumjobs=2\nfilename_format=x", "fio gives it to the first one"),
     ] {

@@ -102,7 +102,7 @@ fn engines_files_and_the_page_cache() {
         &job("--file-test-mode=rndwr").notes,
         "128 files lie side by side on the target, 16MiB each",
     );
-    says(&job("--file-test-mode=rndwr").notes, "128 flushes of each thread, within");
+    says(&job("--file-test-mode=rndwr").notes, "each thread ends with 128 flushes, within");
     says(&job("--file-test-mode=rndrd --rand-seed=7 --mysql-user=x").notes, "--seed");
 }
 

@@ -153,7 +153,7 @@ fn a_merged_request_completes_its_parts() {
     // A request with a gap, or one that cuts an operation, gives no response time.
     let gap = with(&[(90, "C", "W 100 + 108 [0]"), (91, "C", "W 100 + 16 [0]")]);
     assert_eq!(responses(&gap), [None, None, None]);
-    assert!(gap.notes[0].contains("2 completions belong"), "{:?}", gap.notes);
+    assert!(gap.notes[0].contains("2 completions match"), "{:?}", gap.notes);
     // A large operation that was split.
     let split =
         [(0, "Q", "R 0 + 2560 [a]"), (50, "C", "R 0 + 1280 [0]"), (70, "C", "R 1280 + 1280 [0]")];
@@ -234,7 +234,7 @@ fn events_of_the_kernel() {
         assert_eq!(rows(&file(&line)), [(0, Read, 4096, 512, None)], "{line}");
     }
     for (line, why) in [
-        ("1.5: block_rq_issue: 8,0 R 512 ()\n", "needs a sector + a number"),
+        ("1.5: block_rq_issue: 8,0 R 512 ()\n", "must have a sector, a + and a number"),
         ("1.5: block_rq_issue: sda R 512 () 8 + 1\n", "`sda` is not a device"),
         ("1.5: block_rq_issue: 8,0 R 512 () x + 1\n", "line 2: the sector is not a whole number"),
         ("12345: block_rq_issue: 8,0 R 512 () 8 + 1\n", "its time in seconds"),

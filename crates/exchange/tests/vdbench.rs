@@ -170,8 +170,8 @@ fn ranges_are_those_of_vdbench() {
     for (run, why) in [
         ("forthreads=(1-8)", "the range `1-8` has no step"),
         ("forthreads=(1-8,0)", "the range `1-8` has no step"),
-        ("forthreads=(8-0,d)", "without an end"),
-        ("forrdpct=(0-100,d)", "without an end"),
+        ("forthreads=(8-0,d)", "forever"),
+        ("forrdpct=(0-100,d)", "forever"),
         ("forthreads=(100-1,d)", "`12.5` is not a whole number"),
         ("forthreads=(1-x,1)", "`x` is not a number"),
         ("forthreads=(1-100000,1)", "more than 256 combinations"),

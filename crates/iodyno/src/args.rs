@@ -227,7 +227,7 @@ pub enum Command {
 /// Level of detail of a run's printed results. Verdicts and warnings are always printed.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct Shown {
-    /// Print every note in words [default: repeated notes as codes with counts]
+    /// Print every note in full [default: repeated notes as codes with counts]
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub notes: bool,
     /// Print more detail, including --notes
@@ -272,7 +272,7 @@ pub struct Export {
     /// Required for fio-logs. With fio-json, writes one file per job, named as fio-plot expects.
     #[arg(long, short, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// For fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6
+    /// With fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6
     #[arg(long, value_name = "N", default_value_t = 0,
         value_parser = clap::value_parser!(u8).range(0..=i64::from(COARSENESS_MAX)))]
     pub log_hist_coarseness: u8,
@@ -394,16 +394,16 @@ pub struct Compare {
     pub b: String,
     /// Treat differences smaller than this as the same; must be above 0%
     ///
-    /// Choose at least the noise: the difference between repeated runs of the same configuration.
+    /// Should be at least the noise: the difference between repeated runs of the same configuration.
     #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
     pub threshold: f64,
     /// Compare this metric; may be repeated [default: iops and p99]
     ///
-    /// Metrics are iops, bandwidth, mean and percentiles (p50, p99, p99.9), of each kind of operation, or of one
-    /// (read.p99).
+    /// Metrics are iops, bandwidth, mean and percentiles (p50, p99, p99.9), for each kind of operation, or for one
+    /// kind with a prefix (`read.p99`).
     #[arg(long, value_name = "METRIC")]
     pub metric: Vec<Metric>,
-    /// Also compare the cells of each target, not only the merged ones
+    /// Also compare the cells of each target, not only those that merge all targets
     #[arg(long)]
     pub each_target: bool,
     /// Exit with 8 if a comparison is inconclusive, or if a cell exists on one side only

@@ -97,7 +97,7 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
             Kind::Workload,
             "Workloads (run one with `iodyno run NAME`, read one with `iodyno catalog NAME`):",
         ),
-        (Kind::Method, "Methods (plans of cells; `iodyno run NAME` carries one out):"),
+        (Kind::Method, "Methods (test plans of several cells; run one with `iodyno run NAME`):"),
         (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
         (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
         (Kind::Study, "Studies (published results; `iodyno study NAME` repeats one):"),

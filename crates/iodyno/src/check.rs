@@ -106,11 +106,11 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     text.line("state", &states.join("; "));
     if let Some(modules) = system.dimms_per_driver_thread() {
         let words = format!(
-            "{modules} modules share one, the vendor's default; ?occupancy=max gives each its own"
+            "{modules} modules share one driver thread, the vendor's default; ?occupancy=max gives each its own"
         );
         text.line("driver threads", &words);
     }
-    text.line("writing", "allowed: nothing real is written");
+    text.line("writing", "allowed: no real storage is written");
     print(&text.text)
 }
 

@@ -88,7 +88,7 @@ impl Failure {
     pub(crate) fn not_kept(run: &NotKept) -> Self {
         let where_it_is = match &run.instead {
             Ok(path) => format!(
-                "this run is in a notebook of its own instead: `iodyno --notebook {} show last`",
+                "this run was stored in a separate notebook instead: `iodyno --notebook {} show last`",
                 path.display()
             ),
             Err(why) => {

@@ -138,14 +138,14 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     {
         let there = if targets == 1 { "is 1" } else { &format!("are {targets}") };
         return Err(format!(
-            "{most} targets can't work at once, since there {there}: name more with --on, or take {most} out"
+            "{most} targets can't be used at once, because there {there}: name more with --on, or leave {most} out"
         ));
     }
     let real = flags.on.iter().find(|target| !matches!(target, TargetName::Model(_)));
     match real.filter(|_| axis.kind == AxisKind::Fill) {
         None => Ok(()),
         Some(real) => Err(format!(
-            "only emulated storage (model:) can vary how full it is, and `{real}` is not emulated: take it out"
+            "only emulated storage (model:) can vary how full it is, and `{real}` is not emulated: leave it out"
         )),
     }
 }

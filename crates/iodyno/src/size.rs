@@ -198,7 +198,7 @@ fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand,
     let active = iodyno_drive::active_range(&spec, bytes);
     let summary = Summary::of(cell);
     let missing = |what: &str| {
-        Failure::input(format!("the run `{selector}` supports no {what}: give one by --{what}"))
+        Failure::input(format!("the run `{selector}` gives no {what}: set it with --{what}"))
     };
     let rate_iops = flags.rate.or(Some(summary.ops_per_s).filter(|rate| *rate >= 1.0));
     let rate_iops = rate_iops.ok_or_else(|| missing("rate"))?;

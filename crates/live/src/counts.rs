@@ -110,14 +110,14 @@ mod tests {
         let back_ns = due_ns + LATE_NS + 1;
         let away = |before_ns, now_ns| Looks { before_ns, now_ns }.late(due_ns, now_ns + 50).away;
         assert!(away(due_ns - 1, back_ns) && away(1, back_ns));
-        assert!(!away(0, back_ns), "a thread that slept or did other work");
+        assert!(!away(0, back_ns), "a thread that slept or did other work has not lost its core");
         assert!(
             !away(due_ns, back_ns),
-            "the thread saw that it was due, so another cause delayed it"
+            "the thread saw the completion when it was due, so another cause delayed it"
         );
         assert!(
             !away(due_ns - 1, back_ns - 1),
-            "the thread was back in time, so another cause delayed it"
+            "the thread had its core back in time, so another cause delayed the completion"
         );
         let late = Looks::default().late(due_ns, back_ns);
         assert_eq!((late.ns, late.away), (LATE_NS + 1, false));

@@ -40,7 +40,10 @@ use Samples::{Adapters, Caches, Kinds, Quantiles, Resources, Volumes};
 const NS_PER_S: f64 = 1e-9;
 
 /// Converts a counter to the value of a sample; never `None`, unlike samples that some volumes lack.
-#[allow(clippy::unnecessary_wraps, reason = "same signature as for samples that some volumes lack")]
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "same signature as functions that return None for some volumes"
+)]
 fn count(value: u64) -> Option<f64> {
     Some(value as f64)
 }

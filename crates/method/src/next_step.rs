@@ -203,7 +203,7 @@ impl Method {
             if most <= 0.0 {
                 let stage = &self.stages[of].name;
                 return Err(format!(
-                    "{}: nothing completed in `{stage}`, whose IOPS are 100 %",
+                    "{}: its rate is a percentage of the IOPS of `{stage}`, where nothing completed",
                     step.cell.name
                 ));
             }

@@ -426,7 +426,7 @@ fn an_edge_that_is_a_limit_s_is_named_so() {
     };
     for (method, edge) in [
         (&sweep, "the knee is caused by an external limit"),
-        (&search, "the edge is caused by an external limit"),
+        (&search, "the highest rate is set by an external limit"),
     ] {
         let words = limited(method, &by_kernel).unwrap();
         assert!(words.starts_with(edge) && words.contains("/box/io.max"), "{words}");

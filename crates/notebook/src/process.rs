@@ -100,7 +100,7 @@ mod tests {
             assert!(!writer.may_be_alive(), "{writer:?}");
         }
         let elsewhere = Writer { namespace: "pid:[1]".to_owned(), pid: 1 << 30, ..me };
-        assert!(elsewhere.may_be_alive(), "another container can't be looked at");
+        assert!(elsewhere.may_be_alive(), "processes of another container can't be checked");
     }
 
     #[test]

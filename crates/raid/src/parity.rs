@@ -5,7 +5,10 @@
 //! numbered by the exponent of 2 in Q, [`Stripe::exponent`](crate::Stripe::exponent).
 //! Formulas: H. P. Anvin, "The mathematics of RAID-6". All slices of a call must have equal lengths.
 
-#![allow(clippy::inline_always, reason = "the caller's target features must apply to each step")]
+#![allow(
+    clippy::inline_always,
+    reason = "inlined so that the caller's target features apply to each step"
+)]
 
 use crate::gf;
 use crate::layout::Role;

@@ -3,7 +3,10 @@
 //! A `Kernel` is one step over a vector of any width; `Simd::run` applies it with the widest
 //! vectors of the processor, then with integers of 8 bytes, then with bytes.
 
-#![allow(clippy::inline_always, reason = "the caller's target features must apply to each step")]
+#![allow(
+    clippy::inline_always,
+    reason = "inlined so that the caller's target features apply to each step"
+)]
 
 mod portable;
 #[cfg(target_arch = "x86_64")]

@@ -131,7 +131,7 @@ pub(crate) fn sentence(run: &Run) -> Option<String> {
     let late_ns = ranks().map(|rank| rank.start_late_ns).max().unwrap_or(0);
     let bound_ns = ranks().map(|rank| rank.clock_bound_ns).max().unwrap_or(0);
     Some(format!(
-        "{} on {}: started at most {} after the agreed instant; clocks of ranks are known to {}",
+        "{} on {}: started at most {} after the agreed instant; clock offsets between ranks are known to within {}",
         plural(first.evidence.ranks.len(), "rank"),
         plural(hosts(first).len(), "host"),
         human::time_ns(late_ns as f64),

@@ -349,7 +349,7 @@ fn notes_of_earlier_runs_are_not_repeated() {
     let same = notes(&here, "the kernel mitigates 3 flaws", &target);
     assert_eq!(
         lines(core::slice::from_ref(&same), Detail::default()),
-        ["· notes: SMALL_TARGET · 2 of this machine, as before · see --notes"]
+        ["· notes: SMALL_TARGET · 2 about this machine, as before · see --notes"]
     );
     let updated = notes(&here, "the kernel mitigates 4 flaws", "other");
     assert_eq!(

@@ -356,9 +356,11 @@ fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, RunError> {
 /// Describes the preconditioning of a volume if no workload is known yet.
 pub fn state_in_words(volume: &EmulatedVolume) -> String {
     match volume.state {
-        Precondition::Workload => "auto: as each workload would leave the device itself".to_owned(),
+        Precondition::Workload => {
+            "auto: the state in which each workload would leave the device".to_owned()
+        }
         Precondition::Random { block_bytes: None } => {
-            "random in each workload's own blocks".to_owned()
+            "random, in the block size of each workload".to_owned()
         }
         given => {
             Preconditioned { how: Written::of(given, false, 0), fill: volume.fill }.to_string()

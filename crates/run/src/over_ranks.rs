@@ -190,7 +190,7 @@ pub(crate) fn agree_on_engines(
             && target.medium.set_engine(engine)
         {
             *why = format!(
-                "as on rank 0, which shares the target; on its own, this rank would have: {why}"
+                "the same as on rank 0, which shares the target; on its own, this rank would choose by: {why}"
             );
         }
     }

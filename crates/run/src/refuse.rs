@@ -58,7 +58,7 @@ fn beside(cell: &CellSpec) -> Result<(), RunError> {
         let why = if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
             "is not a plain workload"
         } else if loads.iter().any(|other| meets(other) && meet_verified(spec, &other.spec)) {
-            "or the other verifies content that its companion would overwrite"
+            "would overwrite content that the other verifies, or the reverse"
         } else {
             continue;
         };
@@ -158,7 +158,7 @@ pub(crate) fn too_many_cells(
     };
     let words = |cells: u64| {
         format!(
-            "a run of {cells} cells ({of_a_step} per step), but only {CELLS_PLANNED_MAX} can be read back from a notebook for certain"
+            "a run of {cells} cells ({of_a_step} per step), but a notebook is guaranteed to hold only {CELLS_PLANNED_MAX}"
         )
     };
     if least > CELLS_PLANNED_MAX as u64 {

@@ -67,7 +67,9 @@ pub fn resume(
     let Some(mut request) =
         RunRequest::stored_in(&run.head).filter(|r| matches!(r.work, Work::Method { .. }))
     else {
-        return refused(format!("was begun by a build that stored no request: {again}"));
+        return refused(format!(
+            "was begun by a build of iodyno that did not store what a resume needs: {again}"
+        ));
     };
     if let Some(gone) = request.targets.iter().find(|t| matches!(t, TargetName::Scratch { .. })) {
         return Err(RunError::Impossible(format!(

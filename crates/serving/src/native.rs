@@ -125,7 +125,7 @@ fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
                 Status::Native(NativeStatus { volumes: volumes.collect() }).to_json()
             }
             ["metrics"] => {
-                json!({ "error": "at native speed there are no metrics: they describe the model" })
+                json!({ "error": "at native speed there are no metrics, because metrics describe the model" })
             }
             words => fault_command::parse(words)
                 .and_then(|ask| apply(&stores, &ask))

@@ -124,7 +124,7 @@ fn over_devices(sizing: &Sizing) -> Block {
     latency(
         sizing,
         "devices",
-        "latency at the requested rate, over devices",
+        "latency at the requested rate, by number of devices",
         axis,
         series,
         Vec::new(),
@@ -183,7 +183,7 @@ fn latency(
     Block::Figure(Figure {
         id: id.to_owned(),
         title: title.to_owned(),
-        summary: format!("{title}, of the best system and the next, with the limit."),
+        summary: format!("{title}, for the best and the second-best system, with the limit."),
         conditions: format!("{}, {EMULATED}", demand_in_words(sizing)),
         shape: Shape::Plot(Plot { x, panels: vec![panel], spans: Vec::new() }),
         notes: vec![SUSTAINED.to_owned()],

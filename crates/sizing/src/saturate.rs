@@ -107,14 +107,14 @@ pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
         let most = of.arrays_max * of.members;
         let more =
             if answer.devices >= f64::from(most) { " (all that can be attached)" } else { "" };
-        let words = format!("{:.0} devices are used fully{more}", answer.devices);
+        let words = format!("{:.0} devices can run at full speed{more}", answer.devices);
         text.labelled(answer.load.name, LABEL, &words);
         text.labelled("", LABEL, answer.load.about);
         let binds = answer.binds.as_ref();
         let binds =
             binds.map_or(String::new(), |(name, busy)| format!("; {name}, {}", percent(*busy)));
         let rates = format!(
-            "{most} give {}{binds}; {} give {}",
+            "all {most} together: {}{binds}; one array of {}: {}",
             figure(answer.all),
             of.members,
             figure(answer.one)

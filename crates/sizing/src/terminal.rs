@@ -214,7 +214,7 @@ fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
     let outcome = match what_if.holds {
         true => "holds".to_owned(),
         false if measured.iops < 0.97 * share_iops => {
-            format!("does not hold: {} % of the rate", (measured.iops / share_iops * 100.0).round())
+            format!("sustains only {} % of the rate", (measured.iops / share_iops * 100.0).round())
         }
         false => "does not meet the limit".to_owned(),
     };
@@ -246,7 +246,9 @@ fn cache_in_words(cache: &CacheAdvice) -> String {
     };
     let on = format!("{} with p99 {}", rate(cache.highest_iops.0), time(cache.p99_ns.0));
     let advice = if cache.leave_on() { "leave it on" } else { "turn it off" };
-    format!("{advice}: on, it holds {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}")
+    format!(
+        "{advice}: on, it sustains {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}"
+    )
 }
 
 /// Describes the result of the textbook formula, and why it errs.
@@ -266,7 +268,7 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     } else if textbook.devices > ours && of.has_cache() {
         "too many: a cache merges writes, and its hits need no device operation".to_owned()
     } else if textbook.devices > ours {
-        "too many: it counts the reads that precede a write at the cost of the mix".to_owned()
+        "too many: it charges the reads that precede a write at the mean cost of the mix".to_owned()
     } else if of_devices {
         "too few: it loads devices to 100 %, where queues grow without limit".to_owned()
     } else {
@@ -274,7 +276,7 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
         format!("too few: it counts only devices, but the {binds} {bind} first")
     };
     format!(
-        "{} devices by {} × ({:.2} + {:.0} × {:.2}) / {} of one alone; {why}",
+        "{} devices, from {} × ({:.2} + {:.0} × {:.2}) / {} of a single device; {why}",
         textbook.devices,
         rate(sizing.demand.rate_iops),
         1.0 - writes,
@@ -297,7 +299,7 @@ fn power_in_words(sizing: &Sizing, row: &Row) -> String {
             watts(w),
             human::three_digits(w / sizing.demand.rate_iops * 1e3)
         ),
-        None => format!("the file of {} has no power; {swap}", of.device_name),
+        None => format!("the device file of {} gives no power consumption; {swap}", of.device_name),
     }
 }
 
@@ -318,7 +320,7 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
     if let Some(nearest) = sizing.missed.first() {
         let of = &sizing.candidates[nearest.candidate];
         let words = format!(
-            "{} others can't meet it; nearest: {} in {}: {}",
+            "{} others can't meet the demand; nearest: {} in {}: {}",
             sizing.missed.len(),
             of.array(),
             of.host,
@@ -336,10 +338,10 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     let Some(trial) = &missed.nearest else {
         let all_bytes = u64::from(UNITS_MAX * of.arrays_max) * of.array_bytes;
         return if all_bytes < sizing.demand.capacity_bytes {
-            format!("{UNITS_MAX} of them full of devices have {}", tb(all_bytes))
+            format!("{UNITS_MAX} such systems full of devices have only {}", tb(all_bytes))
         } else {
             format!(
-                "the adapters of {UNITS_MAX} of them can't transfer {}",
+                "the adapters of {UNITS_MAX} such systems can't transfer {}",
                 rate(sizing.demand.rate_iops)
             )
         };
@@ -361,7 +363,7 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
 
 fn nothing(text: &mut Lines, sizing: &Sizing) {
     let style = text.style();
-    let head = format!("None of {} kinds of systems meets it", sizing.candidates.len());
+    let head = format!("None of {} kinds of systems meets the demand", sizing.candidates.len());
     text.line(&paint(&head, Role::Red, style));
     if let Some(missed) = sizing.missed.first() {
         let of = &sizing.candidates[missed.candidate];

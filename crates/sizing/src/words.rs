@@ -29,7 +29,7 @@ pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
 
 /// Describes the cell that confirms the result, and the cell with one array less.
 pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
-    let held = "a run ten times as long as those of the search holds the rate";
+    let held = "a run ten times as long as those of the search sustains the rate";
     let raised =
         row.life.is_some_and(|life| row.count.units * row.count.arrays > life.arrays_by_rate);
     if raised {
@@ -53,17 +53,17 @@ pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
 fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> String {
     let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
     if let Some(store) = &measured.fills {
-        return format!("does not hold: the {store} fills, p99 {p99} so far");
+        return format!("does not sustain the rate: the {store} fills, p99 {p99} so far");
     }
     if measured.iops < 0.97 * share_iops {
         let share = (measured.iops / share_iops * 100.0).round();
-        return format!("does not hold: {share} % of the rate, p99 {p99}");
+        return format!("sustains only {share} % of the rate, p99 {p99}");
     }
     if measured.p99_ns.is_some_and(|ns| ns <= demand.p99_ns as f64) && demand.limits.is_empty() {
         let binds = measured
             .binds()
             .map_or(String::new(), |s| format!(": {} busy for {}", s.name, percent(s.busy)));
-        return format!("does not hold{binds}, p99 {p99}");
+        return format!("does not sustain the rate{binds}, p99 {p99}");
     }
     format!("does not meet the limit, p99 {p99}")
 }
@@ -77,7 +77,7 @@ pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
                 "nothing is written".to_owned()
             }
             _ => format!(
-                "the file of {} has no endurance to compare the writes with",
+                "the device file of {} gives no endurance, so the life is unknown",
                 of.device_name
             ),
         };
@@ -119,10 +119,10 @@ pub(crate) fn assumed_in_words(sizing: &Sizing, row: &Row) -> String {
     let binds = row.highest.as_ref().map_or("", |highest| highest.binds.as_str());
     let assumed = decisive::assumed(of, binds);
     if assumed.is_empty() {
-        return format!("no parameter of the resource that binds first ({binds})");
+        return format!("no parameter of the limiting resource ({binds})");
     }
     format!(
-        "of the resource that binds first ({binds}): {}; other values change the answer",
+        "of the limiting resource ({binds}): {}; other values change the answer",
         assumed.join(", ")
     )
 }

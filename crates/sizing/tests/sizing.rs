@@ -116,7 +116,7 @@ fn what_nothing_meets() {
     let sizing = sized(demand("oltp1", 20_000.0, 60_000), &choice, None);
     let text = terminal::show(&sizing, STYLE);
     assert!(
-        sizing.rows.is_empty() && text.contains("None of 1 kinds of systems meets it"),
+        sizing.rows.is_empty() && text.contains("None of 1 kinds of systems meets the demand"),
         "{text}"
     );
     let nearest = sizing.missed[0].nearest.as_ref().unwrap();
@@ -124,7 +124,7 @@ fn what_nothing_meets() {
     is_valid(&json::document(&sizing));
     let much = Demand { capacity_bytes: 1 << 60, ..demand("oltp1", 20_000.0, 2_000_000) };
     let text = terminal::show(&sized(much, &choice, None), STYLE);
-    assert!(text.contains("32 of them full of devices have 396 TB"), "{text}");
+    assert!(text.contains("32 such systems full of devices have only 396 TB"), "{text}");
 }
 
 /// The study's count of devices that a pair can use fully, by its own cells and by ours.

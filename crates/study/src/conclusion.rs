@@ -188,7 +188,8 @@ fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<O
         if let [one] = one.as_slice() {
             return Ok((**one).clone());
         }
-        let message = format!("this matches {} rows of the study, not one", found.len());
+        let message =
+            format!("this matches {} rows of the study, but must match exactly one", found.len());
         let help = "its keys, with those of its `tests`, must be those of a row: figure, system, workload, block, \
                     depth, threads, devices, metric";
         Err(Problem::at(file, whole(at), message, Some(help.to_owned())))

@@ -81,7 +81,7 @@ impl Rules<'_> {
             same && parity(of).is_some_and(|parity| parity < mine) && low(figure) > high(other)
         })?;
         Some(format!(
-            "implausible by rule 1: above {} {} of {}, which has less parity",
+            "implausible by rule 1: higher than the {} {} of {}, which has less parity",
             less.value,
             less.unit.name(),
             less.key.system

@@ -102,6 +102,9 @@ mod tests {
         longest[5] = 60.0;
         assert!(of(longest).deviation_share > 0.5);
         let one = of(vec![f64::NAN, 50.0, 1.0]);
-        assert!(one.count == 1 && one.every_ns.is_nan(), "an interval without operations is none");
+        assert!(
+            one.count == 1 && one.every_ns.is_nan(),
+            "an interval without operations is not a spike"
+        );
     }
 }

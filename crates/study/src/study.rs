@@ -273,7 +273,7 @@ fn input(
     } else {
         let host = testbed::host(file, name, raw.place("system"), parameters)?.host;
         let Some(given) = given(metric, &host) else {
-            let message = format!("no parameter of a server is `{metric}`");
+            let message = format!("a server has no parameter `{metric}`");
             let help = format!("the only such metric is `{UNBALANCED}`");
             return Err(Problem::at(file, raw.place("metric"), message, Some(help)));
         };
@@ -315,7 +315,7 @@ fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> 
         let found: Vec<&Wanted> = rows.iter().filter(is_it).collect();
         let [one] = found.as_slice() else {
             let message = format!(
-                "{} rows match `{}` of `{system}`, `{workload}`, in `{}`, not one",
+                "{} rows match `{}` of `{system}`, `{workload}`, in `{}`, but exactly one must match",
                 found.len(),
                 raw.said("of_metric"),
                 raw.said("of_figure")

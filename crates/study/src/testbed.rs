@@ -108,7 +108,7 @@ impl Bench {
         if self.array.is_some() || self.has_adapters {
             let members = self.members();
             if devices == 0 || !devices.is_multiple_of(members) {
-                return Err(format!("they are not a whole number of arrays of {members}"));
+                return Err(format!("they must form whole arrays of {members}"));
             }
             let mut system = self.arrays(devices / members)?;
             system.volumes.iter_mut().for_each(|volume| volume.state = state);

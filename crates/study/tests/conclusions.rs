@@ -93,7 +93,10 @@ fn what_means_no_row_or_several_is_refused() {
     let refused = |test: &str| with(&conclusion(test)).unwrap_err();
     let reads = "{ workload = \"randread\" }";
     let none = refused(&format!("{RATES}descending = [{reads}, {{ workload = \"randred\" }}]"));
-    assert!(none.contains("this matches 0 rows of the study, not one"), "{none}");
+    assert!(
+        none.contains("this matches 0 rows of the study, but must match exactly one"),
+        "{none}"
+    );
     let two = refused(&format!(
         "figure = \"Table 1\"\nmetric = \"iops_max\"\ndescending = [{reads}, {reads}]"
     ));

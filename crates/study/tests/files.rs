@@ -108,7 +108,7 @@ fn studies_are_refused_at_their_place() {
         ("\"iops_max\"", "\"iops_mix\"", 40, "`metrics` must be one of"),
         ("think = [\"0us\", \"16us\"]\n", "", 58, "needs an axis `think`"),
         ("figure = \"Figure 4\"", "figure = \"Table 1\"\ndepth2 = 1", 63, "unknown key `depth2`"),
-        ("\"unbalanced_memory_slowdown\"", "\"speed\"", 83, "no parameter of a server is `speed`"),
+        ("\"unbalanced_memory_slowdown\"", "\"speed\"", 83, "a server has no parameter `speed`"),
         ("is = \"fitted\"\nby = [\"memory.read\"]", "is = \"fitted\"", 86, "`by` is missing"),
         ("metrics = [\"latency_mean\"]", "metrics = [\"iops_low\"]", 49, "needs `together`"),
         ("metrics = [\"latency_mean\"]", "metrics = [\"oio\"]", 49, "needs `optimum_within`"),

@@ -250,7 +250,10 @@ impl Pacing {
     }
 
     /// Returns the next action at `now_ns`, with `free` unused slots.
-    #[expect(clippy::inline_always, reason = "an operation in registers: see `Stream::next_op`")]
+    #[expect(
+        clippy::inline_always,
+        reason = "inlined to keep an operation in registers: see `Stream::next_op`"
+    )]
     #[inline(always)]
     pub(crate) fn step(&mut self, now_ns: u64, free: usize) -> Step {
         if free == 0 {

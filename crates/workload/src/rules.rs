@@ -314,7 +314,10 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
         ("arrivals.think_shifts", think_shifts),
     ] {
         if is_given && !drains {
-            let message = format!("`{}` needs a think time that drains", &key["arrivals.".len()..]);
+            let message = format!(
+                "`{}` requires a think time with `think_drains`",
+                &key["arrivals.".len()..]
+            );
             faults.add(key, message, pauses_help);
         }
     }
@@ -331,7 +334,7 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
     }
     if let Some(at) = refill_at {
         if at >= spec.depth {
-            let help = "leave it out to reuse each slot at once";
+            let help = "leave it out to refill the queue after each completion";
             faults.add("arrivals.refill_at", "`refill_at` must be below the depth", help);
         }
         if thinks || is_open || flow.is_some() {
@@ -342,7 +345,7 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
     if let Some(flow) = flow {
         faults.whole("arrivals.flow", "the weight", flow.into(), 1000);
         if thinks && !drains {
-            let message = "`flow` requires a think time that drains";
+            let message = "`flow` requires `think_drains` if there is a think time";
             faults.add("arrivals.flow", message, pauses_help);
         }
     }

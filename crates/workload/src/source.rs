@@ -183,7 +183,10 @@ impl Source for WorkloadSource {
         self.pacing.start(start_ns);
     }
 
-    #[expect(clippy::inline_always, reason = "an operation in registers: see `Stream::next_op`")]
+    #[expect(
+        clippy::inline_always,
+        reason = "inlined to keep an operation in registers: see `Stream::next_op`"
+    )]
     #[inline(always)]
     fn next(&mut self, now_ns: u64, free: usize) -> Next<()> {
         match self.pacing.step(now_ns, free) {

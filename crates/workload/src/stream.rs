@@ -130,7 +130,7 @@ impl Stream {
     /// Returns the next operation.
     // Inlined, so that the fields of an operation stay in registers: loading 16 bytes that were just stored in parts
     // waits for the store buffer, 5 ns of 15.
-    #[expect(clippy::inline_always, reason = "an operation stays in registers")]
+    #[expect(clippy::inline_always, reason = "inlined to keep an operation in registers")]
     #[inline(always)]
     pub fn next_op(&mut self) -> Op {
         match &mut self.path {

@@ -97,11 +97,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
-        "3:45 [2] `think_after` needs a think time that drains (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave it out to reuse each slot at once)\n3:60 [1] `refill_at` requires a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
+        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave it out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
-        "3:58 [1] `flow` requires a think time that drains (add `think_drains = true`)",
+        "3:58 [1] `flow` requires `think_drains` if there is a think time (add `think_drains = true`)",
     ),
     (
         "mix = { write = 1 }\nwrite = { flush_at_end = 2000000 }",
@@ -213,7 +213,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = [{ pattern = \"uniform\" }, { pattern = \"strided\", share = 1 }] }",
-        "3:22 [{ pattern = \"uniform\" }] this pattern has no `share` (each of several patterns needs one)\n\
+        "3:22 [{ pattern = \"uniform\" }] this pattern has no `share` (each of several patterns must have a `share`)\n\
          3:59 [\"strided\"] the key `stride` is missing (for example `stride = \"64KiB\"`)",
     ),
     (

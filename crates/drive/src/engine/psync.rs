@@ -37,7 +37,7 @@ impl<'a> PsyncEngine<'a> {
 
     #[expect(
         clippy::inline_always,
-        reason = "with one operation per turn, a call would cost a tenth of it"
+        reason = "inlined: psync has one operation per loop turn, and a call would cost 10 % of it"
     )]
     #[inline(always)]
     fn carry_out(&self, slot: u32, op: &Op) -> i32 {
@@ -79,7 +79,7 @@ unsafe fn transfer(
     len: usize,
     offset: libc::off_t,
 ) -> isize {
-    const { assert!(usize::BITS == 64, "on 32 bits the offset takes two registers") };
+    const { assert!(usize::BITS == 64, "on 32-bit systems the offset needs two registers") };
     // SAFETY: the caller's promise; the kernel checks everything else.
     unsafe { libc::syscall(number, fd, buffer, len, offset) as isize }
 }
@@ -87,7 +87,7 @@ unsafe fn transfer(
 impl Engine for PsyncEngine<'_> {
     #[expect(
         clippy::inline_always,
-        reason = "with one operation per turn, a call would cost a tenth of it"
+        reason = "inlined: psync has one operation per loop turn, and a call would cost 10 % of it"
     )]
     #[inline(always)]
     fn queue(&mut self, slot: u32, op: &Op) {
@@ -97,7 +97,7 @@ impl Engine for PsyncEngine<'_> {
 
     #[expect(
         clippy::inline_always,
-        reason = "with one operation per turn, a call would cost a tenth of it"
+        reason = "inlined: psync has one operation per loop turn, and a call would cost 10 % of it"
     )]
     #[inline(always)]
     fn turn(&mut self, _: Wait) -> io::Result<()> {

@@ -411,7 +411,7 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     let Medium::Model { system, volume } = medium else { return };
     if let Some(dimms) = system.dimms_per_driver_thread() {
         let words = format!(
-            "{dimms} modules share one thread, the vendor's default; ?occupancy=max gives each module its own"
+            "{dimms} modules share one driver thread, the vendor's default; ?occupancy=max gives each module its own"
         );
         cell.facts.insert("driver threads".to_owned(), words);
         cell.evidence.modules_per_driver_thread = Some(dimms);

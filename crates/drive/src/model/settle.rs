@@ -204,7 +204,10 @@ mod tests {
         for (spread, rho, needed) in [(0.02, 0.0, 64.0), (0.15, 0.0, 864.0), (0.1, 0.5, 1152.0)] {
             let mean = (0..8).map(|i| search(noise(i, spread, rho)).0 as f64).sum::<f64>() / 8.0;
             let share: f64 = mean / needed;
-            assert!((0.9..2.5).contains(&share), "{spread} {rho}: {mean} for {needed}");
+            assert!(
+                (0.9..2.5).contains(&share),
+                "spread {spread}, correlation {rho}: {mean} samples, {needed} needed"
+            );
         }
         assert_eq!(search(noise(1, 1.0, 0.0)).1, None, "too noisy for the available time");
     }

@@ -360,7 +360,7 @@ pub(super) fn record(warmed: Option<&Warmed>, levels: &[StoreLevel], cell: &mut 
     let length = human::duration_ns(*took_ns);
     let words = match unsteady {
         None => format!("{length} of virtual time, until buffers and caches were stationary"),
-        Some(unsteady) => format!("{length} of virtual time, {} not stationary", unsteady.name),
+        Some(unsteady) => format!("{length} of virtual time; {} not yet stationary", unsteady.name),
     };
     cell.facts.insert("warm-up".to_owned(), words);
     cell.evidence.warm_up = Some(iodyno_measure::WarmUp {

@@ -31,7 +31,7 @@ fn keeps_content(core: &mut Core) -> bool {
 
 impl AdapterPath {
     /// Makes the adapters' caches store content from now on, if they don't already.
-    #[expect(clippy::unused_self, reason = "every kind of part has this method")]
+    #[expect(clippy::unused_self, reason = "all kinds of parts share this signature")]
     pub(crate) fn keep_content(&mut self, core: &mut Core) {
         if !keeps_content(core) {
             pair(core).keep_content();

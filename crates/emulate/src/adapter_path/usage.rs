@@ -23,9 +23,9 @@ pub(super) enum Phase {
 const NAMES: [&str; 5] = [
     "waits for a command",
     "adapter's processor",
-    "data from host, space in the cache",
+    "data from host, wait for cache space",
     "array and devices",
-    "data to host, copy on the partner",
+    "data to host, mirroring to partner",
 ];
 
 /// Time spent in each phase, in ns, and number of operations, separately for reads and writes.

@@ -151,7 +151,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the {} of raw space that are not reserved leave {:.1} % of spare for writes; the minimum is {} %",
+                "with {} of unreserved raw space, only {:.1} % is spare for writes; the minimum is {} %",
                 human::size(usable_bytes(v)?),
                 (spare * 100.0).max(0.0),
                 SPARE_MIN * 100.0
@@ -372,7 +372,7 @@ pub(super) const SYSTEM: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "a socket's memory can't have {}: its {channels} channels together have {}",
+                "the memory of a socket can't reach {}: its {channels} channels together reach {}",
                 human::throughput(socket),
                 human::throughput(most)
             );

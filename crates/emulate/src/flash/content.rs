@@ -78,7 +78,9 @@ impl Content {
                 cells.insert(slot, stored);
                 true
             }
-            (Cells::Placed(_), None) => unreachable!("values are held by slot, so each has one"),
+            (Cells::Placed(_), None) => {
+                unreachable!("content is stored by slot, so a slot must be given")
+            }
             // Programs may end in another order than they began: keep the newest.
             (Cells::Unplaced(cells), _) => {
                 let newest = cells.entry(unit).or_insert(stored);

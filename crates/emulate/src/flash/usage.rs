@@ -110,7 +110,7 @@ impl FlashDevice {
             Phase { name, of, total_ns, count }
         };
         let front = match &self.front {
-            HostInterface::Channel { .. } => "driver thread takes the command in",
+            HostInterface::Channel { .. } => "driver thread takes the command",
             HostInterface::Link { .. } => "queue, link and controller",
         };
         let deliver = match &self.front {

@@ -416,7 +416,7 @@ impl ReadCache {
         self.counts
     }
 
-    #[expect(clippy::unused_self, reason = "every kind of part has these methods")]
+    #[expect(clippy::unused_self, reason = "all kinds of parts share this signature")]
     pub(crate) fn resources(&self, _: &Core) -> Vec<Resource> {
         Vec::new()
     }

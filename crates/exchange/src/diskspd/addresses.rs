@@ -53,7 +53,7 @@ impl Reading<'_, '_> {
                 } else if align.is_some() {
                     ("sequential runs can only begin at whole blocks", "remove the alignment of -r")
                 } else if !matches!(write_percent, 0 | 100) {
-                    let words = "in diskspd a sequential run has only reads or only writes, but in iodyno each operation draws its kind";
+                    let words = "in diskspd a sequential run has only reads or only writes, but in iodyno each operation is a read or a write at random";
                     (words, "give -w0 or -w100, or -rs100")
                 } else {
                     return (Pattern::Jumps { share: percent_of(percent.into()) }, None);
@@ -89,7 +89,7 @@ impl Reading<'_, '_> {
         }
         match stride {
             Some(stride_bytes) => {
-                self.note('s', "strided addresses that pass the end continue at the remainder after the start; in diskspd they continue at the start");
+                self.note('s', "strided addresses that pass the end wrap around and keep the remainder; in diskspd they continue at the start");
                 Pattern::Strided { stride_bytes, start_bytes: 0, backward: false }
             }
             None => Pattern::Sequential { shared: is_shared, run: None },

@@ -111,8 +111,8 @@ impl Reading<'_> {
             }
             (Walk::Random, None) => (self.uniform(mix), false),
             (Walk::Runs(_), Some((_, opt))) => {
-                let help = "remove what follows the colon of rw";
-                self.refuse(opt, "runs of blocks can't follow a distribution", help);
+                let help = "remove the colon of rw and the text after it";
+                self.refuse(opt, "runs of blocks can't be combined with a distribution", help);
                 (SEQUENTIAL, false)
             }
             (Walk::Random, Some((value, opt))) => {
@@ -179,7 +179,7 @@ impl Reading<'_> {
             _ => Err(format!("`{text}` is not a percentage from 0 to 100")),
         });
         if !plan.walk.is_random() {
-            self.note(opt, "sequential I/O stays sequential");
+            self.note(opt, "no effect on sequential I/O");
             return None;
         }
         let issued: Vec<u64> = plan.mix.0.iter().map(|issued| all[issued.at()]).collect();
@@ -187,10 +187,10 @@ impl Reading<'_> {
             return None;
         }
         if matches!(plan.walk, Walk::Runs(_)) {
-            let help = "remove what follows the colon of rw, or percentage_random";
+            let help = "remove the colon of rw and the text after it, or remove percentage_random";
             self.refuse(opt, "percentage_random can't be combined with runs of blocks", help);
         }
-        self.note(opt, "an operation that does not jump follows the previous one of its kind; jumps are independent draws, as with norandommap");
+        self.note(opt, "a sequential operation follows the previous one of its kind; random addresses are independent draws, as with norandommap");
         Some(issued)
     }
 
@@ -211,7 +211,7 @@ impl Reading<'_> {
             let words = "with blockalign, addresses are independent draws, as with norandommap";
             self.notes.push(Note::new(place.at(self.files), words));
         } else {
-            let words = "with several block sizes, addresses are independent draws: without norandommap, fio cuts blocks that overlap others of the pass, and issues more and smaller ones";
+            let words = "with several block sizes, addresses are independent draws: without norandommap, fio shortens blocks that overlap earlier ones of the pass, and issues more and smaller blocks";
             self.trap(place, words);
         }
         Pattern::Uniform { once_per_pass: false }
@@ -221,7 +221,11 @@ impl Reading<'_> {
     fn distributed(&mut self, value: &str, opt: &Opt, region: &Region) -> Option<Pattern> {
         let (name, rest) = value.split_once(':').unwrap_or((value, ""));
         if rest.contains(',') {
-            self.refuse(opt, "distributions by kind can't be honoured", "give one for all kinds");
+            self.refuse(
+                opt,
+                "a distribution for each kind of operation can't be honoured",
+                "give one for all kinds",
+            );
             return None;
         }
         let (number, center) = rest.split_once(':').unwrap_or((rest, ""));
@@ -254,7 +258,7 @@ impl Reading<'_> {
             },
             ("zoned_abs", _) => match region.each_bytes {
                 None => (
-                    "zones in bytes need the size of the whole range".to_owned(),
+                    "zones in bytes require a range of known size".to_owned(),
                     "give size in bytes",
                 ),
                 Some(bytes) => match zones(rest, Some(bytes), self.kb_base) {

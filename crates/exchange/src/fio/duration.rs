@@ -95,7 +95,11 @@ impl<'a> Reading<'a> {
         for issued in &mix.0 {
             let Some(rate) = rates.milli_ops(issued).filter(|rate| *rate > 0) else {
                 let words = format!("`{}` gives no rate for {}s", opt.name, issued.kind.name());
-                self.refuse(opt, words, "give a rate to each kind that the job issues");
+                self.refuse(
+                    opt,
+                    words,
+                    "give a rate for each kind of operation that the job issues",
+                );
                 return None;
             };
             own.push(rate as f64 / 1e3 * threads as f64);
@@ -110,7 +114,7 @@ impl<'a> Reading<'a> {
             self.note(
                 opt,
                 format_args!(
-                    "the rate of each of the {threads} clones: {all} operations a second in all"
+                    "the rate applies to each of the {threads} clones: {all} operations a second in all"
                 ),
             );
         }
@@ -175,7 +179,7 @@ impl<'a> Reading<'a> {
             let shifts = self.flag("rate_ignore_thinktime");
             workload.think_shifts(shifts);
             let words = if shifts {
-                "the schedule of the rate stops while a worker thinks"
+                "the schedule of the rate pauses while a worker thinks"
             } else {
                 "operations that become due while a worker thinks are issued afterwards, as in fio: response times count from the time when they were due"
             };
@@ -197,10 +201,10 @@ impl<'a> Reading<'a> {
     fn trap_of_mean_rate(&mut self, rates: &Rates<'_>, process: Process, mix: &Mix) {
         let words = match (rates.is_in_bytes, process) {
             (false, Process::Constant) => {
-                "the rate counts blocks of all sizes: fio 3.33 paces bytes of the smallest one, and issues fewer operations"
+                "the rate counts operations: fio 3.33 converts it to bytes by the smallest block size, and issues fewer operations"
             }
             (true, Process::Poisson) => {
-                "the rate is converted by the mean block size: fio 3.33 paces blocks of the smallest one, and moves more bytes"
+                "the rate is converted to operations by the mean block size: fio 3.33 converts it by the smallest block size, and moves more bytes"
             }
             _ => return,
         };

@@ -213,7 +213,7 @@ impl<'a> Reading<'a> {
                 let words = "a percentage of a target of unknown size can only be rounded up to a whole block";
                 self.refuse(opt, words, help);
             }
-            self.note(opt, "a percentage of the target; fio takes it of the file as it is before the job, so it is 0 if the file does not exist yet");
+            self.note(opt, "a percentage of the target; fio uses the size that the file has before the job, which is 0 if the file does not exist yet");
         }
         workload.active(active);
         workload.worker_step(clones.worker_step);
@@ -245,7 +245,7 @@ impl<'a> Reading<'a> {
                 if each_bytes.is_none()
                     && let Some(opt) = self.opt("offset_increment")
                 {
-                    self.note(opt, "the parts of all clones are as long as that of the last one, which ends at the end of the target");
+                    self.note(opt, "all clones have parts of the same length, that of the last clone, whose part ends at the end of the target");
                 }
             }
             None if is_shared => {
@@ -270,7 +270,7 @@ impl<'a> Reading<'a> {
         let (Some(each), Some(opt)) = (region.each_bytes, opt) else { return };
         if clones.parts > 1 || clones.worker_step == Some(each) {
             let words = format!(
-                "size is that of each clone: {} in all for numjobs={}",
+                "size applies to each clone: {} in all for numjobs={}",
                 size_text(each.saturating_mul(region.threads)),
                 region.threads
             );

@@ -340,7 +340,7 @@ impl Reading<'_> {
                 workload.flush_again(true);
                 self.note(
                     opt,
-                    "issued again after each read until the next write, as fio 3.33 does",
+                    "a flush is repeated after each read until the next write, as in fio 3.33",
                 );
             }
         }

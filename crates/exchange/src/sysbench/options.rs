@@ -26,9 +26,12 @@ pub(super) const HONOURED: &[(&str, &str)] = &[
 
 /// Options that have no effect on results, with the reason.
 pub(super) const NOTED: &[(&str, &str)] = &[
-    ("thread-stack-size", "the size of a stack changes no result"),
+    ("thread-stack-size", "the stack size has no effect on results"),
     ("thread-init-timeout", "workers always start together"),
-    ("forced-shutdown", "iodyno gives up a target that completes nothing for 4 s after the end"),
+    (
+        "forced-shutdown",
+        "iodyno stops waiting for a target that completes nothing for 4 s after the end",
+    ),
     ("report-interval", "a time series by interval is always kept: `iodyno show --json --series`"),
     (
         "report-checkpoints",

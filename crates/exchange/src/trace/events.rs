@@ -109,15 +109,18 @@ impl Lines for Events {
         }
         let words: Vec<&str> = words.split_ascii_whitespace().take(40).collect();
         let [device, rwbs, rest @ ..] = words.as_slice() else {
-            return Err(format!("`{name}` needs a device and the letters of its kind"));
+            return Err(format!(
+                "the event `{name}` must have a device and the letters of its kind, such as WS"
+            ));
         };
         if device_number(device).is_none() {
             return Err(format!("`{device}` is not a device number such as 8,0"));
         }
         let plus = rest.iter().position(|word| *word == "+");
         let place = plus.and_then(|at| Some((rest.get(at.checked_sub(1)?)?, rest.get(at + 1)?)));
-        let (sector, sectors) =
-            place.ok_or_else(|| format!("`{name}` needs a sector + a number of sectors"))?;
+        let (sector, sectors) = place.ok_or_else(|| {
+            format!("the event `{name}` must have a sector, a + and a number of sectors")
+        })?;
         let place = Some((number(sector, "sector")?, number(sectors, "number of sectors")?));
         let at_ns = self.clock.at(ns, to)?;
         let event = Event { device, at_ns, rwbs, place, response_ns: None };

@@ -158,12 +158,12 @@ impl InFlight {
         let mut notes = Vec::new();
         if self.unmatched > 0 && is_whole {
             let (is, gives) = if self.unmatched == 1 {
-                ("completion belongs", "gives")
+                ("completion matches", "gives")
             } else {
-                ("completions belong", "give")
+                ("completions match", "give")
             };
             notes.push(format!(
-                "{} {is} to no operation of the same device, start, length and kind, and {gives} no response time",
+                "{} {is} no operation with the same device, start, length and kind, and {gives} no response time",
                 self.unmatched
             ));
         }

@@ -56,9 +56,8 @@ impl Lines for Iolog {
             }
             (Some(offset), Some(len), None) => (number(offset, "offset")?, number(len, "length")?),
             _ => {
-                return Err(
-                    "an action must be followed by an offset and a length, or nothing".to_owned()
-                );
+                return Err("an action must be followed by an offset and a length, or by nothing"
+                    .to_owned());
             }
         };
         let kind = match action {

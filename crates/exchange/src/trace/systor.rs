@@ -40,7 +40,7 @@ impl Lines for Systor {
         let size = fields.whole("size")?;
         fields.end()?;
         if what.is_empty() {
-            to.leave_out("rows without a type, to which there was no response");
+            to.leave_out("rows without a type, which are operations without a response");
             return Ok(());
         }
         let Some(kind) = to.kind(what, "R", "W") else { return Ok(()) };

@@ -41,7 +41,7 @@ impl Reading<'_, '_> {
     ) -> Option<Vec<f64>> {
         let by = match step.map(|step| step.text.as_str()) {
             Some("d") if from <= 0.0 || to <= 0.0 => {
-                let words = format!("the range `{}` doubles or halves without an end", value.text);
+                let words = format!("the range `{}` doubles or halves forever", value.text);
                 self.found.refuse(&value.span, words, "begin and end it above 0");
                 return None;
             }

@@ -70,7 +70,7 @@ pub(super) fn groups(
     }
     if points.is_empty() {
         let words = "a list of the run has no values";
-        reading.found.refuse(&run.span, words, "write values, or ranges that go up");
+        reading.found.refuse(&run.span, words, "write values, or ascending ranges");
         return Vec::new();
     }
     let common = (reading.found.notes.len(), reading.found.traps.len());

@@ -61,7 +61,7 @@ pub struct LogCreate {
     pub size: Option<u64>,
     /// Set the size of a segment [default: 1/64 of the target, from 1MiB to 1GiB]
     ///
-    /// When space is needed, old messages are dropped by the segment.
+    /// When space is needed, the oldest segment is dropped as a whole.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<u64>,
     /// Set the maximum size of a write, 4 KiB to 16 MiB; a message must fit into one
@@ -112,7 +112,7 @@ pub struct LogServe {
     /// If the log is full of younger messages, publishers get an error.
     #[arg(long, value_name = "AGE", value_parser = parse_duration_ns)]
     pub retain: Option<u64>,
-    /// Disconnect clients that receive nothing for this long while data waits, or leave a request unfinished
+    /// Disconnect clients that do not read waiting data, or leave a request unfinished, for this long
     ///
     /// A subscriber can reconnect and continue at its bookmark.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "5m")]
@@ -126,7 +126,7 @@ pub struct LogServe {
     /// Serve a damaged log without the messages that are lost
     #[arg(long)]
     pub accept_damage: bool,
-    /// Require clients to present the token in this file (the end of its line does not count)
+    /// Require clients to present the token in this file (line ends after it are ignored)
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Require TLS over TCP, with these files: certificate chain, private key, CA of clients (optional)
@@ -137,7 +137,7 @@ pub struct LogServe {
     /// Allow TCP without TLS on addresses that other machines can reach
     #[arg(long)]
     pub insist_on_plain: bool,
-    /// Serve the log although its target is refused; NAME is its device name, path, serial number or URI
+    /// Serve the log although the safety checks refuse its target: NAME is its device name, path, serial number or URI
     ///
     /// For example, if a message looks like the header of a file system. This overwrites nothing.
     #[arg(long, value_name = "NAME")]
@@ -150,12 +150,12 @@ pub struct LogClient {
     /// Connect to the server at `unix:PATH` or HOST:PORT
     #[arg(long, value_name = "ADDRESS", default_value = SOCKET)]
     pub at: String,
-    /// Present the token in this file to the server (the end of its line does not count)
+    /// Present the token in this file to the server (line ends after it are ignored)
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// With TLS, use these files: CA of the server, and if it requires them the client's certificate chain and key
+    /// Connect with TLS, and these files: CA of the server, certificate chain and key of the client (optional)
     ///
-    /// Example: `ca.pem,cert.pem,key.pem`.
+    /// Example: `ca.pem,cert.pem,key.pem`. A server may require a certificate of the client.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]
     pub tls: Vec<PathBuf>,
     /// With --tls, expect this name in the certificate of the server [default: the host of --at]
@@ -180,10 +180,10 @@ pub struct LogPublish {
     /// Set the key of the messages; the last message becomes the current value of the key
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Read each message as a key, a tab and a body
+    /// Split each message at its first tab into a key and a body
     #[arg(long, conflicts_with = "key")]
     pub keyed: bool,
-    /// Read each message as a key, and remove its current value
+    /// Delete current values: each message is the key of a value to delete
     #[arg(long, conflicts_with_all = ["key", "keyed"])]
     pub delete: bool,
     /// Set the publisher's name, by which the server recognises repeated messages and stores each once
@@ -194,7 +194,7 @@ pub struct LogPublish {
     /// After an interruption, give the same input again to continue where it ended.
     #[arg(long, requires = "name")]
     pub resume: bool,
-    /// Hold at most this many bytes of unpersisted messages; then wait
+    /// Limit the unpersisted messages to this many bytes; when the limit is reached, wait
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
     pub hold: u64,
     /// When --hold is reached, drop messages and count them, instead of waiting

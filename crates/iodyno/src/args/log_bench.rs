@@ -53,15 +53,15 @@ pub struct LogBench {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load",
         value_parser = clap::value_parser!(u32).range(0..=1023))]
     pub readers: u32,
-    /// Read N chunks per replay; then the next replay starts elsewhere in the log
+    /// Read N chunks per replay; each replay starts at another position in the log
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Load")]
     pub replay: u32,
     /// Set the number of publishers, each with its own message sequence
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
     pub publishers: u32,
-    /// Let all publishers together hold N unpersisted messages, such as 500k; then they wait
+    /// Limit the unpersisted messages of all publishers to N, such as 500k; when the limit is reached, they wait
     ///
-    /// [default: 1,048,576 with --rate; otherwise the number that two flushes make durable]
+    /// [default: 1,048,576 with --rate; otherwise as many as two flushes make durable]
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Load")]
     pub backlog: Option<u64>,
     /// When the backlog is full, drop messages and count them, instead of waiting

@@ -22,7 +22,7 @@ pub struct Measuring {
 
     /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target, depth and writes]
     ///
-    /// The run names the engine, and -v explains the choice. Set it if runs are to be compared.
+    /// The run names the engine, and -v explains the choice. Set the engine if you compare runs.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
     /// Run all threads on these processors, such as `0-3,8`
@@ -39,8 +39,8 @@ pub struct Measuring {
     /// Exit with 6 if a result misses this threshold, such as 'p99<500us'; may be repeated
     ///
     /// More examples: 'write.p99.9<=2ms', 'random-*: iops>100k' (cells with these names), 'bandwidth>=1GB/s'.
-    /// Metrics are iops, bandwidth, mean, p50 to p99.999 and max, of each kind of operation, or of one (read.,
-    /// write.).
+    /// Metrics are iops, bandwidth, mean, p50 to p99.999 and max, for each kind of operation, or for one kind with a
+    /// prefix (`read.`, `write.`).
     #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
     pub require: Vec<Threshold>,
     /// Print one JSON document on standard output, and nothing else there

@@ -138,7 +138,7 @@ pub struct Replay {
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<FormatWord>,
 
-    /// Divide all times by FACTOR, from 0.001 to 1000000: 2 replays a minute in 30 s
+    /// Replay FACTOR times as fast, from 0.001 to 1000000: 2 replays a minute of the trace in 30 s
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0,
         help_heading = "Timing")]
     pub speed: f64,
@@ -157,7 +157,7 @@ pub struct Replay {
     #[arg(long, value_name = "N", help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Set the workers per target, which issue operations in turn
+    /// Set the number of workers per target, which issue operations in turn
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: u32,
@@ -180,7 +180,7 @@ pub struct Replay {
     /// out.
     #[arg(long, value_name = "NAME", help_heading = "Part of the trace")]
     pub only: Vec<String>,
-    /// Skip what the trace did before this time, such as 10m [default: skip nothing]
+    /// Skip operations before this time of the trace, such as 10m [default: skip nothing]
     ///
     /// Files and devices are placed on the target as without --from.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
@@ -190,7 +190,7 @@ pub struct Replay {
     /// Files and devices are placed on the target as without --to.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
-    /// For blkparse, events and biosnoop, choose the events that count as operations
+    /// Choose the events that count as operations, in traces of the formats blkparse, events and biosnoop
     #[arg(long, value_name = "EVENT", value_enum, default_value_t = ActionWord::Queue,
         help_heading = "Part of the trace")]
     pub action: ActionWord,

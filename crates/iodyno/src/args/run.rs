@@ -96,9 +96,9 @@ pub struct Run {
     ///
     ///   random        uniformly random
     ///   once          random, each block once per pass
-    ///   sequential    in order, each worker by itself
+    ///   sequential    in order, separately for each worker
     ///   shared        in order, one sequence for all workers
-    ///   stride=64KiB  at this distance from one another
+    ///   stride=64KiB  at a fixed distance from one another
     ///   zipf=1.1      by Zipf's law with this exponent
     ///   hot=80/20     80 % in the first 20 % of the range
     #[arg(verbatim_doc_comment, long, value_name = "PATTERN", help_heading = "Workload")]
@@ -168,12 +168,10 @@ pub struct Run {
     #[arg(long, value_name = "LIMIT", conflicts_with_all = ["vary", "rate", "ops", "bytes", "with", "repeat"],
         help_heading = "Method")]
     pub find_rate: Option<LatencyLimit>,
-    /// With --vary, report the point with the most IOPS below this latency; may be repeated
-    ///
-    /// Such as `p99=1ms` or `mean=5ms`.
+    /// With --vary, report the point with the most IOPS below a latency, such as `p99=1ms`; may be repeated
     #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
     pub ceiling: Vec<String>,
-    /// Choose among the settings of a method, such as enterprise or client [default: the first]
+    /// Choose one of the method's settings, such as `enterprise` or `client` [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Method")]
     pub setting: Option<String>,
     /// Multiply all durations of a method by this factor, such as 0.1 or 10%; at most 1
@@ -214,13 +212,13 @@ pub struct Run {
     /// Run all threads on the processors of this NUMA node, and allocate memory there
     #[arg(long, value_name = "NODE", conflicts_with = "cpus", help_heading = "Engine")]
     pub numa: Option<u32>,
-    /// For uring, poll for completions instead of waiting for interrupts
+    /// Poll for completions instead of waiting for interrupts (uring only)
     #[arg(long, help_heading = "Engine")]
     pub poll: bool,
-    /// For uring, do not register files and buffers, and set no optional flags
+    /// Use io_uring without registered files, registered buffers or optional flags
     #[arg(long, help_heading = "Engine")]
     pub plain_ring: bool,
-    /// Take timestamps by clock_gettime [default: by the processor's counter]
+    /// Take timestamps with clock_gettime [default: with the processor's time counter]
     #[arg(long, help_heading = "Engine")]
     pub system_clock: bool,
 
@@ -231,7 +229,7 @@ pub struct Run {
     /// Open targets for reading only, and refuse a workload that writes
     #[arg(long, help_heading = "Safety")]
     pub read_only: bool,
-    /// Serve OpenMetrics over HTTP during the run, at this address or port of 127.0.0.1, such as `9469`
+    /// Serve OpenMetrics over HTTP during the run at this address, or at a port of 127.0.0.1, such as `9469`
     ///
     /// An address that other machines can reach requires --insist-on-plain.
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address, help_heading = "Output")]

@@ -48,7 +48,7 @@ pub struct Size {
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate", "read_share"])]
     pub replay_rate: Option<f64>,
-    /// With --log-rate, add readers: set the share of reads among chunk reads and writes, such as `80%`
+    /// With --log-rate, add readers whose chunk reads are this share of all reads and writes, such as `80%`
     #[arg(long, value_name = "SHARE", value_parser = read_share, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate"])]
     pub read_share: Option<f64>,
@@ -86,7 +86,7 @@ pub struct Size {
     /// A device of an array, one adapter of a pair, or the link between the two adapters.
     #[arg(long, value_name = "PART", value_parser = ["device", "adapter", "link"], conflicts_with = "saturate")]
     pub survive: Option<String>,
-    /// Require flash to last this many years at the demand's writes; 0: no limit [default: its rated years]
+    /// Require flash to last this many years at the demand's write rate; 0: no limit [default: its rated years]
     #[arg(long, value_name = "YEARS", value_parser = years, conflicts_with = "saturate")]
     pub life: Option<f64>,
     /// Require at least this much usable capacity, such as `20TB` [default: no requirement]

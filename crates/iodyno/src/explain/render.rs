@@ -272,7 +272,7 @@ fn phase_rows(
     for (name, ns, of_page) in rows {
         if of_page && let Some(pages) = pages.take() {
             let words = format!(
-                "then its {} pages in parallel; means of one page:",
+                "then its {} pages in parallel; mean times per page:",
                 human::three_digits(pages)
             );
             page.line(&format!("  {}", paint(&words, Role::Dim, style)));

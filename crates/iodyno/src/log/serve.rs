@@ -99,7 +99,7 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
         remark(
             "warning",
             &format!(
-                "the log's chunks lie in blocks of {} bytes, and this target tears writes at {}: a power cut may damage what is persisted",
+                "the log was made for blocks of {} bytes, but this target has blocks of {}: a power cut may damage persisted messages",
                 layout.align_bytes, opened.block_bytes
             ),
         );

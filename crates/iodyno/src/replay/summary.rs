@@ -21,7 +21,7 @@ pub(super) fn line(of: &TraceSummary) -> String {
     let kinds = OpKind::ALL.into_iter().filter(|kind| of.ops[kind.index()] > 0);
     let kinds = kinds.map(|kind| format!("{} {}", human::whole(of.ops[kind.index()]), words(kind)));
     format!(
-        "{} over {}; to {}, {} of it touched",
+        "{} in {}; addresses up to {}, {} of them accessed",
         kinds.collect::<Vec<_>>().join(", "),
         human::time_ns(of.span_ns as f64),
         human::size(of.end_bytes),
@@ -113,13 +113,17 @@ fn places(of: &TraceSummary) -> Rows {
         (0, _) => "not in the trace, so --think is not possible".to_owned(),
         (n, mean_ns) if n == of.all_ops() => format!("{} on average", human::time_ns(mean_ns)),
         (n, mean_ns) => {
-            format!("of {} operations, {} on average", human::whole(n), human::time_ns(mean_ns))
+            format!(
+                "known for {} operations, {} on average",
+                human::whole(n),
+                human::time_ns(mean_ns)
+            )
         }
     };
     let mut rows = vec![
-        row("range", format!("to {end}, in multiples of {align}")),
+        row("range", format!("up to {end}, in multiples of {align}")),
         row("working set", format!("{touched} (in units of {unit})")),
-        row("sequential", format!("{sequential} begin where the previous one ended")),
+        row("sequential", format!("{sequential} of operations begin where the previous one ended")),
         row("response times", known),
     ];
     for (at, part) in of.parts.iter().take(PARTS).enumerate() {
@@ -129,7 +133,7 @@ fn places(of: &TraceSummary) -> Rows {
             _ => "",
         };
         let words = format!(
-            "{}: {} operations to {}, at {} of the target",
+            "{}: {} operations up to byte {}, placed at {} of the target",
             part.name,
             human::whole(part.ops),
             human::size(part.end_bytes),

@@ -335,7 +335,7 @@ fn verifying_jobs_run_side_by_side() {
         assert!(!codes.contains("CORRUPT"), "{lines}: {codes}");
     }
     place.write("v.fio", of("filename=x\n[a]\n[b]"));
-    place.iodyno("run v.fio --on scratch:4MiB").exits(2).says(&["verifies content"]);
+    place.iodyno("run v.fio --on scratch:4MiB").exits(2).says(&["content that the other verifies"]);
 }
 
 /// A rate with think time: pauses, and what is due meanwhile behind them, as by fio; a rate in a flow leads the others.

@@ -159,7 +159,7 @@ fn a_full_disk_leaves_the_run_elsewhere() {
     let mut rest = File::create(mount.0.join("rest")).unwrap();
     while rest.write_all(&[1; 4096]).is_ok() {}
     let output = running.finish();
-    output.exits(5).says(&["warning: the notebook", "in a notebook of its own instead"]);
+    output.exits(5).says(&["warning: the notebook", "in a separate notebook instead"]);
     assert!(output.stdout.contains("IOPS"));
     let again = output.stderr.split('`').rfind(|part| part.starts_with("iodyno --notebook"));
     let words = again.unwrap_or_else(|| panic!("{output:?}")).strip_prefix("iodyno ").unwrap();

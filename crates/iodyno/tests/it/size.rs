@@ -41,7 +41,7 @@ fn saturation_is_a_document_too() {
     let document = place.iodyno(&format!("{words} --json")).succeeds().json();
     valid(&document);
     assert_eq!(document["saturate"]["devices_max"], 24);
-    assert!(place.iodyno(words).succeeds().stdout.contains("devices are used fully"));
+    assert!(place.iodyno(words).succeeds().stdout.contains("devices can run at full speed"));
 }
 
 /// Nothing meets it: an exit code of its own, and what comes nearest.
@@ -51,7 +51,7 @@ fn what_nothing_meets_is_said() {
     let words = format!("size --workload oltp1 --rate 20k/s --p99 60us {SMALL}");
     let output = place.iodyno(&words);
     output.exits(6);
-    for said in ["None of 1 kinds of systems meets it", "nearest", "allow a longer --p99"] {
+    for said in ["None of 1 kinds of systems meets the demand", "nearest", "allow a longer --p99"] {
         assert!(output.stdout.contains(said), "{}", output.stdout);
     }
 }
@@ -90,7 +90,7 @@ fn bad_input_is_refused_with_the_rule() {
         ("--adapter 57ce-pair-48ssd-raid5", &["lists devices of its own"]),
         ("--device no-such", &["there is no device named `no-such`"]),
         ("--price prices.toml", &["the price of `ssd-gen3-emlc` is below 0", "prices.toml:4"]),
-        ("--price other.toml", &["no device together with a system"]),
+        ("--price other.toml", &["no pair of a device and a system"]),
         (
             "--price misspelt.toml",
             &["misspelt.toml:4", "no device `ssd-gen3-emcl`", "did you mean `ssd-gen3-emlc`?"],

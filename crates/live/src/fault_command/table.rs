@@ -96,7 +96,7 @@ const fn with(verb: &'static str, operand: Operand, help: &'static str, form: Fo
 
 #[allow(
     clippy::unnecessary_wraps,
-    reason = "same signature as for commands whose operand may be wrong"
+    reason = "same signature as functions for commands whose operand can be invalid"
 )]
 const fn fault(fault: Fault) -> Result<Ask, String> {
     Ok(Ask::Fault(fault))

@@ -118,7 +118,7 @@ impl ArrayBytes {
                     self.pages.remove(&name);
                 }
             }
-            _ => unreachable!("a step of one device: {change:?}"),
+            _ => unreachable!("only a single device reports this change: {change:?}"),
         }
     }
 

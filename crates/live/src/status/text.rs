@@ -32,7 +32,7 @@ impl ModelStatus {
             let time = |ns: u64| human::time_ns(ns as f64);
             let _ = writeln!(
                 text,
-                "transport subtracted: {} per round trip, {} of it until a client receives the reply; another {} where a thread was woken",
+                "transport time subtracted: {} per round trip ({} of it for the reply), and {} more if a thread had to be woken",
                 time(transport.round_trip_ns),
                 time(transport.taking_ns),
                 time(transport.waking_ns),
@@ -380,7 +380,7 @@ mod tests {
   !             resync after a power cut: 2 runs of rows
   !             some data is lost: it can't be read until it is rewritten";
         let expected = "machine  1.5 s of the model's time
-transport subtracted: 24.5 µs per round trip, 21.0 µs of it until a client receives the reply; another 22.4 µs where a thread was woken
+transport time subtracted: 24.5 µs per round trip (21.0 µs of it for the reply), and 22.4 µs more if a thread had to be woken
 adapters
   cache         in one adapter; 8 KiB dirty
   adapter 0     serves volumes 0 and 1

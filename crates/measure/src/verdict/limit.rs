@@ -184,7 +184,7 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let nearest = round_rate(mean, total.bytes() as f64 / total.ops().max(1) as f64, ops);
     let (words, chance) = nearest.filter(|(_, chance)| *chance <= chance_max)?;
     Some(format!(
-        "{words}, constant to within {even:.1} % and as close to a round number as only one in {:.0} rates is by chance, while {waits}",
+        "{words}, constant to within {even:.1} % and close to a round number (by chance only 1 in {:.0} rates is as close), while {waits}",
         1.0 / chance
     ))
 }

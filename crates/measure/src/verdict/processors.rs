@@ -107,9 +107,9 @@ fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
     let why = if starved_share * workers >= share / 4.0 {
         "no processor was free for the workers"
     } else if is_full {
-        "all slots were in use; raise --depth or --threads"
+        "all queues were full; raise --depth or --threads"
     } else {
-        "all slots were in use during bursts or stalls; raise --depth or --threads"
+        "all queues were full during bursts or stalls; raise --depth or --threads"
     };
     say(
         "LATE_SUBMISSION",

@@ -48,7 +48,7 @@ fn uncached(cell: &Cell, say: &mut Say) {
     } else {
         (
             Level::Warning,
-            "was meant to leave nothing in the page cache (RWF_DONTCACHE), but left data there or may have left data there",
+            "was meant to leave nothing in the page cache (RWF_DONTCACHE), but left, or may have left, data there",
         )
     };
     say(
@@ -195,7 +195,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
         (true, true) => "read and wrote",
     };
     format!(
-        "{parts} reached a device, so other programs {others} too, or a lower layer read ahead or kept copies: how much of this run's I/O reached the device is not known"
+        "{parts} reached a device, so other programs also {others}, or a lower layer read ahead or kept copies: how much of this run's I/O reached the device is not known"
     )
 }
 

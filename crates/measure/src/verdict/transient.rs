@@ -81,7 +81,7 @@ fn gave_up(warm_up: &WarmUp, store: &str) -> String {
     let net_share = warm_up.net_share.unwrap_or(0.0);
     let does = if net_share < 0.0 { "draining" } else { "filling" };
     format!(
-        "the {store} was still {does} after a warm-up of {}, by {} of its intake. Long-run rate and latency differ from these figures: use a longer --ramp, or a smaller --active range",
+        "the {store} was still {does} after a warm-up of {}, at {} of the rate of incoming data. Long-run rate and latency differ from these figures: use a longer --ramp, or a smaller --active range",
         human::duration_ns(warm_up.took_ns),
         human::percent(net_share.abs(), 1),
     )

@@ -113,7 +113,7 @@ impl RateSearchFinding {
         let is_edge =
             self.fails_iops.is_none_or(|fails| fails >= EDGE_SHARE_MIN * self.capacity_iops);
         let what = if is_edge {
-            "the edge is caused by an external limit, and latencies near it are waits for that limit, not queueing in the device"
+            "the highest rate is set by an external limit, and latencies near it are waits for that limit, not queueing in the device"
         } else {
             "an external limit, not the device, sets the rate of the closed loop"
         };
@@ -136,7 +136,7 @@ impl RateSearchFinding {
             format!("cells at {} had both outcomes", rate(lowest))
         };
         Some(format!(
-            "not monotonic: {where_}, so results of runs differ by that range; use a longer --time"
+            "not monotonic: {where_}, so the result can vary by that range from run to run; use a longer --time"
         ))
     }
 }

@@ -40,7 +40,7 @@ impl Reader<'_> {
                 }
                 if all.is_empty() {
                     let help =
-                        "name a workload, or leave `workload` out for single blocks anywhere";
+                        "name a workload, or leave `workload` out for random or sequential blocks";
                     return Err(wrong_because(named.span.clone(), "the list is empty", help));
                 }
                 all

@@ -241,7 +241,9 @@ impl Calls {
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, CallEvent), ServerFault> {
         match self.state {
             State::Header => self.header(input),
-            State::Payload { .. } => Err(ServerFault("a step before the payload was taken")),
+            State::Payload { .. } => {
+                Err(ServerFault("the next step was requested before the payload was taken"))
+            }
             State::Extents { slot, left, sum, done } => self.extent(slot, left, sum, done, input),
             State::Finish { slot } => self.finish(slot).map(|event| (0, event)),
         }

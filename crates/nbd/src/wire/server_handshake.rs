@@ -157,7 +157,7 @@ impl Handshake {
                 (taken, Step::More)
             }
             State::Opening { .. } | State::Securing | State::Over => {
-                panic!("the negotiation waits for its caller, or is over")
+                panic!("the negotiation can't continue: it waits for its caller, or is over")
             }
         }
     }

@@ -1,7 +1,10 @@
 //! Vectors of x86-64: 16, 32 and 64 bytes. A product comes from two tables of 16 bytes by
 //! `pshufb`, or from a matrix of bits by GFNI's `gf2p8affineqb`.
 
-#![allow(clippy::inline_always, reason = "the target features of the four entries must apply")]
+#![allow(
+    clippy::inline_always,
+    reason = "inlined so that the target features of the four entries apply"
+)]
 
 use super::{Kernel, Vector, all};
 use crate::gf::{MATRICES, POLYNOMIAL, PRODUCTS};

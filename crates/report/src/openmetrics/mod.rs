@@ -148,7 +148,7 @@ fn exposition<'a>(run: &RunLabels, cells: impl Iterator<Item = (usize, &'a CellC
     let help = "Operations that failed.";
     let errors = of_kinds(&|_, _, stats| Some(stats.errors.total() as f64));
     out.counter("iodyno_run_errors", None, help, &errors);
-    let help = "Rate: of the latest interval; of a finished cell, the mean of its window.";
+    let help = "Rate in the latest interval; for a finished cell, the mean over its window.";
     let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.0));
     out.gauge("iodyno_run_operations_per_second", None, help, &rates);
     let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.1));

@@ -157,7 +157,7 @@ fn said(compared: &Compared<'_>) -> String {
     let [a, b] = &compared.sides;
     let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
     format!(
-        "{words} B is {} ({}), A is {} ({}). Shifts from {} on count; at most {} of all claims together are false by chance.",
+        "{words} B is {} ({}), A is {} ({}). Shifts of {} or more count; at most {} of all claims together are false by chance.",
         labels::side(b),
         runs(b.runs.len()),
         labels::side(a),

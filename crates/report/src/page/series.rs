@@ -179,7 +179,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let rises = edges.windows(2).all(|e| e[0] < e[1]);
     let heat = if has_all && rises { time::heat_map(&all, &edges) } else { None };
     let axis = if by_fills {
-        Axis::from_zero("written since the start, drive fills", Quantity::Ratio)
+        Axis::from_zero("data written since the start, in drive fills", Quantity::Ratio)
     } else {
         Axis::from_zero("time", Quantity::Seconds)
     };
@@ -219,7 +219,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             spans: vec![end],
         }),
         notes: if is_mapped {
-            vec!["The colour is the rank of the number of I/Os, all kinds together, so that rare ones are visible.".to_owned()]
+            vec!["The colour shows the rank of the number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
         } else {
             Vec::new()
         },
@@ -304,7 +304,7 @@ fn said(series: &SeriesFinding) -> String {
     let stalls = &series.stalls;
     words.push(match stalls.count {
         0 => format!(
-            "No stall (an interval of {} with less than a tenth of the usual).",
+            "No stall (an interval of {} with less than a tenth of the usual throughput).",
             labels::time(Some(stalls.interval_s * 1e9)).text
         ),
         n => format!(

@@ -53,11 +53,11 @@ pub(super) fn figure(
     if let Some(recorded) = &cell.recorded {
         let length = human::duration_ns(recorded.interval_ns);
         notes.push(format!(
-            "Recorded in intervals of {length}: stalls are found by these, and the band goes from the slowest to the fastest of them."
+            "Recorded in intervals of {length}: stalls are found in these, and the band goes from the slowest to the fastest of them."
         ));
     }
     notes.push(format!(
-        "Intervals of {}. The colour is the rank of the number of I/Os, so that rare ones are visible.",
+        "Intervals of {}. The colour shows the rank of the number of I/Os, so that rare latencies are visible.",
         human::duration_ns(cell.interval_ns)
     ));
     let name = labels::name(run, &cell.key);

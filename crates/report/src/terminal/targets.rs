@@ -33,7 +33,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         let words = if *count == 1 {
             words.clone()
         } else {
-            format!("the first of {count} like it, each {words}")
+            format!("the first of {count} similar targets, each {words}")
         };
         let indent = 2 + columns + 2;
         for (i, line) in wrap(&words, style.columns().saturating_sub(indent)).iter().enumerate() {

@@ -38,7 +38,7 @@ pub(super) fn figure(
             Quantity::Share.words(mean),
             Quantity::Share.words(max)
         ),
-        _ => "No figure of this is printed; ours are predictions.".to_owned(),
+        _ => "The paper prints no figures for this; ours are predictions.".to_owned(),
     };
     Some(Figure {
         id,

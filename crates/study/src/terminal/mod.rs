@@ -131,7 +131,7 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     note(
         "model",
         &format!(
-            "{free} fitted parameters for {} printed figures; besides, {}",
+            "{free} fitted parameters for {} printed figures; other parameters: {}",
             study.printed.len(),
             others.join(", ")
         ),

@@ -197,7 +197,10 @@ mod tests {
         let born =
             |ns| FileAcrossHosts { created_ns: Some(ns), changed_ns: ns, ..by_address.clone() };
         let later = FileAcrossHosts { changed_ns: 9, source: None, ..born(5) };
-        assert!(born(5).is_same_as(&later), "changed since, as its birth shows");
+        assert!(
+            born(5).is_same_as(&later),
+            "the equal creation time shows that it is the same file, changed since"
+        );
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(super) fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec
     }
     for item in list.items().iter().filter(|_| list.items().len() > 1) {
         if item.record().is_some_and(|address| address.get("share").is_none()) {
-            let help = "each of several patterns needs one";
+            let help = "each of several patterns must have a `share`";
             reader.refuse(item.span.clone(), "this pattern has no `share`", help);
         }
     }

@@ -1,6 +1,6 @@
 //! A mirror, for tests only: the simplest part that sends requests to others.
 
-#![expect(clippy::unused_self, reason = "every kind of part has these methods")]
+#![expect(clippy::unused_self, reason = "all kinds of parts share this signature")]
 
 use crate::core::Core;
 use crate::part_id::PartId;

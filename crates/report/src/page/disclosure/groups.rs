@@ -190,7 +190,7 @@ pub(super) fn preparation(run: &Run) -> Facts {
     }
     for target in &run.head.targets {
         all.push(row(
-            &format!("writes that the kernel had seen after the run ({})", target.name),
+            &format!("writes counted by the kernel until after the run ({})", target.name),
             target.writes_seen().map_or("unknown".to_owned(), |v| text("", Some(v))),
         ));
     }
@@ -315,6 +315,9 @@ pub(super) fn results(run: &Run, findings: Option<&Findings>) -> Facts {
             "the whole method was carried out",
             findings.map_or("no method", |f| if f.complete { "yes" } else { "no" }),
         ),
-        row("figures", "in the table of cells: every measured one, including failed ones"),
+        row(
+            "figures",
+            "in the table of cells, which has all measured cells, including failed ones",
+        ),
     ]
 }

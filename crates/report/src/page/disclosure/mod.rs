@@ -73,7 +73,7 @@ fn comparison(part: &Compared<'_>) -> Facts {
     vec![
         row("A", a.runs.join(", ")),
         row("B", b.runs.join(", ")),
-        row("unit", "the run; or a repeat, if each side is one run"),
+        row("unit", "a run, or a repeat within a run if each side is one run"),
         row("test", "exact Mann–Whitney, two-sided, corrected by Benjamini and Hochberg"),
         row(
             "effect",

@@ -308,7 +308,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
         let tried = steady.windows_tried;
         let (text, role) = match steady.progress {
             Progress::Reached => {
-                let windows = if tried == 1 { "first window" } else { "window" };
+                let windows = if tried == 1 { "first window" } else { "last window" };
                 (
                     format!("steady state reached in the {windows} of {tried} tried ({of_window})"),
                     Role::Green,
@@ -369,12 +369,16 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
             (format!("swings with a period of {}", seconds(period_s)), Role::Yellow)
         }
         Steadiness::TooShort { needed_s } => (
-            format!("measured for too short a time to tell: it takes {}", seconds(needed_s)),
+            format!("measured for too short a time to tell: {} are needed", seconds(needed_s)),
             Role::Dim,
         ),
-        Steadiness::Inconclusive { needed_s: Some(s) } => {
-            (format!("not shown to be steady{trend}; about {} would tell", seconds(s)), Role::Dim)
-        }
+        Steadiness::Inconclusive { needed_s: Some(s) } => (
+            format!(
+                "not shown to be steady{trend}; a measurement of about {} would tell",
+                seconds(s)
+            ),
+            Role::Dim,
+        ),
         Steadiness::Inconclusive { needed_s: None } => {
             (format!("not shown to be steady{trend}"), Role::Dim)
         }

@@ -46,7 +46,7 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
     }
     if series.stalls.count > 0 {
         let text = format!(
-            "{} {}, the longest {} (intervals of {} with less than a tenth of the usual)",
+            "{} {}, the longest {} (intervals of {} with less than a tenth of the usual throughput)",
             series.stalls.count,
             if series.stalls.count == 1 { "stall" } else { "stalls" },
             human::duration_ns((series.stalls.longest_s * 1e9) as u64),
