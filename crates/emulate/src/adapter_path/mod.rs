@@ -180,6 +180,11 @@ impl AdapterPath {
         }
         let end_ns = adapter.processor.take(now_ns, cost_ticks);
         core.at(end_ns, slot, State::Processed);
+        // The lines prefetched at the request's arrival are evicted if it had to wait for the adapter.
+        let touched = units(&core.slab[slot]);
+        if let Some(cache) = pair(core).cache(self.number) {
+            cache.prefetch(self.number, &touched);
+        }
     }
 
     /// Continues a command after the adapter's processor has handled it.

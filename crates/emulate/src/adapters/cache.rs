@@ -463,7 +463,7 @@ impl Cache {
             && let Some((place, at)) = self.clean.pop_front()
         {
             if let Some(&(later, _)) = self.clean.get(AHEAD) {
-                self.held.prefetch(later);
+                self.held.prefetch_to_remove(later);
             }
             if self.held.remove_if(place, Held::Clean(at)) {
                 self.clean_units -= 1;

@@ -84,6 +84,13 @@ impl Units {
         Address::of(&self.lines[self.home(place)]).prefetch();
     }
 
+    /// Prefetches the lines that removing `place` usually touches: a full home line gets an entry of the next line.
+    pub(super) fn prefetch_to_remove(&self, place: Place) {
+        let home = self.home(place);
+        Address::of(&self.lines[home]).prefetch();
+        Address::of(&self.lines[self.after(home)]).prefetch();
+    }
+
     fn after(&self, line: usize) -> usize {
         (line + 1) & (self.lines.len() - 1)
     }
