@@ -55,7 +55,7 @@ pub struct CellPlan {
     pub targets: Vec<TargetPlan>,
     /// Clock for all timestamps.
     pub clock: Clock,
-    /// Options of the engines.
+    /// Polling and set-up flags of io_uring; other engines have no options.
     pub options: EngineOptions,
     /// Positions where sequential workloads continue from one cell to the next; `None` for a cell that begins at
     /// the start of its range.
@@ -158,7 +158,7 @@ pub enum DriveError {
     SetUp {
         /// Name or path of the target.
         target: String,
-        /// Name of the engine.
+        /// Name of the I/O engine, such as `uring`.
         engine: &'static str,
         /// Error from the operating system.
         source: io::Error,
@@ -170,7 +170,7 @@ pub enum DriveError {
     Engine {
         /// Name or path of the target.
         target: String,
-        /// Name of the engine.
+        /// Name of the I/O engine, such as `uring`.
         engine: &'static str,
         /// Error from the operating system.
         source: io::Error,

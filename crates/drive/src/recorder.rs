@@ -51,7 +51,7 @@ pub(crate) struct Recorder {
 pub(crate) struct Run {
     /// Kind of the operations.
     pub(crate) kind: OpKind,
-    /// Number of operations.
+    /// Number of completions in the batch.
     pub(crate) ops: u64,
     /// Total bytes of the operations.
     pub(crate) bytes: u64,

@@ -41,7 +41,7 @@ pub struct VerifyMap {
     claims: Box<[AtomicU8]>,
     /// One bit per unit, set if the unit was found corrupt in this cell.
     found: Box<[AtomicU64]>,
-    /// True if this run had written generation 1 to every unit, durably, before the first cell.
+    /// True if this run filled every unit with verifiable content of generation 1, durably, before its first cell.
     laid_out: bool,
     durable: Option<Durable>,
     /// Map of the content that earlier runs wrote; `None` if there is none.
@@ -63,12 +63,12 @@ struct Durable {
     generation: Box<[AtomicU32]>,
 }
 
-/// What is known about a target's content before the run's first write.
+/// Content of a target before the run's first write, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Map of the existing content; `None` if unknown.
     pub before: Option<Arc<Written>>,
-    /// True if every unit contains this run's generation 1.
+    /// True if this run filled every unit with verifiable content, which has generation 1.
     pub laid_out: bool,
     /// Whether the run issues flushes or writes with FUA.
     pub flushes: bool,

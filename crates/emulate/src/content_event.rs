@@ -72,7 +72,7 @@ pub enum ContentEvent {
         part: PartId,
         /// Number of the first 4 KiB unit.
         unit: u64,
-        /// Number of units.
+        /// Number of consecutive units.
         count: u64,
         /// Token of the trim or write of zeroes.
         token: u64,
@@ -177,7 +177,7 @@ pub enum ContentEvent {
         part: PartId,
         /// Offset in bytes of the range to trim or zero.
         offset_bytes: u64,
-        /// Length in bytes.
+        /// Length in bytes of the range to trim or zero.
         len_bytes: u32,
         /// Whether the operation is a trim, which affects whole units only.
         trim: bool,

@@ -87,7 +87,7 @@ pub enum Fault {
         part: PartId,
         /// Offset in bytes of the unreadable range.
         offset_bytes: u64,
-        /// Length in bytes.
+        /// Length in bytes of the unreadable range.
         len_bytes: u64,
     },
     /// A fault of the system's RAID adapters.
@@ -125,35 +125,35 @@ pub enum AdapterFault {
     /// An adapter is lost. Its partner takes over the volumes if the cache is mirrored or clean. Otherwise,
     /// or without a partner, operations fail until the adapter is back.
     Lose {
-        /// Number of the adapter.
+        /// Number of the adapter that is lost.
         adapter: u32,
     },
     /// An adapter is replaced by one with an empty cache, and is lost first if it was not already. Data of
     /// which no copy is left is unreadable until it is rewritten.
     Replace {
-        /// Number of the adapter.
+        /// Number of the adapter that is replaced.
         adapter: u32,
     },
     /// A lost adapter is back with its cache content, and its battery works again.
     Clear {
-        /// Number of the adapter.
+        /// Number of the adapter that works again.
         adapter: u32,
     },
     /// The battery of an adapter's cache fails: a power cut then loses the cache's content. Until the fault is cleared,
     /// writes are acknowledged only once they are on the devices (write-through).
     BatteryFails {
-        /// Number of the adapter.
+        /// Number of the adapter whose battery fails.
         adapter: u32,
     },
     /// A link between the adapters goes down. If no link is left, writes are acknowledged only once they are on
     /// the devices (write-through).
     LinkDown {
-        /// Number of the link.
+        /// Number of the link that goes down.
         link: u32,
     },
     /// A link between the adapters is up again.
     LinkUp {
-        /// Number of the link.
+        /// Number of the link that works again.
         link: u32,
     },
     /// Changes the access state of a volume: another adapter of the pair becomes its optimized one and

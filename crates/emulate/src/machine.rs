@@ -116,12 +116,12 @@ impl Machine {
         })
     }
 
-    /// The number of volumes.
+    /// Number of volumes that the machine's host sees.
     pub fn volumes(&self) -> u32 {
         self.system.volumes.len() as u32
     }
 
-    /// The number of workers.
+    /// Number of the emulated host's workers, each of which issues operations.
     pub fn workers(&self) -> u32 {
         self.issue_ticks.len() as u32
     }

@@ -228,7 +228,7 @@ pub struct Memory {
 pub struct Flash {
     /// The capacity that the host sees.
     pub capacity_bytes: u64,
-    /// Attachment of the device to the host.
+    /// Whether the device is in a memory slot or behind a link, with the times of this attachment.
     pub attach: Attach,
     /// Times and limits of the controller.
     pub controller: Controller,
@@ -307,7 +307,7 @@ pub struct Controller {
 /// The NAND array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nand {
-    /// Number of channels.
+    /// Number of channels between the controller and the dies.
     pub channels: u32,
     /// Number of dies per channel.
     pub dies_per_channel: u32,

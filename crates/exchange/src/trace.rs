@@ -47,7 +47,7 @@ const LISTED_MAX: usize = 8;
 const IDLE_NS: u64 = 1_000_000_000;
 /// Note for traces whose times are whole seconds.
 const WHOLE_SECONDS: &str =
-    "the times are whole seconds: operations of the same second are issued at once";
+    "the times are whole seconds: operations of the same second are issued together";
 
 /// Format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -345,7 +345,7 @@ fn finish(
     }
     if sink.has_moved() {
         sink.notes.push(
-            "the chosen files or devices lie one after the other from the start: their addresses differ from those in a replay of the whole trace".to_owned(),
+            "the chosen files or devices are placed one after the other from the start of the target: their addresses differ from those in a replay of the whole trace".to_owned(),
         );
     }
     let start_ns = chosen.from_ns.map(|from_ns| sink.start_ns.saturating_add(from_ns));
@@ -378,7 +378,7 @@ fn finish(
             named.collect::<Vec<_>>().join(", ")
         ))
         .with_help(format!(
-            "I/O to a stacked device appears on each level: choose one device with `--only {}`; several chosen devices lie one after the other",
+            "I/O to a stacked device appears on each level: choose one device with `--only {}`; several chosen devices are placed one after the other",
             parts[0].name
         )));
     }

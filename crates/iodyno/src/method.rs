@@ -138,7 +138,7 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     {
         let there = if targets == 1 { "is 1" } else { &format!("are {targets}") };
         return Err(format!(
-            "{most} targets can't be used at once, because there {there}: name more with --on, or leave {most} out"
+            "{most} targets can't be used at the same time, because there {there}: name more with --on, or leave {most} out"
         ));
     }
     let real = flags.on.iter().find(|target| !matches!(target, TargetName::Model(_)));

@@ -99,7 +99,7 @@ fn say_within(path: &Path, line: &str, timeout: Duration) -> io::Result<Value> {
 /// `timeout`.
 ///
 /// # Errors
-/// Those of [`say`]; also if waiting for the process fails.
+/// Same as [`say`]; also if waiting for the process fails.
 pub fn stop(path: &Path, timeout: Duration) -> io::Result<(Value, bool)> {
     let deadline = Instant::now() + timeout;
     let stream = UnixStream::connect(path)?;

@@ -234,7 +234,7 @@ impl<R: BufRead> Record<R> {
         })?;
         fits(machine, &line).map_err(|why| {
             format!(
-                "line {number} does not fit the record's machine: {why}: `{}`",
+                "line {number} does not fit the machine that line 2 describes: {why}: `{}`",
                 quoted(text, QUOTE_CHARS)
             )
         })?;

@@ -13,7 +13,7 @@ pub struct CellKey {
     pub name: String,
     /// Canonical target name; `all (N targets)` for the merged cell of N targets.
     pub target: String,
-    /// Name of the workload.
+    /// Name of the workload, which several cells may share.
     pub workload: String,
     /// I/O engine of the cell, such as `uring`.
     pub engine: String,

@@ -158,7 +158,7 @@ impl Value {
         // Also fails if one of them is not an amount.
         if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
             return Err(format!(
-                "`{self}..{end}` is not a range: a range doubles from an amount above 0 to a larger one; write a list instead"
+                "`{self}..{end}` is not a range: START must be above 0, and doubles up to a larger END; write a list instead"
             ));
         }
         let of = |amount: f64| match self {
@@ -240,8 +240,8 @@ impl FromStr for Axis {
     }
 }
 
-/// Sets an axis's parameter in a workload specification. Axes without a field there (relative rates, targets,
-/// fill, engine and workload) leave it unchanged.
+/// Sets an axis's parameter in a workload specification. Axes that are not fields of a specification (relative rates,
+/// targets, fill, engine and workload) leave it unchanged.
 pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec, String> {
     match (kind, value) {
         (AxisKind::Read, Value::Share(share)) => spec.with_read_share(*share),

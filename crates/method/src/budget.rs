@@ -16,7 +16,7 @@ pub struct Budget {
     pub time_min_ns: u64,
     /// Maximum total duration, ns, without fills, whose duration is not known in advance.
     pub time_max_ns: u64,
-    /// Bytes that fills write on a target of the given capacity.
+    /// Bytes that the method's fills write to a target with the capacity passed to [`Self::new`].
     pub fill_bytes: u64,
 }
 

@@ -7,7 +7,7 @@ use iodyno_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// Maximum number of points of a grid.
+/// Maximum number of cells that the combinations of a stage's axis values may give.
 const POINTS_MAX: usize = 20_000;
 
 /// Order in which the points of a grid are measured.

@@ -16,7 +16,7 @@ use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
 
 /// Minimum number of operations in a cell before it may end early; enough for a 99.9th percentile.
 const SETTLE_OPS: u64 = 12_000;
-/// Minimum number of operations in the measurement of an operating point, to have a hundred beyond the
+/// Minimum number of operations in the measurement of an operating point, so that a hundred lie beyond the
 /// 99.999th percentile.
 const TAIL_OPS: u64 = 10_000_000;
 
@@ -110,7 +110,7 @@ impl Method {
         })
     }
 
-    /// Whether a stage is a purge.
+    /// Whether one of the method's stages purges the targets.
     pub fn purges(&self) -> bool {
         self.stages.iter().any(|stage| stage.act == Act::Purge)
     }

@@ -21,8 +21,8 @@ use iodyno_measure::summary::PERCENTILES;
 use iodyno_units::{human, parse_duration_ns};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of cells after the closed loop. Suffices to descend from the capacity to a thousandth of it
-/// and to reach the precision there, including repeats.
+/// Maximum number of cells after the closed loop. Suffices to descend from the capacity to a thousandth of it and to
+/// reach the required precision there, including repeats.
 pub(crate) const PROBES_MAX: u32 = 40;
 /// Completed fraction of the offered rate below which the rate counts as missed without repeats.
 const OVERLOAD_SHARE: f64 = 0.9;

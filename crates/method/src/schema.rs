@@ -84,7 +84,8 @@ const STAGE: &[Key] = &[
 
 const WHICH: [&str; 4] = ["max", "optimal", "mid", "min"];
 
-/// Keys of a tracking variable: axis values that select a point, and the quantity to track.
+/// Keys of one table in `track`: axis values that select a grid point, and `measure`, the quantity of this point that
+/// must become steady.
 const TRACK: &[Key] = &[
     Key::optional("workload", ValueType::Scalar),
     Key::optional("targets", ValueType::Scalar),

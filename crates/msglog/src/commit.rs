@@ -128,7 +128,7 @@ impl Commit {
         if self.is_broken || in_flight >= self.rule.depth {
             return Step::Wait;
         }
-        // Chunks not covered by the flush in flight, or not durable if there is none.
+        // Number of issued chunks that the flush in flight does not cover; without one, that are not durable.
         let group = self.issued - self.flushing.unwrap_or(self.durable);
         let may_write = match self.rule.durability {
             Durability::Each => group == 0 && in_flight == 0,

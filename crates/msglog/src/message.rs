@@ -69,7 +69,7 @@ pub struct Message<'a> {
     pub topic: &'a str,
     /// Key, at most [`KEY_BYTES_MAX`] bytes; empty for none.
     pub key: &'a [u8],
-    /// Content of the message.
+    /// Content of the message, which the log does not interpret.
     pub body: &'a [u8],
 }
 

@@ -199,7 +199,7 @@ pub fn recover(
 /// Recovers a log like [`recover`], with read-ahead.
 ///
 /// # Errors
-/// Those of [`recover`].
+/// Same as [`recover`].
 pub fn recover_ahead(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -363,8 +363,8 @@ fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
     Some(Bounds { heads, newest, oldest, last, evidence })
 }
 
-/// Searches a segment's first chunks for a header whose durable position lies within the segment, which
-/// proves that the log does not end before it. Returns the highest durable position found, with its epoch.
+/// Searches a segment's first chunks for proof that the log does not end before this segment: a header whose
+/// durable position lies within it. Returns the highest durable position found, with its epoch.
 fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
     let start = reader.layout().segment_start(segment);
     let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);

@@ -41,7 +41,7 @@ pub struct SegmentReader<'a> {
     held: (u64, usize),
     /// Read error of the block after the buffered bytes; `None` if no error is known.
     failed: Option<io::ErrorKind>,
-    /// Latest epoch and the log's end at its start. Older chunks after that end are ignored.
+    /// Latest epoch, and the end of the log when that epoch began. Older chunks after this end are ignored.
     start: EpochStart,
     ahead: Option<Ahead>,
 }
@@ -78,8 +78,8 @@ fn small_read_bytes(layout: &Layout) -> usize {
     (layout.chunk_bytes as usize).next_power_of_two()
 }
 
-/// Normal size of a read, bytes. The buffer has as much space again before it for the start of a chunk, and
-/// together they fill a huge page.
+/// Normal size of a read, bytes. The buffer has the same amount of space again before the read's data, for the start
+/// of a chunk that spans two reads. Both together fill a huge page.
 fn large_read_bytes(layout: &Layout) -> usize {
     READ_BYTES.max(small_read_bytes(layout))
 }

@@ -30,8 +30,8 @@ const HEAD_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const CELLS_BYTES_MAX: u64 = 360 << 20;
 /// Memory limit for a run's cells if several runs are loaded together, bytes per run.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
-/// Memory limit for a run's time series, bytes. To stay below it, neighbouring intervals are merged. If every
-/// cell is down to one interval, the series may take all memory left for cells.
+/// Memory limit for a run's time series, bytes. Longer series are shortened by merging neighbouring intervals. If
+/// they exceed the limit even with one interval per cell, they may use all memory that the cells leave.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
 /// Maximum number of intervals of a loaded run, over all its cells. In longer runs, neighbouring intervals
 /// are merged.
@@ -77,7 +77,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
                 text.parse::<Timestamp>().ok().filter(|time| value_ranges::is_of_a_run(*time));
             time.ok_or_else(|| {
                 Fault::Damage(format!(
-                    "`{}` is not a valid time of a run",
+                    "`{}` is not a valid start or end time of a run",
                     quoted(&text, QUOTE_CHARS)
                 ))
             })

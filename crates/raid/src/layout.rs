@@ -53,7 +53,7 @@ pub enum Role {
 /// Address of a sector as stripe, strip and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InStripe {
-    /// Number of the stripe.
+    /// Number of the stripe, from 0.
     pub stripe: u64,
     /// Role of the strip that contains the sector.
     pub role: Role,

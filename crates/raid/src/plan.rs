@@ -41,7 +41,7 @@ use std::ops::Range;
 /// One read or write on one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Number of the member.
+    /// Number of the member in the array, from 0.
     pub member: u16,
     /// Role of the accessed strip: data, P or Q.
     pub role: Role,
@@ -49,7 +49,7 @@ pub struct Access {
     pub sector: u64,
     /// First sector, counted from the start of the strip.
     pub offset: u64,
-    /// Length in sectors.
+    /// Number of sectors to read or write.
     pub sectors: u64,
 }
 
@@ -84,7 +84,7 @@ pub struct Row {
 pub struct Lost {
     /// RAID level of the array.
     pub level: Level,
-    /// Number of the stripe.
+    /// Number of the lost stripe, from 0.
     pub stripe: u64,
     /// Set of the missing members.
     pub missing: MemberSet,

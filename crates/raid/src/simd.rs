@@ -179,7 +179,7 @@ impl<V: Vector, const N: usize> Vector for [V; N] {
 
 /// A computation on slices of equal length, in which each byte depends only on bytes at the same index.
 pub(crate) trait Kernel {
-    /// Length of the slices.
+    /// Common length of the slices, bytes.
     ///
     /// # Panics
     /// If the lengths differ.

@@ -5,7 +5,7 @@ use crate::{csv, fio, hgrm, json, openmetrics, sysbench_text};
 use iodyno_notebook::Run;
 use serde_json::Value;
 
-/// An export format.
+/// A format of `export`, with its help text and the function that makes it.
 #[derive(Debug)]
 pub struct ExportFormat {
     /// Value of `--format`.

@@ -177,7 +177,7 @@ fn a_tie_is_called_a_tie() {
     run.head.plan = serde_json::from_str(&plan).unwrap();
     let text = show(&run, Detail::default(), style(200));
     assert!(
-        text.contains("highest: depth 16 with") && !text.contains("best point under"),
+        text.contains("highest IOPS: depth 16 with") && !text.contains("best point under"),
         "{text}"
     );
 }

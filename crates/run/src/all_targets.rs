@@ -31,7 +31,7 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         match (&mut sum.storage, &one.storage) {
             (Some(sum), Some(one)) => sum.add(one),
             (None, Some(one)) => sum.storage = Some(Storage { reached: None, ..one.clone() }),
-            // Another target is memory of this process: the counted bytes are not all of it.
+            // The other target is memory of this process, whose I/O no disk's counters show.
             (Some(sum), None) => sum.reached = None,
             (None, None) => {}
         }

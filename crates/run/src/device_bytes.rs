@@ -171,8 +171,9 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
-/// Bytes that a target's own I/O certainly moved at the bottom of its storage stack, at most the counted
-/// bytes. None if a page cache, a server or an emulated device may have completed the I/O instead.
+/// Bytes that a target's own I/O certainly moved at the bottom of its storage stack: those that the cell `issued`,
+/// but at most those that the disks' counters show (`moved`). None if a page cache, a server or an emulated device
+/// may have completed the I/O instead.
 fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
     if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
         return None;
@@ -188,9 +189,9 @@ fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) ->
     }
 }
 
-/// Upper bound of the bytes that target `i` moved at the bottom of its storage stack: the counted bytes, less
-/// those that other targets of the run with simpler stacks certainly moved. I/O of other programs is not
-/// subtracted, so that a target is never wrongly suspected of being served from memory.
+/// Upper bound of the bytes that target `i` moved at the bottom of its storage stack: the bytes that the disks'
+/// counters show (`moved`), less those that other targets of the run with simpler stacks certainly moved (`taken`).
+/// I/O of other programs is not subtracted, so that a target is never wrongly suspected of being served from memory.
 fn share_of(
     i: usize,
     stacks: &[Option<&Stack>],

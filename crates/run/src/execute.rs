@@ -75,11 +75,11 @@ fn head_over_ranks(
     Ok(head)
 }
 
-/// Where to find the reason for the end of a run.
+/// Whether the last cell of a run shows how the run ended.
 enum Ran {
-    /// In the cells: the last one shows how the run ended.
+    /// The last cell shows how the run ended.
     AllCells,
-    /// Not in the cells, because a signal stopped the run between two of them.
+    /// No cell shows the end, because a signal stopped the run between two cells.
     CutShort,
 }
 

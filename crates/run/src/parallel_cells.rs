@@ -48,8 +48,8 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// Returns the results of `task`. Takes them from an earlier parallel run if they are known; otherwise runs
-/// the task's plan in parallel with `beside`, whose results are kept for later.
+/// Returns the results of `task`. An earlier call may have computed them in parallel with another task; otherwise
+/// runs the task's plan in parallel with the plans in `beside`, and keeps the results of these for later calls.
 pub(crate) fn drive(
     run: &ResolvedRun,
     task: &Task,

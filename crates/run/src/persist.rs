@@ -36,7 +36,7 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Begins with the cells in `before`, which the notebook has already stored (for a resumed run).
+    /// Creates the books of a run. For a resumed run, `before` has the cells that the notebook has already stored.
     pub(crate) fn new(writer: Option<RunWriter>, before: &[Cell]) -> Self {
         let mut cells = before.to_vec();
         for cell in &mut cells {
@@ -114,7 +114,7 @@ pub(crate) fn keep_elsewhere(
     let kept = made.and_then(|()| {
         let written = Notebook::open(&path).and_then(|mut notebook| notebook.import(run));
         written.map(drop).map_err(|e| {
-            // Both belong to this process alone, and are of no use.
+            // The file and its folder belong to this process alone, and are of no use without the run.
             let _ = std::fs::remove_file(&path);
             let _ = std::fs::remove_dir(&folder);
             e.to_string()

@@ -310,7 +310,7 @@ impl Plan {
         } else if self.on_own_targets {
             format!(", each job on its own one of {targets} targets")
         } else {
-            format!(" on each of {targets} targets at once")
+            format!(" on each of {targets} targets at the same time")
         };
         let long = if self.open_ended { "at least " } else { "" };
         let of = if self.virtual_time { " of virtual time" } else { "" };

@@ -1,5 +1,4 @@
-//! The processors that a run uses: a set of their numbers, and the pinning of this process's threads to
-//! them.
+//! The processors that a run uses: a set of processor numbers, to which this process's threads are pinned.
 
 use crate::outcome::RunError;
 use serde::{Deserialize, Serialize};

@@ -63,7 +63,7 @@ fn beside(cell: &CellSpec) -> Result<(), RunError> {
             continue;
         };
         return Err(RunError::Impossible(format!(
-            "`{name}` can't run at once with `{}`: it {why}",
+            "`{name}` can't run at the same time as `{}`: it {why}",
             cell.name
         )));
     }

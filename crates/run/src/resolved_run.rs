@@ -105,7 +105,10 @@ impl Resume {
                 if self.ranks == 1 {
                     "`iodyno resume`".to_owned()
                 } else {
-                    format!("`iodyno-mpi resume --ranks {}` or the same hosts", self.ranks)
+                    format!(
+                        "`iodyno-mpi resume --ranks {}`, or with --hosts or --hostfile as the run was begun",
+                        self.ranks
+                    )
                 }
             )));
         }

@@ -52,8 +52,8 @@ pub(crate) struct Believed {
     deviation: Option<String>,
 }
 
-/// Whether a preparation step can be skipped because an earlier run did it. Records that run in `evidence`;
-/// or, if the user requested reuse, the reason why the step must be repeated.
+/// Whether a preparation step can be skipped because an earlier run has done the same. Records the earlier run in
+/// `evidence`. If the user requested reuse but the step must be repeated, records the reason instead.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
     targets: &Range<usize>,
@@ -263,8 +263,8 @@ fn believe(
     })
 }
 
-/// Finds the purge before the fill in cell `at`, with no other I/O between them. Returns the deviation of
-/// that purge.
+/// Finds the purge that preceded the fill in cell `at`, with no other I/O between the two. Returns how the purge
+/// deviated from a complete one.
 fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, String> {
     let place = run.cells[at].key.place.as_ref();
     let before = run.cells[..at].iter().rev().filter(|cell| {

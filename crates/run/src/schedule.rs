@@ -40,7 +40,7 @@ pub(crate) struct CellPosition {
     pub(crate) count: usize,
 }
 
-/// The next thing that a run does.
+/// Next action of a run.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Measure a cell.
@@ -311,8 +311,8 @@ impl<'a> Schedule<'a> {
         !self.ahead.is_empty()
     }
 
-    /// Takes the results of `task` if it ran in parallel with an earlier cell. Otherwise discards all such
-    /// results, because other cells were expected next.
+    /// Takes the results of `task` if it ran in parallel with an earlier cell. Otherwise discards the results of all
+    /// cells that ran in parallel, because other cells were expected next.
     pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
         if !self.has_ahead(task) {
             self.ahead.clear();

@@ -103,7 +103,7 @@ impl Shards {
     /// Merges the shards into one run in `notebook`, and returns the run's id.
     ///
     /// # Errors
-    /// The errors of the notebook.
+    /// The notebook can't be written.
     pub fn put_into(self, notebook: &Notebook) -> Result<String, Error> {
         let Some(first) = self.runs.first() else { return Ok(String::new()) };
         let mut head = first.head.clone();

@@ -5,7 +5,7 @@ use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_measure::{Cell, Ended, ErrorKind};
 use std::sync::Arc;
 
-/// What is known about a target's verifiable content.
+/// Verifiable content of a target, as far as it is known.
 #[derive(Debug, Default)]
 pub(crate) struct Verified {
     /// Stamp that identifies this run's writes.

@@ -15,7 +15,7 @@ const BLOCK_BYTES: u32 = 4096;
 pub enum Access {
     /// Sequential, as with a message log.
     Sequential,
-    /// Unknown.
+    /// Not known in advance; may change at any time.
     Any,
 }
 

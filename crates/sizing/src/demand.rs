@@ -134,8 +134,9 @@ impl Demand {
         self.all_limits().map(|limit| limit.ns).max().unwrap_or(0)
     }
 
-    /// The workload on one array, with random (Poisson) arrivals, as from independent users. `rate_iops` is
-    /// divided among `arrays`, and the working set among `all_arrays` of `array_bytes` each.
+    /// Returns the workload on one array, with random (Poisson) arrivals, as from independent users. `rate_iops` is
+    /// the rate on one system, divided among its `arrays`. The working set is divided among `all_arrays`, those of all
+    /// systems, of `array_bytes` each.
     pub(crate) fn on_array(
         &self,
         rate_iops: f64,

@@ -40,7 +40,7 @@ impl LogDemand {
         Ok(())
     }
 
-    /// Number of messages per chunk.
+    /// Number of whole messages that fit into a chunk.
     pub fn messages_a_chunk(&self) -> u64 {
         self.chunk_bytes / self.message_bytes
     }

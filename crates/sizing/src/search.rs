@@ -26,7 +26,7 @@ pub struct Tried {
 /// Number of equal systems, and number of arrays in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count {
-    /// Number of systems.
+    /// Number of equal systems to buy.
     pub units: u32,
     /// Number of arrays in each system.
     pub arrays: u32,

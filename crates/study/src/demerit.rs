@@ -46,7 +46,7 @@ impl Quantiles {
         Some(Self(points))
     }
 
-    /// The mean of the distribution.
+    /// Mean of the distribution, in the unit of its points: the area under the quantile function.
     pub fn mean(&self) -> f64 {
         self.0.windows(2).map(|w| (w[1].0 - w[0].0) * (w[0].1 + w[1].1) / 2.0).sum()
     }

@@ -42,11 +42,11 @@ pub struct Stratum {
 /// Mean, median and maximum of absolute relative errors. All None if there are no errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// Arithmetic mean.
+    /// Arithmetic mean of the errors.
     pub mean: Option<f64>,
     /// Median; for an even number of errors, the mean of the two middle ones.
     pub median: Option<f64>,
-    /// Maximum.
+    /// Largest error.
     pub max: Option<f64>,
 }
 

@@ -32,9 +32,9 @@ pub const COLUMNS: [&str; 14] = [
 pub struct Key {
     /// Table or figure of the paper, such as `Table 4`.
     pub figure: String,
-    /// Name of the system.
+    /// Name of the measured system in the file of published values.
     pub system: String,
-    /// Name of the workload.
+    /// Name of the workload in the file of published values.
     pub workload: String,
     /// Size of one operation, bytes; None if the value is not specific to a size.
     pub block_bytes: Option<u32>,
@@ -44,7 +44,7 @@ pub struct Key {
     pub threads: Option<u32>,
     /// Number of devices under load; None if the paper does not state it.
     pub devices: Option<u32>,
-    /// Name of the metric.
+    /// Name of the published quantity, such as `messages_per_s`.
     pub metric: String,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Relation {
 /// Part of the paper in which a value was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a table.
+    /// In a table, with all printed digits.
     Table,
     /// In the text, where values are rounded more coarsely.
     Prose,
@@ -298,7 +298,7 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let number = number(file, value, "value")?;
     if number <= 0.0 {
         let message = format!("`value` must be above 0, not {}", value.text);
-        let help = "relative errors are shares of this value".to_owned();
+        let help = "relative errors are divided by this value".to_owned();
         return Err(Problem::at(file, value.span.clone(), message, Some(help)));
     }
     let given = (!resolution.text.is_empty()).then(|| self::number(file, resolution, "resolution"));

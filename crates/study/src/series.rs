@@ -9,13 +9,13 @@ use iodyno_units::human;
 /// Axis along which the points of a line lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Number of devices.
+    /// Number of devices under load.
     Devices,
     /// Queue depth.
     Depth,
     /// Think time, µs.
     Think,
-    /// Number of threads.
+    /// Number of threads per device.
     Threads,
     /// Size of one operation, bytes.
     Block,

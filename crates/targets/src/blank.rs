@@ -117,7 +117,7 @@ pub struct Sampled {
 /// First bytes and offset of data that is neither blank nor iodyno's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreign {
-    /// Offset in the target.
+    /// Offset of the foreign data in the target, bytes.
     pub offset_bytes: u64,
     /// First bytes of the foreign data in hexadecimal, such as `4d 5a 90 00`.
     pub hex: String,

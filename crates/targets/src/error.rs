@@ -186,7 +186,7 @@ pub enum TargetError {
         path: String,
         /// Bytes needed in addition to those already allocated.
         wanted_bytes: u64,
-        /// Bytes available.
+        /// Bytes that are still free there.
         free_bytes: u64,
         /// What the user can do, as a sentence.
         help: String,

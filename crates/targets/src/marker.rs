@@ -25,7 +25,7 @@ use crate::output::{self, Output};
 
 const ATTRIBUTE: &str = "user.iodyno";
 const PREFIX: &str = "iodyno 1";
-/// Maximum bytes read from a sidecar, the file with a mark, which has two short lines.
+/// Maximum bytes read from a sidecar. A valid sidecar has two short lines.
 const SIDECAR_BYTES_MAX: u64 = 4096;
 
 /// Mark by which iodyno recognises a file that it created. States how much of the file was written.

@@ -44,7 +44,7 @@ pub struct OpenOptions {
     pub access: Access,
     /// Use of the page cache. A setting in the target's name takes precedence.
     pub direct: Direct,
-    /// Target names from `--destroy`, which confirm that their data may be overwritten.
+    /// Names of the targets whose data may be overwritten, from `--destroy`.
     pub confirm: Confirm,
     /// True if the caller will continue a message log on the target, so that the log is not a reason to refuse.
     pub keeps_log: bool,
@@ -58,8 +58,8 @@ pub enum OpenedBy {
     /// This process. No other process may have the target open.
     #[default]
     ThisProcess,
-    /// Another process of the same run, which opened the target earlier. This process opens it too, ignoring the
-    /// other's claim. All other checks apply.
+    /// Another process of the same run has opened the target before. This process opens it too, despite that
+    /// process's claim. All other checks apply.
     AnotherRank,
 }
 
@@ -98,7 +98,7 @@ pub enum LayOut {
     },
 }
 
-/// What to undo if a target is dropped before its file is completely written.
+/// Change to undo if a target is dropped before its file is completely written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
     Nothing,
@@ -243,8 +243,8 @@ fn allowed(
     confirmed(inspection, guard::check_writable(inspection, root), options)
 }
 
-/// Drops refusals that do not apply with these options, and lifts others by the names from `--destroy`.
-/// Returns the lifted refusals.
+/// Drops the refusals that do not apply with these options, and lifts those that the names from `--destroy` confirm.
+/// Returns the lifted refusals. Fails if any other refusal is left.
 fn confirmed(
     inspection: &Inspection,
     mut refusals: Vec<Refusal>,

@@ -247,7 +247,7 @@ mod tests {
                 due.truncate(GAPS);
                 let d = distance(&due, mean_ns);
                 let most = 1.63 / (GAPS as f64).sqrt();
-                assert!(d < most, "{rate}, {workers} workers: {d} of {most}");
+                assert!(d < most, "{rate}, {workers} workers: distance {d} is not below {most}");
             }
         }
         // The test detects even gaps, and a rate that is 2 % off.

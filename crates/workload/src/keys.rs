@@ -24,14 +24,15 @@ use crate::spec::{
     Spec, Steady, SteadyFigure,
 };
 
-/// Whether a key that has its default is written, in the stored and in the short form of a workload file.
+/// In which forms of a workload file a key appears although its value is the default: stored (kept with a run) or
+/// short (for people).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// A default is written only in the stored form.
+    /// Only in the stored form.
     Full,
-    /// A default is never written, because workloads stored by earlier versions lack the key.
+    /// In neither form, because workloads stored by earlier versions lack the key.
     Sparse,
-    /// A default is written in both forms.
+    /// In both forms.
     Always,
 }
 

@@ -87,7 +87,7 @@ pub struct ReplayShape {
     pub threads: u32,
     /// Maximum number of operations in flight per worker.
     pub depth: u32,
-    /// Content of writes.
+    /// Content of writes, since a trace does not record it.
     pub content: Content,
 }
 

@@ -328,7 +328,7 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
         let help = "add `think_after`, the operations between two pauses of a worker, or `think_after_time`";
         faults.add(
             "arrivals.think_time",
-            "an open loop with a think time needs to know when to pause",
+            "a think time in an open loop requires an interval between pauses",
             help,
         );
     }

@@ -141,7 +141,7 @@ pub enum Content {
     /// Content that reads can verify: each block has a header with its address, writer and generation, and a
     /// checksum.
     Verifiable,
-    /// Zeroes.
+    /// All bytes are 0. Devices that compress or detect zeroes may store none of them.
     Zeroes,
 }
 

@@ -357,8 +357,8 @@ impl TraceBuilder {
         Ok(index)
     }
 
-    /// Sets the completion time of an operation, ns on the clock of the operations' times. Ignored if the time is
-    /// before the operation's issue.
+    /// Sets the completion time of an operation, ns, in the same time base as the issue times. Ignored if it is
+    /// before the operation's issue time.
     pub fn completed(&mut self, index: usize, end_ns: u64) {
         if let Some(row) = self.rows.get_mut(index)
             && let Some(response_ns) = end_ns.checked_sub(row.at_ns())
@@ -418,7 +418,7 @@ impl TraceBuilder {
             at_bytes += end_bytes.next_multiple_of(PART_ALIGN_BYTES);
             if part.ops > 0 && at_bytes > END_BYTES_MAX {
                 return Err(format!(
-                    "the files of the trace lie one after the other, and end beyond {}: choose some with --only",
+                    "the files of the trace are placed one after the other, and end beyond {}: choose some with --only",
                     human::size(END_BYTES_MAX)
                 ));
             }

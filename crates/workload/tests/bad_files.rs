@@ -260,7 +260,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "mix = { read = 1 }\narrivals = { kind = \"open\", think_time = \"1ms\" }",
         "3:21 [\"open\"] the key `rate` is missing (for example `rate = \"50k/s\"`)\n\
-         3:42 [\"1ms\"] an open loop with a think time needs to know when to pause (add `think_after`, the operations between two pauses of a worker, or `think_after_time`)",
+         3:42 [\"1ms\"] a think time in an open loop requires an interval between pauses (add `think_after`, the operations between two pauses of a worker, or `think_after_time`)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", rate = \"5k/s\" }",

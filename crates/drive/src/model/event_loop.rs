@@ -325,7 +325,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         worker.failed();
         let recorder = &mut self.recorders[worker.target];
         note_failure(&self.control, recorder, &op, kind, errno, self.now_ns);
-        // Too many failures end the cell at once.
+        // Too many failures end the cell immediately.
         self.check_after = 0;
     }
 

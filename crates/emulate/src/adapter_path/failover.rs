@@ -86,7 +86,7 @@ pub(crate) fn drain_caches(core: &mut Core) {
     }
 }
 
-/// Retries the data that devices refused, because the state of the devices has changed.
+/// After a change of the devices' state: destages again the cached data that devices refused earlier.
 pub(crate) fn devices_changed(core: &mut Core) {
     if let Some(pair) = &mut core.adapters {
         pair.retry();

@@ -79,7 +79,7 @@ pub(crate) struct PathUnits {
     pub(crate) stripe_units: u64,
     /// Preconditioning of the volume before the emulation starts.
     pub(crate) before: Preconditioned,
-    /// Next initially dirty unit to destage, if the volume was preconditioned by sequential writes.
+    /// First unit of the next destage of dirty data that sequential preconditioning left in the cache.
     pub(crate) next: u64,
     /// Identifier of the path itself among the machine's components.
     pub(crate) part: PartId,
@@ -304,7 +304,7 @@ impl Pair {
     }
 
     /// Makes the caches store content from now on. They are emptied, because the addresses of
-    /// initially dirty units are unknown.
+    /// the dirty units that preconditioning left are unknown.
     pub(crate) fn keep_content(&mut self) {
         self.keeps_content = true;
         self.groups
@@ -373,7 +373,7 @@ impl Pair {
         self.batteries_hold();
     }
 
-    /// Makes data that devices refused dirty again, in all caches, so that its destage is retried.
+    /// Makes data that devices refused to destage dirty again, in all caches, so that its destage is retried.
     pub(crate) fn retry(&mut self) {
         self.groups.iter_mut().filter_map(|group| group.cache.as_mut()).for_each(Cache::retry);
         self.paths.iter_mut().for_each(|path| path.refuses = false);

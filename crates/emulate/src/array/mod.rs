@@ -81,13 +81,13 @@ enum Purpose {
     Scrub,
 }
 
-/// The part of an operation within one stripe, or a range of the stripe's rows that the array
-/// restores.
+/// The part of an operation within one stripe, or a range of the stripe's rows that a resync, rebuild or scrub
+/// processes.
 #[derive(Clone, Debug, Default)]
 struct Piece {
     purpose: Purpose,
     stripe: u64,
-    /// Sectors within the stripe's data. For a piece that restores rows: sectors within a strip.
+    /// Range of sectors. Of an operation: within the stripe's data. Of a resync, rebuild or scrub: within a strip.
     range: Range<u64>,
     /// Rows that are being restored now, as sectors within a strip.
     offsets: Range<u64>,

@@ -37,7 +37,7 @@ pub struct DescribedSystem {
 pub struct VolumesOf {
     /// Catalog name of the device.
     pub device: String,
-    /// Number of devices.
+    /// Number of devices, each of which is a volume.
     pub count: u32,
     /// Position of the device name in the file, for the error message about an unknown device.
     pub span: Range<usize>,

@@ -7,7 +7,7 @@ pub struct WriteRange {
     pub id: u32,
     /// Offset of the first byte to write.
     pub offset_bytes: u64,
-    /// Length in bytes.
+    /// Number of bytes to write.
     pub len_bytes: u64,
 }
 

@@ -50,7 +50,7 @@ impl Usage {
 /// add up exactly to its latency, from submission to completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// Number of operations.
+    /// Number of completed operations.
     pub count: u64,
     /// Time spent waiting: for a place in the disk's queue, the controller, buffer space, or the heads;
     /// for a flush, also for the writes before it.

@@ -71,8 +71,8 @@ pub(super) struct GarbageCollection {
 }
 
 impl GarbageCollection {
-    /// Creates the state for a preconditioned device with blocks of `block_units` units, on which each flash
-    /// page contains data of `parts` writes on average.
+    /// Creates the state for a preconditioned device with blocks of `block_units` units. `parts` is the average
+    /// number of writes whose data shares a flash page.
     pub(super) fn new(
         ftl: &mut Ftl,
         map_writes_per_page: f64,

@@ -14,7 +14,8 @@ pub(crate) const LANES_MAX: usize = 8;
 /// Units of a lane per link frame. A SATA frame contains up to 8 KiB of data.
 const FRAME_UNITS: u64 = 2;
 
-/// The latest page read of a lane. The lane's next unit may be in the same flash page and join it.
+/// The latest page read of a lane, not started yet. The lane's next unit is added to it if it is in the same flash
+/// page.
 #[derive(Clone, Copy)]
 struct OpenPage {
     read: u32,
@@ -146,7 +147,7 @@ impl FlashDevice {
         unwritten
     }
 
-    /// Starts the latest page read of each lane, which no further unit can join.
+    /// Starts the latest page read of each lane. From then on no further unit can be added to it.
     fn read_open(&mut self, core: &mut Core, open: &mut OpenPages) {
         for page in std::mem::take(open).0 {
             if page.read != NIL {

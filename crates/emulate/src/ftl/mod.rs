@@ -293,7 +293,7 @@ impl Ftl {
         erased.into_iter().map(|block| self.blocks.slots(block)).collect()
     }
 
-    /// Number of free blocks.
+    /// Number of erase blocks that are erased and unused.
     #[inline]
     pub fn free_blocks(&self) -> u32 {
         self.blocks.free()

@@ -46,7 +46,7 @@ pub struct Array {
 pub struct ArrayShape {
     /// RAID level of the array.
     pub level: Level,
-    /// Number of members.
+    /// Number of members, parity included.
     pub members: u32,
     /// Strip size in bytes (md's chunk size). Ignored on levels without strips.
     pub strip_bytes: u64,

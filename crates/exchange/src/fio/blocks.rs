@@ -139,7 +139,7 @@ impl Reading<'_> {
             "the job's {} files lie side by side on the target{}",
             region.files,
             if walk.is_random() {
-                ", and addresses are drawn from all of them at once"
+                ", and addresses are drawn from all of them together"
             } else {
                 ""
             }

@@ -16,7 +16,8 @@ pub(super) struct Queue {
     pub(super) refill_at: Option<u64>,
 }
 
-/// Limit of a job by `number_ios`, of all clones and passes together.
+/// Total number of operations or bytes after which `number_ios` ends a job: the option's value times the numbers of
+/// clones and of `loops`.
 enum Counted {
     Ops(u64),
     Bytes(u64),
@@ -262,7 +263,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads `number_ios`, and multiplies it by the number of clones and passes; None without it.
+    /// Reads `number_ios`, and multiplies it by the numbers of clones and of `loops`; None without it.
     fn counted(&mut self, has_runtime: bool, plan: &Plan) -> Option<Counted> {
         let times = self.loops().saturating_mul(plan.region.threads);
         let (ops, opt) = (self.count("number_ios")?, self.opt("number_ios")?);

@@ -203,7 +203,7 @@ impl<'a> Reading<'a> {
                 self.spots(region, opt)
             }
             (Walk::Random, _) if is_plain && !self.repeats_files() => {
-                self.note(opt, "blocks are drawn from all files at once until each was used; fio finishes small files earlier");
+                self.note(opt, "blocks are drawn from all files together until each was used; fio finishes small files earlier");
                 None
             }
             _ => {

@@ -51,7 +51,7 @@ const NOTED: &[(&str, &str)] = &[
     ("unlink", "iodyno removes a file that it created for a run"),
     ("directory", "the target is given by --on, such as `--on scratch:@/mnt/disk`"),
     ("filename_format", "the target is given by --on"),
-    ("openfiles", "all files of a job take turns, even where fio opens fewer at once"),
+    ("openfiles", "all files of a job take turns, even where fio opens fewer at a time"),
     ("fixedbufs", "buffers are registered if the kernel can; --plain-ring turns this off"),
     ("registerfiles", "files are registered if the kernel can; --plain-ring turns this off"),
     ("refill_buffers", "no two blocks are alike, unless the job says otherwise"),

@@ -101,8 +101,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Converts a time of the format, ns, to the clock of the trace's operations. The first call sets the start
-    /// of the file.
+    /// Converts a time of the format, ns, to the time base of the trace's operations. The first call sets the start
+    /// of the trace.
     pub(super) fn at(&mut self, ns: u64, to: &mut Sink<'_>) -> Result<u64, String> {
         let first_ns = *self.first_ns.get_or_insert(ns);
         to.start_ns = BEFORE_NS;

@@ -37,7 +37,8 @@ impl Traced {
 pub(super) struct Sink<'a> {
     pub(super) chosen: &'a Selection,
     pub(super) builder: TraceBuilder,
-    /// Time of the start of the file, ns, on the clock of the operations' times.
+    /// Start of the trace, ns, in the time base of its operations. The times of `--from` and `--to` are relative to
+    /// it.
     pub(super) start_ns: u64,
     /// Cache: name and number of the file or device of the previous operation, because the next operation is
     /// usually on the same one.

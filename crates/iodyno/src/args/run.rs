@@ -179,7 +179,7 @@ pub struct Run {
     /// The run is marked as not conformant.
     #[arg(long, value_name = "SHARE", value_parser = scale, help_heading = "Method")]
     pub scale: Option<f64>,
-    /// Apply the method to each target in turn [default: to all targets at once]
+    /// Apply the method to each target in turn [default: to all targets at the same time]
     #[arg(long, help_heading = "Method")]
     pub each: bool,
     /// Skip the preconditioning of a method (purge, fill) if an earlier run in the notebook did the same

@@ -79,7 +79,7 @@ pub(super) fn describe(text: &mut String, found: &Found) {
     for offset in &found.lost_descriptions {
         let _ = writeln!(
             text,
-            "damage  at byte {offset} of the target the description of the log is lost"
+            "damage  at byte {offset} of the target: this copy of the log's description is lost"
         );
     }
     for damage in &recovered.damages {

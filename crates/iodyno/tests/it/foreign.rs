@@ -50,7 +50,7 @@ fn names_in_a_notebook_reach_no_terminal_raw() {
     }
     for (sql, words) in [
         ("UPDATE runs SET status = ?1", "its status"),
-        ("UPDATE runs SET started = ?1", "not a valid time of a run"),
+        ("UPDATE runs SET started = ?1", "not a valid start or end time of a run"),
         ("UPDATE runs SET seed = ?1", "its seed is"),
         ("UPDATE runs SET id = ?1", "its id is not"),
     ] {
@@ -161,11 +161,11 @@ fn a_record_of_another_machine_is_refused() {
     for (record, said) in [
         (
             head("16") + good + "o 100 0 9 r 0 4096 0\n",
-            "line 4 does not fit the record's machine: there is no volume 9",
+            "line 4 does not fit the machine that line 2 describes: there is no volume 9",
         ),
         (
             head("16") + "o 100 999 0 r 0 4096 0\n",
-            "line 3 does not fit the record's machine: there is no worker 999",
+            "line 3 does not fit the machine that line 2 describes: there is no worker 999",
         ),
         (head("4000000000") + good, "`workers` is 4000000000"),
         (head("0") + good, "`workers` is 0"),

@@ -39,7 +39,7 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
             let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
             match effect {
                 Effect::Rebuilt(_) => format!("{usual}; {by}, and no read fails"),
-                _ => format!("{usual}; the first read of it fails, then {by}"),
+                _ => format!("{usual}: the first read fails, then {by}"),
             }
         }
     }

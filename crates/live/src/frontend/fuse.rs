@@ -32,7 +32,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Lifetime of file names and volumes' attributes in the kernel's cache. Both never change, so it is a day.
+/// Lifetime of file names and volumes' attributes in the kernel's cache. Neither changes, so the lifetime is a day.
 const FOREVER: Duration = Duration::from_secs(86_400);
 const STATUS_NAME: &str = "status.json";
 /// Inode of the status file. The folder has inode 1, and volumes have inodes from [`FIRST`] on.
@@ -210,7 +210,7 @@ impl Files {
         })
     }
 
-    /// Lifetime of an inode's attributes in the kernel's cache. Those of volumes never change; those of the
+    /// Lifetime of an inode's attributes in the kernel's cache. Attributes of volumes never change. Attributes of the
     /// status file must not be cached.
     fn lifetime(&self, ino: INodeNo) -> Duration {
         if self.volume(ino).is_some() { FOREVER } else { Duration::ZERO }

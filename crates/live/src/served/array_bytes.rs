@@ -32,7 +32,7 @@ pub(super) struct Operation {
 #[derive(Debug)]
 pub(super) struct ArrayBytes {
     simd: Simd,
-    /// Pages by the identifier that the machine assigned. An identifier without a page denotes zeroes.
+    /// Pages by the identifier that the machine assigned. An identifier without a page stands for a page of zeroes.
     pages: HashMap<u64, Page>,
     /// For each device, a range of units known to be unwritten. A rebuild skips reading them from the store.
     holes: Vec<Range<u64>>,

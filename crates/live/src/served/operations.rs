@@ -293,8 +293,8 @@ impl<S: Sink> Inner<S> {
         failed
     }
 
-    /// Error of an operation because the host refused to write earlier data of the volume, which is kept in
-    /// memory; `None` if the operation may be submitted.
+    /// Error of an operation because the host's file system refused to write earlier data of the volume, which is kept
+    /// in memory. `None` if the operation may be submitted.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let (root, volume) = (self.root(volume), volume as usize);
         if root >= self.devices {

@@ -61,7 +61,8 @@ impl Stranded {
     }
 }
 
-/// Durable content of a volume: the base, and newer data kept in memory because the host refused to write it.
+/// Durable content of a volume: the base, and newer data kept in memory because the host's file system refused to
+/// write it (for instance, because it is full). Later calls retry the write.
 #[derive(Debug)]
 pub(super) struct Durable {
     pub base: Base,

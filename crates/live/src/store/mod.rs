@@ -170,7 +170,7 @@ impl Store {
     /// Opens or creates a store like [`Self::in_file`], with file system faults injected by `faults`.
     ///
     /// # Errors
-    /// Those of [`Self::in_file`].
+    /// Same as [`Self::in_file`].
     #[cfg(feature = "host-faults")]
     pub fn in_file_with_faults(
         path: &Path,
@@ -401,7 +401,7 @@ impl Store {
     /// Syncs the files and marks a clean shutdown. Nothing may be written afterwards.
     ///
     /// # Errors
-    /// Those of [`Self::sync`].
+    /// Same as [`Self::sync`].
     pub fn end(&self) -> Result<(), WriteError> {
         self.base().sync(true)?;
         if self.options.sums_until_end {
@@ -431,7 +431,7 @@ impl Store {
     /// Writes zeroes to a store without going through an emulated machine. Whole units of zeroes take no space.
     ///
     /// # Errors
-    /// Those of [`Self::write_now`].
+    /// Same as [`Self::write_now`].
     pub fn zero_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.alone();
         self.base().zero(offset_bytes, len_bytes)
@@ -441,7 +441,7 @@ impl Store {
     /// zeroes.
     ///
     /// # Errors
-    /// Those of [`Self::write_now`].
+    /// Same as [`Self::write_now`].
     pub fn trim_now(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         self.alone();
         self.base().trim(offset_bytes, len_bytes)

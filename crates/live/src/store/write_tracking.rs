@@ -34,7 +34,7 @@ impl Store {
     /// units; the partial units at both ends are zeroed at completion.
     ///
     /// # Errors
-    /// Those of [`Self::begin_write`].
+    /// Same as [`Self::begin_write`].
     pub fn begin_zeroes(
         &mut self,
         token: u64,
@@ -47,7 +47,7 @@ impl Store {
     /// Registers a trim before it is submitted. Units that it covers only partly do not change.
     ///
     /// # Errors
-    /// Those of [`Self::begin_write`].
+    /// Same as [`Self::begin_write`].
     pub fn begin_trim(
         &mut self,
         token: u64,
@@ -125,8 +125,8 @@ impl Store {
         self.changes(std::slice::from_ref(change));
     }
 
-    /// Applies the machine's content events for this volume, in order. If the host refuses bytes of a write, the write
-    /// returns the error when it ends.
+    /// Applies the machine's content events for this volume, in order. If the host's file
+    /// system fails to store bytes of a write, that write returns the error when it ends.
     pub fn changes(&mut self, changes: &[ContentEvent]) {
         let mut left = changes;
         while let [change, rest @ ..] = left {
@@ -196,8 +196,8 @@ impl Store {
         }
     }
 
-    /// Sequence number of the newest version that a write replaces when it reaches the medium: all versions,
-    /// unless the buffer has newer data (`overtaken`), and then only those accepted before the write began.
+    /// Sequence number of the newest version that a write replaces when it reaches the medium. The write replaces
+    /// all versions; if the buffer has newer data (`overtaken`), only those accepted before the write began.
     fn older(&self, slot: u32, overtaken: bool) -> u64 {
         if overtaken { self.overlay.payload(slot).begun } else { u64::MAX }
     }

@@ -19,7 +19,7 @@ pub const CORRELATION_MAX: f64 = 0.2;
 /// Mean of a correlated series with its confidence interval, by the method of batch means.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchMean {
-    /// Mean of the series.
+    /// Mean of all values of the series, in their unit.
     pub mean: f64,
     /// Confidence interval of the mean.
     pub interval: ConfidenceInterval,

@@ -183,8 +183,9 @@ fn averaged(series: &[f64], width: usize) -> Vec<f64> {
     series[series.len() % width..].chunks_exact(width).map(describe::mean).collect()
 }
 
-/// Finds a periodic swing in the whole series, or in its last half or quarter if a break hides it. Returns
-/// the swing and the number of values per step of its period.
+/// Finds a periodic swing in the whole series, or in its last half or quarter if a break hides it. Long series are
+/// averaged in steps of several values first. Returns the swing, whose period is a number of steps, and the number of
+/// values per step.
 fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)> {
     [1, 2, 4].into_iter().find_map(|part| {
         let tail = &series[series.len() - series.len() / part..];

@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Fraction of the highest IOPS at which a point counts as nearly the best. Of such points the one with the
-/// fewest outstanding I/Os is chosen, because its latency is lowest.
+/// Fraction of the highest IOPS from which a point counts as nearly the best. The optimal point is the one of these
+/// with the fewest outstanding I/Os, because its latency is lowest.
 pub const NEARLY_BEST: f64 = 0.98;
 
 /// Result of one cell of a load sweep.
@@ -142,9 +142,9 @@ pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     order
 }
 
-/// Chooses `count` intermediate points between the points with the fewest outstanding I/Os and with the most
-/// IOPS, both under the ceilings. They are the closest to equally spaced IOPS; ties go to fewer outstanding
-/// I/Os. Returns fewer if one point is the closest several times.
+/// Chooses `count` points between the point with the fewest outstanding I/Os and the point with the most IOPS, both
+/// under the ceilings. Divides the IOPS between these two into equal steps, and returns the point closest to each
+/// step; ties go to fewer outstanding I/Os. Returns fewer points if one is the closest to several steps.
 pub fn mid_points(points: &[LoadPoint], ceilings_ns: &[f64], count: u32) -> Vec<usize> {
     let feasible: Vec<usize> =
         (0..points.len()).filter(|&i| points[i].within(ceilings_ns)).collect();

@@ -11,7 +11,7 @@ const RUNS_MAX: u32 = 1_000_000;
 /// Mean of several runs, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanOfRuns {
-    /// Number of runs.
+    /// Number of runs from which the mean was computed.
     pub n: usize,
     /// Mean of the runs, in the unit of the values.
     pub mean: f64,
@@ -49,7 +49,7 @@ pub fn mean(runs: &[f64], level: f64) -> Result<MeanOfRuns, BadInput> {
 /// Median of several runs, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianOfRuns {
-    /// Number of runs.
+    /// Number of runs from which the median was computed.
     pub n: usize,
     /// Median of the runs, in the unit of the values.
     pub median: f64,

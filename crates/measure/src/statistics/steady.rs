@@ -4,7 +4,7 @@
 //! them rises or falls by at most 10 % of the mean from the first of the five to the last. After at
 //! most 25 rounds the answer is NOT REACHED, and the last window is reported all the same.
 //!
-//! It is judged only at the end of a round, for all tracking variables at once. The criterion is weak: a device that
+//! It is judged only at the end of a round, for all tracking variables together. The criterion is weak: a device that
 //! loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since there are up to
 //! 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict beside it.
 
@@ -58,7 +58,7 @@ pub struct Window {
     pub first_round: u32,
     /// Value of the tracking variable in each round of the window, in its own unit.
     pub values: Vec<f64>,
-    /// Mean of the values.
+    /// Mean of `values`, in their unit.
     pub mean: f64,
     /// Line fitted to the values as a function of the round number: slope × round + intercept.
     pub fit: describe::Line,

@@ -77,7 +77,7 @@ impl RateSearchFinding {
         match (self.holds_iops, self.fails_iops) {
             (None, None) => format!("no rate was tried: the closed loop completed {capacity}"),
             (None, Some(fails)) => format!(
-                "no rate meets {limit}: {} does not, and the closed loop completed {capacity}",
+                "no rate meets {limit}: even {} misses it, and the closed loop completed {capacity}",
                 rate(fails)
             ),
             (Some(holds), None) => format!(

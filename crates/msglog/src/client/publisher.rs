@@ -23,7 +23,7 @@ pub enum AtLimit {
     Drop,
 }
 
-/// Options of a publisher.
+/// Identity of a publisher, its access to the server, and its behaviour when messages can't be persisted.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
     /// Name of the publisher, which the server uses to detect duplicates. If empty, a message may be stored twice
@@ -193,7 +193,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// Sends all buffered messages that have not been sent.
     ///
     /// # Errors
-    /// Those of [`Publisher::publish`].
+    /// Same as [`Publisher::publish`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
         self.retry(Connection::send)
     }
@@ -201,7 +201,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// Sends all messages, and waits until they are persisted.
     ///
     /// # Errors
-    /// Those of [`Publisher::publish`].
+    /// Same as [`Publisher::publish`].
     pub fn finish(&mut self) -> Result<(), ClientError> {
         self.flush()?;
         while !self.held.is_empty() {
@@ -213,7 +213,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// Waits until the server reports more messages as persisted. The messages must already have been sent.
     ///
     /// # Errors
-    /// Those of [`Publisher::publish`].
+    /// Same as [`Publisher::publish`].
     pub fn wait_persisted(&mut self) -> Result<(), ClientError> {
         let Some(connection) = &mut self.connection else { return self.connect() };
         match connection.reply() {

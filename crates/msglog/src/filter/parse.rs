@@ -245,8 +245,8 @@ fn operand_beside(other: &Operand, input: &mut Input<'_>) -> Parsed<Operand> {
     }
 }
 
-/// Converts a literal for comparison with another operand. If that is `time`, text is parsed as a time. If it
-/// is another header of a message, the literal must be one of the header's possible values.
+/// Converts a literal for comparison with another operand. If the other operand is `time`, text is parsed as a time.
+/// If the other operand is another header of a message, the literal must be a possible value of this header.
 fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parsed<Literal> {
     let (Operand::Header(header), Literal::Text(text)) = (other, &literal) else {
         return Ok(literal);

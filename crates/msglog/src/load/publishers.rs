@@ -3,11 +3,11 @@
 use iodyno_workload::{LogLoad, WhenFull};
 use std::collections::VecDeque;
 
-/// A run of consecutive unpersisted messages.
+/// A group of consecutive unpersisted messages.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// With a message rate: index of the run's first message in the schedule. Without a rate: time at which the
-    /// whole run was due, ns.
+    /// With a message rate: index of the group's first message in the schedule. Without a rate: time at which all
+    /// messages of the group were due, ns.
     first: u64,
     count: u64,
 }
@@ -117,8 +117,8 @@ impl Publishers {
         (self.held_count < self.room).then(|| self.due_ns(self.seen, gap_ns))
     }
 
-    /// Due time of an unpersisted message, ns; `index` counts from the oldest. Without a message rate, it is the
-    /// time of its run.
+    /// Due time of an unpersisted message, ns; `index` counts from the oldest. Without a message rate, all messages of
+    /// a group have the same due time.
     pub(super) fn due_of_held_ns(&self, mut index: u64) -> u64 {
         for run in &self.held {
             if index < run.count {

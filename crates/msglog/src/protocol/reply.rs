@@ -28,9 +28,10 @@ pub enum Reply<'a> {
     Welcome(Welcome),
     /// Error after which the server closes the connection.
     Error {
-        /// Kind of the error.
+        /// Reason for the error in a form for programs.
         code: ErrorCode,
-        /// Sequence number or number of the message that caused the error; 0 for none.
+        /// Message that caused the error. Depending on `code`: its sequence number at the publisher, or its number in
+        /// the log. 0 if no message caused it.
         number: u64,
         /// Human-readable description of the error.
         text: &'a str,
@@ -178,9 +179,10 @@ impl ErrorCode {
 /// An error that the server reports to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
-    /// Type of the error.
+    /// Reason for the error in a form for programs.
     pub code: ErrorCode,
-    /// Sequence number or number of the message that caused the error; 0 for none.
+    /// Message that caused the error. Depending on `code`: its sequence number at the publisher, or its number in the
+    /// log. 0 if no message caused it.
     pub number: u64,
     /// Human-readable description of the error.
     pub text: String,

@@ -33,7 +33,7 @@ pub enum Request<'a> {
     Read {
         /// First message of the stream.
         start: Start,
-        /// End of the stream.
+        /// Message at which the stream ends, if it does.
         end: End,
         /// Topic of the requested messages; empty: all topics.
         topic: &'a str,
@@ -79,14 +79,14 @@ pub enum Start {
     Oldest,
 }
 
-/// End of a stream of messages.
+/// Where a stream of messages ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The stream does not end, as in a subscription.
+    /// Never: the stream is a subscription.
     Never,
-    /// End after the messages that are persisted when the request arrives.
+    /// After the messages that are persisted when the request arrives.
     Now,
-    /// End before the message with this number.
+    /// Before the message with this number.
     Message(u64),
 }
 

@@ -48,8 +48,8 @@ pub(super) fn proven(header: &ChunkHeader) -> (u64, u32) {
     (header.durable_position, header.epoch)
 }
 
-/// Scans a range of segments in order. Calls `visit` with each accepted chunk and the latest publication time
-/// before it, until it returns `Break`.
+/// Scans a range of segments in order. Calls `visit` with each accepted chunk and the latest publication time before
+/// the chunk, until `visit` returns `Break`.
 pub(super) fn scan_segments(
     reader: &mut SegmentReader<'_>,
     segments: core::ops::RangeInclusive<u64>,
@@ -62,8 +62,8 @@ pub(super) fn scan_segments(
     scan(reader, range, Scanned { durable, ..Scanned::default() }, evidence, visit)
 }
 
-/// Continues a scan over a range of positions. With `evidence` it searches beyond the first gap for the
-/// durable position and the log's end; without, it uses only the chunks already read.
+/// Continues a scan over a range of positions. With `evidence`, searches beyond the first gap for the durable position
+/// and the log's end. Without `evidence`, uses only the chunks already read.
 pub(super) fn scan(
     reader: &mut SegmentReader<'_>,
     range: core::ops::Range<u64>,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     pub(crate) all: &'a [AtomicU64],
-    /// Offset of the first byte within the first word.
+    /// Number of bytes of the first word that precede the range, 0 to 7.
     pub(crate) skip: usize,
     pub(crate) len: usize,
 }
@@ -20,12 +20,12 @@ impl<'a> Words<'a> {
         Self { all: &words[skip / 8..], skip: skip % 8, len }
     }
 
-    /// Number of bytes.
+    /// Length of the range, bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if it has no bytes.
+    /// True if the range has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -171,7 +171,7 @@ impl Drop for Membership {
 /// reason. Called on the connection's thread.
 pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
-/// Configuration of a server.
+/// Configuration of an NBD server: limits, encryption and logging.
 #[derive(Clone, Default)]
 pub struct ServerConfig {
     /// Limits on connections, memory and times.

@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Number of commands.
+    /// Number of commands in the protocol, for tables indexed by command.
     pub const COUNT: usize = 8;
     /// All commands, in the order of their numbers in the protocol.
     pub const ALL: [Self; Self::COUNT] = [

@@ -61,7 +61,7 @@ macro_rules! vector {
         /// Applies a kernel to whole vectors. Returns the index of the first byte that is left over.
         ///
         /// # Safety
-        /// The processor must have these features, and the kernel's slices must have length `len`.
+        /// The processor must have the features in `target_feature`, and the kernel's slices must have length `len`.
         #[target_feature(enable = $features)]
         pub(super) unsafe fn $run<K: Kernel>(kernel: &mut K, len: usize) -> usize {
             // SAFETY: as this function's.

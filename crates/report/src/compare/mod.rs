@@ -92,7 +92,7 @@ pub struct Row {
 /// A cell or metric that was not compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Omission {
-    /// Name of the cell.
+    /// Name of the omitted cell, or of the cell whose metric is omitted.
     pub cell: String,
     /// Coordinates of the cell, if its name does not identify it.
     pub key: CellKey,

@@ -24,7 +24,7 @@ pub struct KindAccount {
 /// Mean time that operations of one kind spend in one phase.
 #[derive(Debug)]
 pub struct PhaseAccount {
-    /// The phase's name.
+    /// Name of the phase, as a noun for a table.
     pub name: &'static str,
     /// Mean time per I/O or per flash page (see `of_page`), ns.
     pub mean_ns: f64,

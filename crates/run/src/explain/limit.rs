@@ -20,7 +20,7 @@ pub enum Limit {
     Offered {
         /// Rate that the schedule offers, I/Os per second.
         iops: f64,
-        /// The busiest resource.
+        /// Resource with the highest utilization; None if the emulated machine reports none.
         busiest: Option<Share>,
     },
     /// No resource is saturated, but the workers keep more I/Os outstanding than the device accepts.
@@ -29,7 +29,7 @@ pub enum Limit {
         queue_max: u32,
         /// Number of I/Os that the device's workers keep outstanding.
         outstanding: u64,
-        /// The busiest resource.
+        /// Resource with the highest utilization; None if the emulated machine reports none.
         busiest: Option<Share>,
     },
     /// No resource is saturated; the latency of each I/O and the number of outstanding I/Os limit the rate.
@@ -38,7 +38,7 @@ pub enum Limit {
         outstanding: f64,
         /// Mean latency of an I/O, ns.
         latency_ns: f64,
-        /// The busiest resource.
+        /// Resource with the highest utilization; None if the emulated machine reports none.
         busiest: Option<Share>,
     },
 }
@@ -143,9 +143,9 @@ impl Limit {
             ),
             Self::Latency { outstanding, latency_ns, busiest: b } => {
                 let count = (outstanding * 10.0).round() / 10.0;
-                let of = if count < 1.05 { "I/O that takes" } else { "I/Os, each taking" };
+                let of = if count < 1.05 { "I/O takes" } else { "I/Os each take" };
                 format!(
-                    "latency, {count} outstanding {of} {}; {}; use more depth or threads",
+                    "latency: {count} outstanding {of} {}; {}; use more depth or threads",
                     time(*latency_ns),
                     busiest(b)
                 )

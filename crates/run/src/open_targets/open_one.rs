@@ -16,7 +16,7 @@ use iodyno_units::human;
 use std::io;
 use std::sync::Arc;
 
-/// How a target is to be opened.
+/// Intended use of a target, which determines how the target is opened.
 #[derive(Clone, Copy)]
 pub(super) struct Use {
     /// Whether a workload writes to the target.

@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt as _;
 /// The part of each target that this rank uses.
 pub(crate) type Parts = TargetPart;
 
-/// Description of a rank's target, for comparison with the targets of other ranks before any is opened.
+/// Description of a rank's target, for comparison with the targets of other ranks before any target is opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     name: String,

@@ -56,7 +56,7 @@ pub enum AtOptimum {
     Of(Quantity),
     /// Total number of outstanding operations.
     Oio,
-    /// Number of threads.
+    /// Number of threads at the optimum.
     Threads,
     /// Outstanding operations per thread.
     Depth,

@@ -127,7 +127,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
             interval: format!("median {}, largest {}", percent(spread.median), percent(spread.max)),
             beside: vec![
                 format!("{} printed figures", errors.len()),
-                format!("nearer than the null model in {better} of {with_null}"),
+                format!("nearer than the null model for {better} of {with_null} figures"),
             ],
             tone: Tone::Plain,
         });

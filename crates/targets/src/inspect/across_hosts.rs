@@ -38,7 +38,7 @@ const OF_SEVERAL_HOSTS: [&str; 23] = [
     "glusterfs",
     "quobyte",
 ];
-/// Those of [`OF_SEVERAL_HOSTS`] that use a shared block device, whose name may differ between hosts.
+/// File systems of [`OF_SEVERAL_HOSTS`] on a shared block device. The device's name may differ between hosts.
 const ON_SHARED_DEVICES: [&str; 2] = ["gfs2", "ocfs2"];
 
 impl FileSystem {

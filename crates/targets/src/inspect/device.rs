@@ -296,8 +296,7 @@ fn pcie(disk: &BlockNode) -> Option<PcieLink> {
     })
 }
 
-/// Temperature of the drive's hottest hwmon sensor, and that sensor's warning temperature, in degrees
-/// Celsius.
+/// Temperature of the drive's hottest hwmon sensor, and the warning temperature of the same sensor, °C.
 fn temperature_c(disk: &BlockNode) -> Option<(f64, Option<f64>)> {
     let device = disk.dir.join("device");
     let folders = [device.clone(), device.join("hwmon"), device.join("device/hwmon")];

@@ -73,7 +73,7 @@ pub enum Kind {
 pub struct Identity {
     /// Device number of the file system that contains the file or device node.
     pub dev: DevNo,
-    /// Inode number.
+    /// Number of the inode in this file system.
     pub inode: u64,
     /// Device number of a block or character device; `None` for a file.
     pub device: Option<DevNo>,

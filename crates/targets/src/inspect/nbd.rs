@@ -214,7 +214,7 @@ fn allocation(client: &mut Blocking, size_bytes: u64) -> io::Result<Option<Alloc
 /// Reader of an NBD export that splits reads to fit the server's limits.
 struct ExportReader<'a> {
     client: &'a mut Blocking,
-    /// Offsets and lengths must be multiples of this, bytes.
+    /// Unit of offsets and lengths, bytes: both must be multiples of it.
     step: u64,
     /// Maximum bytes of one read.
     most: u32,

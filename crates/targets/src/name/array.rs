@@ -19,7 +19,7 @@ pub const ARRAY_DEPTH_MAX: usize = 4;
 pub struct ArrayName {
     /// RAID level of the array.
     pub level: Level,
-    /// Number of members.
+    /// Number of members, parity included.
     pub members: u32,
     /// Strip size, bytes; `None`: the default of Linux md or of the RAID adapter.
     pub strip_bytes: Option<u64>,

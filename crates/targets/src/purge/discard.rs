@@ -1,5 +1,5 @@
-//! Discards a block device, a file's blocks or an NBD export. Works in pieces, to report progress and to stop between
-//! two of them.
+//! Discards a block device, a file's blocks or an NBD export. Works in pieces, in order to report progress, and to stop
+//! after a piece.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;

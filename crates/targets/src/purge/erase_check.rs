@@ -32,7 +32,7 @@ pub(super) trait Blocks {
     fn settle(&mut self);
 }
 
-/// Blocks of an open file or device.
+/// Access of an erase check to the blocks of an open file or device.
 pub(super) struct OpenedBlocks<'a>(pub(super) &'a Opened);
 
 impl Blocks for OpenedBlocks<'_> {
@@ -62,7 +62,7 @@ impl Blocks for OpenedBlocks<'_> {
     }
 }
 
-/// Blocks of an NBD export.
+/// Access of an erase check to the blocks of an NBD export, over its open connection.
 pub(super) struct ExportBlocks<'a>(pub(super) &'a mut Blocking);
 
 impl Blocks for ExportBlocks<'_> {
@@ -81,7 +81,7 @@ impl Blocks for ExportBlocks<'_> {
     }
 }
 
-/// Verifies an erase by sampled blocks that contained a pattern before it.
+/// Verifies an erase by sampled blocks, to which a pattern was written before the erase.
 #[derive(Debug)]
 pub(super) struct EraseCheck {
     nonce: u64,
@@ -102,7 +102,7 @@ struct Findings {
 }
 
 impl EraseCheck {
-    /// Writes the pattern to sampled blocks of the first `range_bytes`. Records the offsets of those from which
+    /// Writes the pattern to sampled blocks of the first `range_bytes`. Records the offsets of the blocks from which
     /// the pattern could be read back.
     pub(super) fn write(
         blocks: &mut dyn Blocks,
@@ -186,8 +186,8 @@ enum Seen {
 }
 
 impl Findings {
-    /// Derives the verdict. It is unknown if most of the `wanted` blocks could not be written beforehand, as in
-    /// zones that must be written in order: the few others prove nothing about them.
+    /// Derives the verdict. The verdict is unknown if most of the `wanted` blocks could not be written before the
+    /// purge, as in zones that must be written in order: the remaining blocks are too few to prove an erase.
     fn judge(self, wanted: usize) -> (Verified, String) {
         let all = self.kept + self.zero + self.changed + self.unreadable;
         let few = all == 0 || 2 * (all as usize) < wanted;

@@ -105,7 +105,7 @@ impl FromStr for Method {
     }
 }
 
-/// The outcome of a purge.
+/// Outcome of a purge as the target reports it. [`Verified`] tells whether the old data is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "why")]
 pub enum PurgeOutcome {
@@ -121,7 +121,7 @@ pub enum PurgeOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verified {
-    /// No sampled block still contains its pattern, and most could be written before the purge.
+    /// No sampled block still contains its pattern, and most of the chosen blocks could be written before the purge.
     Yes,
     /// At least one sampled block still contains its pattern.
     No,
@@ -161,12 +161,12 @@ impl PurgeRecord {
     }
 }
 
-/// Options of a purge.
+/// Choice of the purge method, and the user's permission to purge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeOptions {
     /// Purge method to use; `None`: the best that the target supports.
     pub method: Option<Method>,
-    /// Target names from `--destroy`, which confirm the purge.
+    /// Names of the targets that may be purged, from `--destroy`.
     pub confirm: Confirm,
 }
 

@@ -4,8 +4,8 @@
 use super::SignatureKind::{Archive, DiskImage};
 use super::{Ends, Found, SignatureKind};
 
-/// Offset, magic number, family and name of each format of a disk image or archive. Taken from the formats'
-/// own sources (QEMU's `block/`, VirtualBox's `VDICore.h`).
+/// Formats of disk images and archives: offset, magic number, family and name of each. Taken from the formats' own
+/// sources (QEMU's `block/`, VirtualBox's `VDICore.h`).
 #[rustfmt::skip]
 const TABLE: [(u64, &[u8], SignatureKind, &str); 27] = [
     (0, b"QFI\xFB", DiskImage, "qcow2"),

@@ -29,9 +29,9 @@ const STEP_BYTES: u64 = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureKind {
-    /// Partition table.
+    /// Partition table or disk label, such as MBR or GPT.
     PartitionTable,
-    /// File system.
+    /// Superblock of a file system, such as ext4, XFS or FAT.
     FileSystem,
     /// Member of a RAID set.
     Raid,

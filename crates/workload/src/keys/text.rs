@@ -55,7 +55,7 @@ impl Writer<'_> {
         Some(format!("{} = {value}", row.key.name()))
     }
 
-    /// Formats keys, one per line, followed by the tables among them.
+    /// Formats the keys that are not tables, one per line, then each table under its own heading.
     fn rows(&self, rows: &[Row]) -> String {
         // The short form has the mix on one line.
         let on_one_line = |row: &Row| self.form == Form::Short && row.key.path == "mix";

@@ -7,7 +7,7 @@ use crate::range::Percent;
 pub struct Spot {
     /// Weight of the spot, relative to the other spots; with 0, the spot is an unused gap.
     pub share: f64,
-    /// Size, as a fraction of the active range. The spot starts where the previous one ends.
+    /// Size of the hot spot, as a fraction of the active range. Each hot spot starts where the previous one ends.
     pub range: Percent,
 }
 

@@ -1,9 +1,10 @@
 //! A hash table of the units in a write cache and their states, by place. Independent of the meaning of its entries.
 //!
-//! A cache has millions of units, more than fit into a processor's caches, so the cost of an operation is the number of
-//! memory lines that it touches. A line holds four entries and nothing else. Four neighbouring units have the same home
-//! line, because a destage looks up the neighbours of each unit that it takes. Entries that don't fit into their home
-//! line are in the next line with a free entry: a search begins at the home line, and ends at a line with a free entry.
+//! A cache has millions of units, more than fit into a processor's caches, so the cost of an operation is the number
+//! of memory lines that it touches. A line holds four entries and nothing else. A hash of a unit's address selects its
+//! home line. Four neighbouring units have the same home line, because a destage looks up the neighbours of each unit
+//! that it takes. Entries that don't fit into their home line are in the next line with a free entry: a search begins
+//! at the home line, and ends at a line with a free entry.
 
 use super::{Held, Place};
 use crate::prefetch::Address;
@@ -23,7 +24,7 @@ struct Line([Entry; 4]);
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// Log2 of the number of neighbouring units that share a home line.
+/// Log2 of the number of neighbouring units that have the same home line.
 const NEIGHBOURS_LOG2: u32 = 2;
 /// Load factor above which the table grows, as numerator and denominator.
 const USED_MAX: (usize, usize) = (3, 4);
@@ -72,14 +73,14 @@ impl Units {
         self.used
     }
 
-    /// Returns the line in which a unit belongs. Uses the high bits of a Fibonacci hash, so that a
-    /// table keeps the order of its lines when its size doubles.
+    /// Returns a unit's home line, where each search for the unit begins. Uses the high bits of a Fibonacci hash, so
+    /// that a table keeps the order of its lines when its size doubles.
     fn home(&self, place: Place) -> usize {
         let spread = (place.0 >> NEIGHBOURS_LOG2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (spread >> (64 - self.lines.len().ilog2())) as usize
     }
 
-    /// Prefetches the home line of a unit into the CPU cache.
+    /// Prefetches the line in which a search for this unit begins into the CPU cache.
     pub(super) fn prefetch(&self, place: Place) {
         Address::of(&self.lines[self.home(place)]).prefetch();
     }
@@ -180,7 +181,8 @@ impl Units {
         }
     }
 
-    /// Finds an entry in a later line that a search reaches only by passing `line`.
+    /// Finds an entry in a later line whose home line is `line` or an earlier one. A search would miss it once `line`
+    /// has a free entry.
     fn overflown(&self, line: usize) -> Option<(usize, usize)> {
         let mask = self.lines.len() - 1;
         let mut behind = line;

@@ -26,8 +26,8 @@ pub(super) const REQUEST_BYTES: usize = 24;
 const IOCTL_ENCODE: u64 = 1 << 6;
 const USER_COPY: u64 = 1 << 7;
 
-/// Offset in the character device at which a request's data is read or written. Bits 25 to 40 hold the
-/// request's tag, above a fixed base; the bits from 41 on hold the queue number, here always 0.
+/// Returns the offset in the ublk character device at which the data of the request with this tag is read or
+/// written: a fixed base, plus the tag in bits 25 to 40 and the queue number, here always 0, in the bits above.
 pub(super) const fn bytes_at(tag: u16) -> u64 {
     0x8000_0000 + ((tag as u64) << 25)
 }

@@ -114,7 +114,7 @@ pub(super) fn host(run: &Run) -> Facts {
     );
     let steal = run.cells.iter().filter_map(|c| c.evidence.steal_share).reduce(f64::max);
     all.push(row(
-        "time stolen by the hypervisor, maximum of a cell",
+        "time stolen by the hypervisor, maximum over all cells",
         steal.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
     ));
     for name in ["board and firmware", "C-states", "power limits"] {
@@ -248,9 +248,9 @@ pub(super) fn stimulus(run: &Run) -> Facts {
     }
     all.push(row("order of the cells", "as in the table of cells"));
     let issued = if traces.is_empty() {
-        "none: the workload above is what was issued"
+        "none: the run issued the workload above"
     } else {
-        "none: the trace is what was issued, and the workload above describes it"
+        "none: the run replayed the trace, and the workload above describes it"
     };
     all.push(row("equivalent fio job", issued));
     all
@@ -283,7 +283,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
             ceiling.map_or("unknown".to_owned(), |x| format!("{} IOPS", human::count(x))),
         ),
         row("failed operations", errors.to_string()),
-        row("others' I/O on the device, maximum of a cell", share(foreign)),
+        row("others' I/O on the device, maximum over all cells", share(foreign)),
         row(
             "CPU time of the workers, all cells",
             human::time_ns(run.cells.iter().map(|c| c.resources.cpu_seconds()).sum::<f64>() * 1e9),

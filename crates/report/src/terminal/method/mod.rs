@@ -226,7 +226,7 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
         };
         let tie = if tied.is_empty() { String::new() } else { format!("; a tie with {overlap}") };
         let text = format!(
-            "highest: {}{nearly}{tie}; for a best point give a ceiling, such as --ceiling p99=1ms",
+            "highest IOPS: {}{nearly}{tie}; to find the best point, set a limit on latency, such as --ceiling p99=1ms",
             with_iops(most)
         );
         (text, Role::Plain)

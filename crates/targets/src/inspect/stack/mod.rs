@@ -38,11 +38,11 @@ pub enum LayerKind {
     UnknownFileSystem,
     /// A loop device.
     Loop,
-    /// A device-mapper device.
+    /// A device-mapper device, such as an LVM volume or a crypt device.
     DeviceMapper,
     /// A RAID set of Linux (md).
     Raid,
-    /// A block device of another kind that is built on block devices.
+    /// Any other block device that is built on block devices, such as bcache.
     Composed,
     /// A partition.
     Partition,
@@ -54,7 +54,7 @@ pub enum LayerKind {
     RamDisk,
     /// A kernel test device: `null_blk` or `scsi_debug`.
     TestDevice,
-    /// Persistent memory.
+    /// Persistent memory (`/dev/pmem0`).
     PersistentMemory,
     /// A block device served by a process or another machine: nbd, ublk, a SCSI target.
     ServedDevice,
