@@ -20,6 +20,8 @@ pub(crate) enum State {
     Free,
     /// A request of a host or of another part reaches the part.
     Issued,
+    /// The limits of a device have room for the first request that waits for them.
+    Allowed,
     /// The driver thread or the controller has accepted the command.
     Admitted,
     /// A request of a host or of another part is acknowledged, or its data is delivered.
