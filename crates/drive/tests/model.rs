@@ -52,8 +52,12 @@ fn system(volumes: u32) -> Arc<System> {
         flush_ns: 0,
         protected: false,
     };
-    let device =
-        Device { name: "plain".to_owned(), kind: Kind::Memory(Box::new(memory)), hot_swap: true };
+    let device = Device {
+        name: "plain".to_owned(),
+        kind: Kind::Memory(Box::new(memory)),
+        hot_swap: true,
+        limits: Vec::new(),
+    };
     let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
     let mut system = System::new("plain", host());
     for number in 0..volumes {

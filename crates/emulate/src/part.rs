@@ -11,9 +11,11 @@ mod mirror;
 use crate::adapter_path::AdapterPath;
 use crate::array::{Array, ArrayState};
 use crate::bug_injection::InjectedBug;
+use crate::cloud_volume::CloudVolume;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Place, Population};
 use crate::hdd::Hdd;
+use crate::limit::Limited;
 use crate::medium::{Held, Medium};
 use crate::memory::MemoryDevice;
 use crate::part_id::PartId;
@@ -28,12 +30,14 @@ use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
 use std::ops::Range;
 
-/// A component of a machine: a device, an array, a path through RAID adapters or a read cache.
+/// A component of a machine: a device, possibly with limits, an array, a path through RAID adapters or a read cache.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Flash(Box<FlashDevice>),
     Disk(Box<Hdd>),
     Memory(MemoryDevice),
+    CloudVolume(Box<CloudVolume>),
+    Limited(Box<Limited>),
     Array(Box<Array>),
     AdapterPath(AdapterPath),
     ReadCache(Box<ReadCache>),
@@ -48,6 +52,8 @@ macro_rules! each {
             Self::Flash($part) => $of_one,
             Self::Disk($part) => $of_one,
             Self::Memory($part) => $of_one,
+            Self::CloudVolume($part) => $of_one,
+            Self::Limited($part) => $of_one,
             Self::Array($part) => $of_one,
             Self::AdapterPath($part) => $of_one,
             Self::ReadCache($part) => $of_one,
@@ -93,8 +99,36 @@ impl Part {
             .map(|flash| Self::Flash(Box::new(flash))),
             Kind::Disk(disk) => Hdd::new(disk, seed, id).map(|disk| Self::Disk(Box::new(disk))),
             Kind::Memory(memory) => Ok(Self::Memory(MemoryDevice::new(memory, host, id))),
+            Kind::Volume(volume) => {
+                Ok(Self::CloudVolume(Box::new(CloudVolume::new(volume, seed, id))))
+            }
         };
-        made.map_err(|why| format!("{}: {why}", placed.device.name))
+        let made = made.map_err(|why| format!("{}: {why}", placed.device.name))?;
+        let limits = &placed.device.limits;
+        if limits.is_empty() {
+            return Ok(made);
+        }
+        Ok(Self::Limited(Box::new(Limited::new(made, limits, id))))
+    }
+
+    /// The device behind limits; any other part itself.
+    fn inner(&self) -> &Self {
+        if let Self::Limited(limited) = self { limited.device() } else { self }
+    }
+
+    /// The device behind limits, mutable; any other part itself.
+    fn inner_mut(&mut self) -> &mut Self {
+        if let Self::Limited(limited) = self { limited.device_mut() } else { self }
+    }
+
+    /// The flash device, if the part is one.
+    fn as_flash(&self) -> Option<&FlashDevice> {
+        if let Self::Flash(flash) = self.inner() { Some(flash) } else { None }
+    }
+
+    /// The flash device, mutable, if the part is one.
+    fn as_flash_mut(&mut self) -> Option<&mut FlashDevice> {
+        if let Self::Flash(flash) = self.inner_mut() { Some(flash) } else { None }
     }
 
     /// Accepts a host's request that the worker hands over at `issued_ns`.
@@ -118,6 +152,7 @@ impl Part {
         match self {
             Self::Flash(flash) => flash.hot(),
             Self::Array(array) => Hot::first_of(&**array),
+            Self::Limited(limited) => limited.device().hot(),
             _ => Hot::first_of(self),
         }
     }
@@ -125,9 +160,9 @@ impl Part {
     /// Ends a request from a host or another component with an error, instead of processing its last event.
     #[cold]
     pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
-        match self {
-            Self::Flash(flash) => flash.fail(core, slot),
-            _ => core.complete(slot, Some(IoError::Io)),
+        match self.as_flash_mut() {
+            Some(flash) => flash.fail(core, slot),
+            None => core.complete(slot, Some(IoError::Io)),
         }
     }
 
@@ -155,7 +190,7 @@ impl Part {
     /// Returns whether the submitter itself executes requests, as with memory. It then detects a loss of the
     /// device only at the end of a request.
     pub(crate) fn is_synchronous(&self) -> bool {
-        matches!(self, Self::Memory(_))
+        matches!(self.inner(), Self::Memory(_))
     }
 
     /// Processes a power failure, after all requests have been dropped.
@@ -165,7 +200,7 @@ impl Part {
 
     /// Processes the return of power.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
-        match self {
+        match self.inner_mut() {
             Self::Flash(flash) => flash.power_on(core),
             Self::Array(array) => array.power_on(core),
             _ => {}
@@ -228,7 +263,7 @@ impl Part {
 
     /// Makes the page or the erase block at an offset unreadable. No-op except on flash.
     pub(crate) fn damage(&mut self, offset_bytes: u64, whole_block: bool) {
-        if let Self::Flash(flash) = self {
+        if let Some(flash) = self.as_flash_mut() {
             flash.damage(offset_bytes, whole_block);
         }
     }
@@ -236,7 +271,7 @@ impl Part {
     /// Makes units unreadable. Returns false if the component does not track unreadable units, so that the
     /// machine must.
     pub(crate) fn damage_units(&mut self, units: &Range<u64>) -> bool {
-        let Self::Flash(flash) = self else { return false };
+        let Some(flash) = self.as_flash_mut() else { return false };
         flash.damage_units(units.clone());
         true
     }
@@ -244,22 +279,22 @@ impl Part {
     /// Returns where the data of `units` is, so that the effect of a medium fault can be predicted. Disks and
     /// memory read even unwritten units from the medium.
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
-        match self {
-            Self::Flash(flash) => flash.medium(units),
-            _ => Medium { held: Held::OnMedium, has_pages: false, is_rebuilt: false },
+        match self.as_flash() {
+            Some(flash) => flash.medium(units),
+            None => Medium { held: Held::OnMedium, has_pages: false, is_rebuilt: false },
         }
     }
 
     /// Makes all unreadable data of a flash device readable again. No-op on other kinds of component.
     pub(crate) fn mend(&mut self) {
-        if let Self::Flash(flash) = self {
+        if let Some(flash) = self.as_flash_mut() {
             flash.mend();
         }
     }
 
     /// Injects a bug into a flash device from now on.
     pub(crate) fn inject_bug(&mut self, injected_bug: InjectedBug) {
-        if let Self::Flash(flash) = self {
+        if let Some(flash) = self.as_flash_mut() {
             flash.injected_bug = injected_bug;
         }
     }
@@ -270,6 +305,8 @@ impl Part {
             Self::Flash(flash) => flash.keep_content(),
             Self::Disk(disk) => disk.keep_content(),
             Self::Memory(memory) => memory.keep_content(),
+            Self::CloudVolume(volume) => volume.keep_content(),
+            Self::Limited(limited) => limited.device_mut().keep_content(core),
             Self::Array(array) => array.keep_content(),
             Self::AdapterPath(path) => path.keep_content(core),
             Self::ReadCache(cache) => cache.keep_content(),
@@ -285,6 +322,8 @@ impl Part {
             Self::Flash(flash) => flash.unit_value(unit),
             Self::Disk(disk) => disk.unit_value(unit),
             Self::Memory(memory) => memory.unit_value(unit),
+            Self::CloudVolume(volume) => volume.unit_value(unit),
+            Self::Limited(limited) => limited.device().unit_value(unit, parts, core),
             Self::Array(array) => {
                 let of = |part: PartId, unit| parts[part.index()].unit_value(unit, parts, core);
                 array.unit_value(unit, of)
@@ -301,23 +340,23 @@ impl Part {
 
     /// Checks the invariants of this component alone.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if let Self::Flash(flash) = self { flash.check() } else { Ok(()) }
+        self.as_flash().map_or(Ok(()), FlashDevice::check)
     }
 
     /// Returns the counters of a flash device; `None` for other kinds of component.
     pub(crate) fn flash_counts(&self) -> Option<Counts> {
-        if let Self::Flash(flash) = self { Some(flash.counts) } else { None }
+        self.as_flash().map(|flash| flash.counts)
     }
 
     /// Returns two sizes in bytes: dirty data in the write buffer, and the buffer's capacity. `None` except for
     /// flash.
     pub(crate) fn buffered_bytes(&self) -> Option<(u64, u64)> {
-        if let Self::Flash(flash) = self { Some(flash.buffered_bytes()) } else { None }
+        self.as_flash().map(FlashDevice::buffered_bytes)
     }
 
     /// Calls `take` with the fill level of each buffer and cache of the component.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
-        match self {
+        match self.inner() {
             Self::Flash(flash) => flash.stores(take),
             Self::Disk(disk) => disk.stores(take),
             Self::ReadCache(cache) => take(cache.store()),
@@ -327,14 +366,14 @@ impl Part {
 
     /// Fills the write cache of a disk up to a fraction of its size. No-op on other kinds of component.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
-        if let Self::Disk(disk) = self {
+        if let Self::Disk(disk) = self.inner_mut() {
             disk.fill_write_cache(share, random);
         }
     }
 
     /// Returns the erase cycles used, as a fraction of the rated cycles; `None` except for flash.
     pub(crate) fn worn(&self) -> Option<f64> {
-        if let Self::Flash(flash) = self { Some(flash.worn()) } else { None }
+        self.as_flash().map(FlashDevice::worn)
     }
 
     /// Returns the component's resources with their busy time since the start.
@@ -344,10 +383,12 @@ impl Part {
 
     /// Returns the name of the kind of component, used in reports.
     pub(crate) fn level(&self) -> &'static str {
-        match self {
+        match self.inner() {
             Self::Flash(_) => "flash device",
             Self::Disk(_) => "disk",
             Self::Memory(_) => "memory device",
+            Self::CloudVolume(_) => "cloud volume",
+            Self::Limited(_) => unreachable!("limits are of a device"),
             Self::Array(_) => "array",
             Self::AdapterPath(_) => "adapter",
             Self::ReadCache(_) => "read cache",

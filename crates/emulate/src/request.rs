@@ -20,6 +20,8 @@ pub(crate) enum State {
     Free,
     /// A request from a host or another component arrives.
     Issued,
+    /// The limits of a device have room for the first request that waits for them.
+    Allowed,
     /// The driver thread or the controller has accepted the command.
     Admitted,
     /// A request from a host or another component is complete.

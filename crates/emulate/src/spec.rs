@@ -5,6 +5,7 @@
 
 mod adapter;
 mod array;
+mod limit;
 mod read_cache;
 mod system;
 
@@ -15,6 +16,7 @@ pub use adapter::{
 pub use array::{Array, ArrayShape, SECTOR_BYTES, STRIP_BYTES};
 use core::fmt;
 use iodyno_units::{Precondition, human};
+pub use limit::{Counted, Credits, Limit};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 
@@ -189,6 +191,8 @@ pub struct Device {
     pub kind: Kind,
     /// Whether the device can be replaced while the system is on.
     pub hot_swap: bool,
+    /// Limits of its rates, all of which hold at once.
+    pub limits: Vec<Limit>,
 }
 
 /// The families of devices.
@@ -200,6 +204,28 @@ pub enum Kind {
     Disk(Box<DiskSpec>),
     /// Memory as a block device.
     Memory(Box<Memory>),
+    /// A volume of a cloud provider.
+    Volume(Box<CloudVolume>),
+}
+
+/// A volume of a cloud provider: a latency behind a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CloudVolume {
+    /// Capacity that the host sees.
+    pub capacity_bytes: u64,
+    /// Mean latency of a read, without waiting and without the transfer of its data.
+    pub read_ns: u64,
+    /// Mean latency of a write, as for a read.
+    pub write_ns: u64,
+    /// Mean latency of a flush.
+    pub flush_ns: u64,
+    /// Share of the latencies that is exponentially distributed, 0 to 1; the rest is constant. It is the ratio of
+    /// their standard deviation to their mean.
+    pub varying_share: f64,
+    /// Bandwidth of the network in each direction.
+    pub bytes_per_s: f64,
+    /// Maximum number of outstanding commands; more wait in the host.
+    pub queue_max: u32,
 }
 
 /// Memory as a block device: the CPU core that submits an operation copies the data.
@@ -412,12 +438,13 @@ pub struct Endurance {
 }
 
 impl Device {
-    /// Name of the family: `flash`, `disk` or `memory`.
+    /// Name of the family: `flash`, `disk`, `memory` or `volume`.
     pub fn family(&self) -> &'static str {
         match &self.kind {
             Kind::Flash(_) => "flash",
             Kind::Disk(_) => "disk",
             Kind::Memory(_) => "memory",
+            Kind::Volume(_) => "volume",
         }
     }
 
@@ -427,6 +454,7 @@ impl Device {
             Kind::Flash(f) => f.capacity_bytes,
             Kind::Disk(d) => d.capacity_bytes,
             Kind::Memory(m) => m.capacity_bytes,
+            Kind::Volume(v) => v.capacity_bytes,
         }
     }
 }

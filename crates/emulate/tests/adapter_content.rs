@@ -29,7 +29,11 @@ fn machine(members: u32, change: impl Fn(&mut Adapters)) -> Machine {
         flash.nand.parity_stripe = 0;
         let kind = Kind::Flash(Box::new(flash));
         let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
-        system.add_device(Device { name: "device".to_owned(), kind, hot_swap: true }, state, 0);
+        system.add_device(
+            Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() },
+            state,
+            0,
+        );
     }
     let mut adapters = Adapters {
         count: 2,

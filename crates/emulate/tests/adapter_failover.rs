@@ -28,7 +28,11 @@ fn with(count: u32, aa_links: u32, change: impl Fn(&mut Adapters)) -> Machine {
         flash.nand.parity_stripe = 0;
         let kind = Kind::Flash(Box::new(flash));
         let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
-        system.add_device(Device { name: "device".to_owned(), kind, hot_swap: true }, state, 0);
+        system.add_device(
+            Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() },
+            state,
+            0,
+        );
     }
     let mut adapters = Adapters {
         count,

@@ -142,7 +142,11 @@ impl Run {
                 }
             };
             let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
-            system.add_device(Device { name: "device".to_owned(), kind, hot_swap: true }, state, 0);
+            system.add_device(
+                Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() },
+                state,
+                0,
+            );
         }
         system.attach(spec).unwrap();
         let strip_bytes = UNIT * [1, 2, 4][one(3) as usize];

@@ -64,7 +64,11 @@ fn machine(adapters: Adapters, level: Level, members: u32, arrays: u32) -> Machi
         let mut flash = flash();
         flash.nand.parity_stripe = 0;
         let kind = Kind::Flash(Box::new(flash));
-        system.add_device(Device { name: "device".to_owned(), kind, hot_swap: true }, state, 0);
+        system.add_device(
+            Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() },
+            state,
+            0,
+        );
     }
     system.attach(adapters).unwrap();
     let shape =
@@ -513,7 +517,11 @@ fn rules() {
         for _ in 0..devices {
             let kind = Kind::Flash(Box::new(flash()));
             let state = Preconditioned { how: Written::Fresh, fill: 1.0 };
-            system.add_device(Device { name: "device".to_owned(), kind, hot_swap: true }, state, 0);
+            system.add_device(
+                Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() },
+                state,
+                0,
+            );
         }
         let mut adapters = adapters();
         change(&mut adapters);

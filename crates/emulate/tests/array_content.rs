@@ -41,7 +41,12 @@ fn machine(
 ) -> Machine {
     let mut system = System::new("test", host());
     for _ in 0..members + spares {
-        let device = Device { name: "device".to_owned(), kind: kind.clone(), hot_swap: true };
+        let device = Device {
+            name: "device".to_owned(),
+            kind: kind.clone(),
+            hot_swap: true,
+            limits: Vec::new(),
+        };
         system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
     }
     let strip_bytes = STRIP_UNITS * UNIT;

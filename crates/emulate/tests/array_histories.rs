@@ -395,8 +395,12 @@ impl Run {
         }
         let of_member = setup.inner.as_ref().map_or(1, |inner| inner.shape.members);
         for _ in 0..setup.members * of_member + setup.spares {
-            let device =
-                Device { name: "device".to_owned(), kind: device(setup.kind, 64), hot_swap: true };
+            let device = Device {
+                name: "device".to_owned(),
+                kind: device(setup.kind, 64),
+                hot_swap: true,
+                limits: Vec::new(),
+            };
             system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
         }
         let strip_bytes = setup.strip_units * UNIT;

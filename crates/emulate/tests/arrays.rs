@@ -21,7 +21,12 @@ fn shape(level: Level, members: u32) -> ArrayShape {
 fn system(kind: &Kind, level: Level, members: u32) -> System {
     let mut system = System::new("test", host());
     for _ in 0..members {
-        let device = Device { name: "device".to_owned(), kind: kind.clone(), hot_swap: true };
+        let device = Device {
+            name: "device".to_owned(),
+            kind: kind.clone(),
+            hot_swap: true,
+            limits: Vec::new(),
+        };
         let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
         system.add_device(device, state, 0);
     }

@@ -30,7 +30,11 @@ fn system(outer: ArrayShape, inner: ArrayShape, before: Written) -> System {
         flash.nand.parity_stripe = 0;
         let kind = Kind::Flash(Box::new(flash));
         let state = Preconditioned { how: before, fill: 1.0 };
-        system.add_device(Device { name: "device".to_owned(), kind, hot_swap: true }, state, 0);
+        system.add_device(
+            Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() },
+            state,
+            0,
+        );
     }
     system
 }

@@ -276,7 +276,7 @@ const WRITTEN: &[Case] = &[
     (
         MEMORY,
         &[(r#"family = "memory""#, r#"family = "memroy""#)],
-        r#"family ["memroy"] `family` must be one of `"flash"`, `"disk"`, `"memory"` (did you mean "memory"?)"#,
+        r#"family ["memroy"] `family` must be one of `"flash"`, `"disk"`, `"memory"`, `"volume"` (did you mean "memory"?)"#,
     ),
     (
         MEMORY,
@@ -302,7 +302,7 @@ host [5] `host` must be a text in quotes, not the integer 5 (write for example `
     (
         MEMORY,
         &[("[memory]", "[memmory]")],
-        "family [\"memory\"] the table `[memory]` is missing (the table has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)",
+        "family [\"memory\"] the table `[memory]` is missing (the table has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory`)",
     ),
     (
         MEMORY,
@@ -314,7 +314,7 @@ host [5] `host` must be a text in quotes, not the integer 5 (write for example `
         )],
         r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "1MiB", from = "assumed: why this value" }`)
 memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
-[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)"#,
+[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory`)"#,
     ),
     (
         MEMORY,
@@ -464,6 +464,38 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
 
 const DEVICES: &[Case] = &[
     (
+        MEMORY,
+        &[(
+            "[memory]",
+            "[iops_limit]\nrate = { is = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\nburst = { is = 5, from = \"assumed: a\" }\n[memory]",
+        )],
+        "burst [5] `iops_limit.credits` is missing, which `burst` requires (rule `burst-credits`) (without `burst`, `credits` and `start`, the rate is never exceeded for longer than `window`)",
+    ),
+    (
+        MEMORY,
+        &[(
+            "[memory]",
+            "[iops_limit]\nrate = { is = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\nburst = { is = 3, from = \"assumed: a\" }\ncredits = { is = 9, from = \"assumed: a\" }\nstart = { is = 1, from = \"assumed: a\" }\n[memory]",
+        )],
+        "burst [3] the burst rate must be above the rate (rule `burst-above-rate`) (for a limit that never bursts, leave out `burst`, `credits` and `start`)",
+    ),
+    (
+        MEMORY,
+        &[(
+            "[memory]",
+            "[throughput_limit]\nrate = { is = \"3 MB/s\", from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\nmerge = { is = true, from = \"assumed: a\" }\n[memory]",
+        )],
+        "merge [true] `throughput_limit.account` is missing, which `merge` requires (rule `account-merge`) (without `account` and `merge`, the size of an I/O is not rounded)",
+    ),
+    (
+        MEMORY,
+        &[(
+            "[memory]",
+            "[throughput_limit]\nrate = { is = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\n[memory]",
+        )],
+        "rate [3] `throughput_limit.rate` must be a bandwidth with its unit, not the integer 3 (write for example `\"405 MB/s\"`)",
+    ),
+    (
         FLASH,
         &[(r#"capacity = { is = "400GB""#, r#"capacity = { is = "400000000512B""#)],
         r#"capacity ["400000000512B"] the capacity of a flash device must be a multiple of 4 KiB (rule `capacity-units`) (the next multiple is "390625004KiB")"#,
@@ -597,7 +629,7 @@ page = { is = "16KiB""#,
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "start [] the table `[memory_channel]` or `[link]` is missing (use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
     ),
     (
         FLASH,

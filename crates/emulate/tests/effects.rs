@@ -238,6 +238,77 @@ const MEMORY: &[Case] = &[
     ("memory.protected", "true", NONE, Kept),
 ];
 
+/// Cases of a cloud volume.
+const VOLUME: &[Case] = &[
+    ("bay.kind", "\"nvme\"", IN_BAY, Service),
+    ("bay.hot_swap", "true", IN_BAY, Service),
+    ("power.idle_w", "77", ACTIVE, Service),
+    ("power.active_w", "78", NONE, Service),
+    ("capacity", "\"8GiB\"", NONE, Capacity),
+    ("volume.read", "\"2ms\"", NONE, Slower(READ)),
+    ("volume.write", "\"2ms\"", NONE, Slower(WRITE)),
+    ("volume.flush", "\"2ms\"", NONE, Slower(Load::new(Ops::Flushes))),
+    ("volume.varying", "\"100%\"", NONE, Slower(READ)),
+    ("volume.network", "\"10 MB/s\"", NONE, Slower(READ)),
+    ("volume.queue_max", "1", NONE, Slower(READ.deep(2))),
+];
+
+/// Limits below what any device serves, whose cases are the same for all.
+const IOPS: &[(&str, &str)] = &[("iops_limit.rate", "50"), ("iops_limit.window", "\"40ms\"")];
+const BYTES: &[(&str, &str)] =
+    &[("throughput_limit.rate", "\"1 MB/s\""), ("throughput_limit.window", "\"16ms\"")];
+const IOPS_CREDITS: &[(&str, &str)] = &[
+    ("iops_limit.rate", "20"),
+    ("iops_limit.window", "\"40ms\""),
+    ("iops_limit.burst", "50"),
+    ("iops_limit.credits", "60"),
+    ("iops_limit.start", "60"),
+];
+const BYTES_CREDITS: &[(&str, &str)] = &[
+    ("throughput_limit.rate", "\"1 MB/s\""),
+    ("throughput_limit.window", "\"16ms\""),
+    ("throughput_limit.burst", "\"2 MB/s\""),
+    ("throughput_limit.credits", "\"4MB\""),
+    ("throughput_limit.start", "\"4MB\""),
+];
+const IOPS_ACCOUNT: &[(&str, &str)] = &[
+    ("iops_limit.rate", "20"),
+    ("iops_limit.window", "\"50ms\""),
+    ("iops_limit.account", "\"64KiB\""),
+    ("iops_limit.merge", "false"),
+];
+const BYTES_ACCOUNT: &[(&str, &str)] = &[
+    ("throughput_limit.rate", "\"1 MB/s\""),
+    ("throughput_limit.window", "\"100ms\""),
+    ("throughput_limit.account", "\"64KiB\""),
+    ("throughput_limit.merge", "false"),
+];
+/// Few enough reads for a limit of 20 a second, and for the credits to matter.
+const FEW_READS: Load = READ.deep(4).count(80).fresh();
+const SEQUENTIAL_READS: Load = READ.count(64).in_order_from(0);
+const LIMITS: &[Case] = &[
+    ("iops_limit.rate", "25", IOPS, Slower(FEW_READS)),
+    ("iops_limit.window", "\"1s\"", IOPS, Faster(FEW_READS)),
+    ("iops_limit.burst", "30", IOPS_CREDITS, Slower(FEW_READS)),
+    ("iops_limit.burst", "20", IOPS_CREDITS, Refused("burst-above-rate", 1)),
+    ("iops_limit.burst", "70", IOPS, Refused("burst-credits", 1)),
+    ("iops_limit.credits", "5", IOPS_CREDITS, Slower(FEW_READS)),
+    ("iops_limit.start", "0", IOPS_CREDITS, Slower(FEW_READS)),
+    ("iops_limit.account", "\"4KiB\"", IOPS_ACCOUNT, Slower(FEW_READS.blocks(16 << 10))),
+    ("iops_limit.merge", "true", IOPS_ACCOUNT, Faster(SEQUENTIAL_READS)),
+    ("iops_limit.merge", "true", IOPS, Refused("account-merge", 1)),
+    ("throughput_limit.rate", "\"2 MB/s\"", BYTES, Faster(FEW_READS.blocks(64 << 10))),
+    ("throughput_limit.window", "\"1s\"", BYTES, Faster(FEW_READS.blocks(64 << 10))),
+    ("throughput_limit.burst", "\"1.5 MB/s\"", BYTES_CREDITS, Slower(FEW_READS.blocks(64 << 10))),
+    ("throughput_limit.burst", "\"1 MB/s\"", BYTES_CREDITS, Refused("burst-above-rate", 1)),
+    ("throughput_limit.credits", "\"100kB\"", BYTES_CREDITS, Slower(FEW_READS.blocks(64 << 10))),
+    ("throughput_limit.start", "\"0B\"", BYTES_CREDITS, Slower(FEW_READS.blocks(64 << 10))),
+    ("throughput_limit.start", "\"0B\"", BYTES, Refused("burst-credits", 1)),
+    ("throughput_limit.account", "\"512KiB\"", BYTES_ACCOUNT, Slower(FEW_READS)),
+    ("throughput_limit.merge", "true", BYTES_ACCOUNT, Faster(SEQUENTIAL_READS)),
+    ("throughput_limit.account", "\"1MiB\"", BYTES, Refused("account-merge", 1)),
+];
+
 /// Cases of a server, which show as effects on a RAM disk.
 const SERVER: &[Case] = &[
     ("host.sockets", "1", NONE, Slower(MANY_READS)),
@@ -308,6 +379,19 @@ fn of_a_ram_disk() {
 }
 
 #[test]
+fn of_a_cloud_volume() {
+    hold("ebs-gp3-500g", "cloud-instance", VOLUME);
+}
+
+#[test]
+fn of_limits() {
+    hold("exflash-400g", "x3850-x6", LIMITS);
+    hold("nvme-tlc-3840g", "workstation", LIMITS);
+    hold("sshd-7200-sata-500g", "rtp", LIMITS);
+    hold("ramdisk-ddr3-16g", "rtp", LIMITS);
+}
+
+#[test]
 fn of_a_server() {
     hold("ramdisk-ddr3-16g", "x3850-x6", SERVER);
     hold("exflash-400g", "x3850-x6", SERVER_OF_DIMMS);
@@ -321,12 +405,15 @@ fn every_parameter_has_a_case() {
         let keys = describe::keys().filter(|(of, key)| *of == family && !key.starts_with(without));
         keys.map(|(_, key)| key).collect()
     };
-    assert_eq!(of(DIMM), form("flash", "link."));
-    assert_eq!(of(SSD), form("flash", "memory_channel."));
-    assert_eq!(of(DISK), form("disk", "-"));
-    assert_eq!(of(MEMORY), form("memory", "-"));
+    let limited = |cases: &[Case]| &of(cases) | &of(LIMITS);
+    assert_eq!(limited(DIMM), form("flash", "link."));
+    assert_eq!(limited(SSD), form("flash", "memory_channel."));
+    assert_eq!(limited(DISK), form("disk", "-"));
+    assert_eq!(limited(MEMORY), form("memory", "-"));
+    assert_eq!(limited(VOLUME), form("volume", "-"));
     assert_eq!(&of(SERVER) | &of(SERVER_OF_DIMMS), form("system", "-"));
     let families: BTreeSet<&str> = describe::keys().map(|(of, _)| of).collect();
     // `adapters.rs` has the cases of adapters.
-    assert_eq!(families, BTreeSet::from(["flash", "disk", "memory", "system", "adapters"]));
+    let known = ["flash", "disk", "memory", "volume", "system", "adapters"];
+    assert_eq!(families, BTreeSet::from(known));
 }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
-    Attach, Buffer, Controller, Device, Endurance, Flash, Host, Kind, Memory, MemoryKind,
-    MemoryMode, Nand, Slc, Slots, Stall, Translation, Variation,
+    Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Host,
+    Kind, Limit, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation, Variation,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -203,6 +203,78 @@ fn memory() {
         protected: true,
     };
     assert_eq!(device("memory", lines).kind, Kind::Memory(Box::new(expected)));
+}
+
+#[test]
+fn a_cloud_volume_and_limits() {
+    let lines = r#"capacity "2GiB"
+        [iops_limit]
+        rate 3
+        window "4us"
+        burst 5
+        credits 60
+        start 150
+        account "7KiB"
+        merge true
+        [throughput_limit]
+        rate "8 MB/s"
+        window "9us"
+        burst "10 MB/s"
+        credits "11kB"
+        start "5500B"
+        account "12KiB"
+        merge false
+        [volume]
+        read "13us"
+        write "14us"
+        flush "15us"
+        varying "16%"
+        network "17 MB/s"
+        queue_max 18"#;
+    let expected = CloudVolume {
+        capacity_bytes: 2 << 30,
+        read_ns: 13_000,
+        write_ns: 14_000,
+        flush_ns: 15_000,
+        varying_share: 0.16,
+        bytes_per_s: 17e6,
+        queue_max: 18,
+    };
+    let found = device("volume", lines);
+    assert_eq!(found.kind, Kind::Volume(Box::new(expected)));
+    assert!(found.hot_swap);
+    let iops = Limit {
+        counts: Counted::Operations,
+        rate: 3,
+        window_ns: 4_000,
+        account_bytes: Some(7 << 10),
+        merges: true,
+        credits: Some(Credits { most: 60, start: 150, burst: 5 }),
+    };
+    let bytes = Limit {
+        counts: Counted::Bytes,
+        rate: 8_000_000,
+        window_ns: 9_000,
+        account_bytes: Some(12 << 10),
+        merges: false,
+        credits: Some(Credits { most: 11_000, start: 5_500, burst: 10_000_000 }),
+    };
+    assert_eq!(found.limits, [iops.clone(), bytes]);
+    // Keys left out, on a device of another family.
+    let lines = r#"capacity "2GiB"
+        [iops_limit]
+        rate 3
+        window "4us"
+        [memory]
+        io "3us"
+        read "4 MB/s"
+        write "5 MB/s"
+        read_passes 6.5
+        write_passes 7
+        flush "8us"
+        protected true"#;
+    let plain = Limit { account_bytes: None, merges: false, credits: None, ..iops };
+    assert_eq!(device("memory", lines).limits, [plain]);
 }
 
 #[test]

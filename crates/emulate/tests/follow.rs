@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{disk, flash, memory, system};
+use common::{disk, flash, memory, system, volume};
 use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{ContentEvent, Fault, Machine};
 use iodyno_units::rng::{below, stream};
@@ -81,6 +81,7 @@ fn a_follower_knows_the_machines_content() {
         ("a disk without", disk(false), 300, 1),
         ("memory", memory(false), 1, 1),
         ("protected memory", memory(true), 1, 1),
+        ("a cloud volume", Kind::Volume(Box::new(volume())), 1, 1),
     ];
     for (name, kind, pace, represent) in kinds {
         let mut random = stream(1, name, 0);
@@ -129,7 +130,7 @@ fn a_follower_knows_the_machines_content() {
                 }
             }
         }
-        if name != "protected memory" {
+        if !["protected memory", "a cloud volume"].contains(&name) {
             assert!(cuts > 40, "{name}: cut {cuts} times");
         }
         if name == "a volatile buffer" {

@@ -26,6 +26,7 @@ mod faults;
 mod fields;
 mod follow;
 mod laws;
+mod limits;
 #[path = "common/load.rs"]
 mod load;
 mod mixes;

@@ -18,7 +18,12 @@ fn state(how: Written) -> Preconditioned {
 }
 
 fn add(system: &mut System, kind: &Kind, how: Written) {
-    let device = Device { name: "device".to_owned(), kind: kind.clone(), hot_swap: true };
+    let device = Device {
+        name: "device".to_owned(),
+        kind: kind.clone(),
+        hot_swap: true,
+        limits: Vec::new(),
+    };
     system.add_device(device, state(how), 0);
 }
 

@@ -18,8 +18,12 @@ pub(crate) fn system() -> System {
         flush_ns: 0,
         protected: false,
     };
-    let device =
-        Device { name: "memory".to_owned(), kind: Kind::Memory(Box::new(memory)), hot_swap: true };
+    let device = Device {
+        name: "memory".to_owned(),
+        kind: Kind::Memory(Box::new(memory)),
+        hot_swap: true,
+        limits: Vec::new(),
+    };
     let state = Preconditioned { how: Written::Fresh, fill: 1.0 };
     let slots = Slots {
         flash_dimms_per_socket: 0,

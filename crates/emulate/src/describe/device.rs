@@ -4,12 +4,13 @@ use iodyno_catalog::{self as catalog, FileError, Parameter, Reader, Record};
 
 use super::bay::{Bay, Power};
 use super::check;
+use super::limit;
 use super::rules::{self, Rule};
 use super::schema::DEVICE;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
-    Attach, Buffer, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc, Stall,
-    Translation, Variation,
+    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
+    Stall, Translation, Variation,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -40,31 +41,34 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     let rules: &[Rule] = match family {
         Some("flash") => rules::FLASH,
         Some("disk") => rules::DISK,
-        _ => rules::MEMORY,
+        _ => rules::WHOLE_SECTORS,
     };
     if family == Some("flash") {
         attached_once(&mut reader, &record);
     }
     check(&mut reader, &record, rules);
+    check(&mut reader, &record, limit::RULES);
     let parameters = reader.finish()?;
     let say = |path: &str| record.text(path).map(str::to_owned);
     let kind = match family {
         Some("flash") => flash(&record),
         Some("disk") => disk(&record),
+        Some("volume") => volume(&record),
         _ => memory(&record),
     };
     let (Some(kind), Some(summary), Some(default_host)) = (kind, say("summary"), say("host"))
     else {
         unreachable!("missing parameters are errors");
     };
-    // By default only drives are hot-swappable.
+    // By default only drives and volumes are hot-swappable.
     let is_drive = match &kind {
         Kind::Flash(flash) => matches!(flash.attach, Attach::Link { .. }),
-        Kind::Disk(_) => true,
+        Kind::Disk(_) | Kind::Volume(_) => true,
         Kind::Memory(_) => false,
     };
     let hot_swap = record.flag("bay.hot_swap").unwrap_or(is_drive);
-    let device = Device { name: name.to_owned(), kind, hot_swap };
+    let limits = limit::limits(&record);
+    let device = Device { name: name.to_owned(), kind, hot_swap, limits };
     let bay = record.word("bay.kind").and_then(Bay::of);
     let power =
         Power { idle_w: record.real("power.idle_w"), active_w: record.real("power.active_w") };
@@ -201,6 +205,18 @@ fn memory(v: &Record) -> Option<Kind> {
         write_passes: v.real("memory.write_passes")?,
         flush_ns: v.whole("memory.flush")?,
         protected: v.flag("memory.protected")?,
+    })))
+}
+
+fn volume(v: &Record) -> Option<Kind> {
+    Some(Kind::Volume(Box::new(CloudVolume {
+        capacity_bytes: v.whole("capacity")?,
+        read_ns: v.whole("volume.read")?,
+        write_ns: v.whole("volume.write")?,
+        flush_ns: v.whole("volume.flush")?,
+        varying_share: v.real("volume.varying")?,
+        bytes_per_s: v.real("volume.network")?,
+        queue_max: v.whole("volume.queue_max")? as u32,
     })))
 }
 

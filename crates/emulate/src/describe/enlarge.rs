@@ -11,8 +11,9 @@ use iodyno_units::human;
 const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
 impl Device {
-    /// Raises the capacity to at least `capacity_bytes`. A flash device exports more of its spare area;
-    /// memory is extended; a disk can't be enlarged, because its tracks are fixed.
+    /// Raises the capacity to at least `capacity_bytes`. A flash device exports more of its spare area; memory is
+    /// extended. A disk can't be enlarged, because its tracks are fixed, nor a cloud volume, because its limits
+    /// depend on its capacity.
     ///
     /// # Errors
     /// A message with the largest possible capacity.
@@ -27,7 +28,7 @@ impl Device {
                 return Ok(());
             }
             Kind::Memory(_) => MEMORY_BYTES_MAX,
-            Kind::Disk(_) => own_bytes,
+            Kind::Disk(_) | Kind::Volume(_) => own_bytes,
             Kind::Flash(flash) => {
                 let most_bytes = exported_bytes_max(flash).max(own_bytes);
                 if capacity_bytes <= most_bytes {
@@ -43,6 +44,7 @@ impl Device {
             human::size(most_bytes),
             match self.kind {
                 Kind::Disk(_) => "a disk can't have more tracks".to_owned(),
+                Kind::Volume(_) => "its limits follow from its capacity".to_owned(),
                 Kind::Memory(_) => "a memory device can't be larger".to_owned(),
                 Kind::Flash(_) => format!(
                     "at least {} % of the flash must stay spare for writes",

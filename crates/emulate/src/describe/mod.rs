@@ -12,6 +12,7 @@
 mod bay;
 mod device;
 mod enlarge;
+mod limit;
 mod populate;
 mod rules;
 mod schema;

@@ -63,7 +63,7 @@ impl System {
             }
         };
         rule(
-            kinds().any(|kind| matches!(kind, Kind::Memory(_)))
+            kinds().any(|kind| matches!(kind, Kind::Memory(_) | Kind::Volume(_)))
                 || self.devices().any(|placed| is_flash_dimm(&placed.device)),
             "drives-only",
             "adapters",

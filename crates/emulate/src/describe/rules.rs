@@ -30,7 +30,7 @@ pub(super) struct Rule {
     pub(super) check: fn(&Record) -> Option<Fault>,
 }
 
-fn fault(path: &str, message: String, help: impl Into<Option<String>>) -> Fault {
+pub(super) fn fault(path: &str, message: String, help: impl Into<Option<String>>) -> Fault {
     Fault { path: path.to_owned(), message, help: help.into() }
 }
 
@@ -347,8 +347,9 @@ pub(super) const DISK: &[Rule] = &[
     },
 ];
 
-/// The rules of memory as a device.
-pub(super) const MEMORY: &[Rule] = &[Rule { name: "capacity-sectors", check: whole_sectors }];
+/// The rules of memory as a device and of cloud volumes.
+pub(super) const WHOLE_SECTORS: &[Rule] =
+    &[Rule { name: "capacity-sectors", check: whole_sectors }];
 
 fn whole_sectors(v: &Record) -> Option<Fault> {
     let capacity = v.whole("capacity")?;

@@ -47,6 +47,7 @@ const fn flag(path: &'static str) -> Key {
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const PIB: u64 = 1 << 50;
 const US: u64 = 1_000;
@@ -63,6 +64,8 @@ const FLASH: Families = &["flash"];
 const DISK: Families = &["disk"];
 /// The device family of memory that is used as a block device.
 const MEMORY: Families = &["memory"];
+/// The device family of volumes of cloud providers.
+const VOLUME: Families = &["volume"];
 
 /// The tables and keys of device files of all families.
 pub(super) const DEVICE: &[Key] = &[
@@ -70,7 +73,7 @@ pub(super) const DEVICE: &[Key] = &[
     Key::optional("kind", ValueType::Header),
     Key::required(
         "family",
-        ValueType::Kind(&["flash", "disk", "memory"], "a device of the family"),
+        ValueType::Kind(&["flash", "disk", "memory", "volume"], "a device of the family"),
     ),
     SUMMARY,
     Key::required("host", ValueType::Text).such_as("\"x3850-x6\""),
@@ -89,6 +92,8 @@ pub(super) const DEVICE: &[Key] = &[
             number("power.active_w", 0.0, 1000.0),
         ]),
     ),
+    Key::optional("iops_limit", ValueType::Table(IOPS_LIMIT)),
+    Key::optional("throughput_limit", ValueType::Table(THROUGHPUT_LIMIT)),
     optional(
         FLASH,
         "memory_channel",
@@ -254,7 +259,44 @@ pub(super) const DEVICE: &[Key] = &[
             flag("memory.protected"),
         ],
     ),
+    required(
+        VOLUME,
+        "volume",
+        &[
+            time("volume.read", 0..=S),
+            time("volume.write", 0..=S),
+            time("volume.flush", 0..=S),
+            share("volume.varying", 1.0),
+            bandwidth("volume.network"),
+            count("volume.queue_max", 1..=65_536),
+        ],
+    ),
 ];
+
+/// The table `[iops_limit]`. The rules relate its optional keys.
+const IOPS_LIMIT: &[Key] = &[
+    count("iops_limit.rate", 1..=OPERATIONS_MAX),
+    time("iops_limit.window", US..=60 * S),
+    Key { required: false, ..count("iops_limit.burst", 1..=OPERATIONS_MAX) },
+    Key { required: false, ..count("iops_limit.credits", 1..=CREDITS_MAX) },
+    Key { required: false, ..count("iops_limit.start", 0..=CREDITS_MAX) },
+    Key { required: false, ..size("iops_limit.account", 512..=GIB) },
+    Key { required: false, ..flag("iops_limit.merge") },
+];
+/// The table `[throughput_limit]`, as [`IOPS_LIMIT`].
+const THROUGHPUT_LIMIT: &[Key] = &[
+    bandwidth("throughput_limit.rate"),
+    time("throughput_limit.window", US..=60 * S),
+    Key { required: false, ..bandwidth("throughput_limit.burst") },
+    Key { required: false, ..size("throughput_limit.credits", 512..=PIB) },
+    Key { required: false, ..size("throughput_limit.start", 0..=PIB) },
+    Key { required: false, ..size("throughput_limit.account", 512..=GIB) },
+    Key { required: false, ..flag("throughput_limit.merge") },
+];
+/// Maximum rate of a limit, in operations per second.
+const OPERATIONS_MAX: u64 = 100_000_000;
+/// Maximum number of credits, in operations.
+const CREDITS_MAX: u64 = 1_000_000_000_000;
 
 /// Keys of a `[[volumes]]` table, which adds N equal devices to a server.
 const VOLUMES: &[Key] = &[
@@ -366,8 +408,10 @@ pub(super) const GENERATIONS: [&str; 3] = ["gen1", "gen2", "gen3"];
 /// Returns the keys of all parameters in the order of the schema. Each is paired with its device
 /// family, `system` or `adapters`: `("flash", "nand.read")`.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [("flash", DEVICE), ("disk", DEVICE), ("memory", DEVICE), ("system", SYSTEM)]
+    let of_devices = ["flash", "disk", "memory", "volume"].map(|family| (family, DEVICE));
+    of_devices
         .into_iter()
+        .chain([("system", SYSTEM)])
         .flat_map(|(of, schema)| parameters(schema, of).into_iter().map(move |k| (of, k.path)))
         .map(|(of, path)| {
             let of_host = path.starts_with("host.") || path.starts_with("slots.");
@@ -382,6 +426,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::describe::limit;
     use crate::describe::rules::{self, Rule};
 
     fn page(name: &str) -> String {
@@ -432,7 +477,8 @@ mod tests {
         let names = |rules: &[&[Rule]]| {
             rules.iter().copied().flatten().map(|r| r.name.to_owned()).collect()
         };
-        let device: BTreeSet<String> = names(&[rules::FLASH, rules::DISK, rules::MEMORY]);
+        let device: BTreeSet<String> =
+            names(&[rules::FLASH, rules::DISK, rules::WHOLE_SECTORS, limit::RULES]);
         assert_eq!(listed(&page("device.md")), device);
         let mut system: BTreeSet<String> = names(&[rules::SYSTEM]);
         system.extend(rules::FLASH_DIMMS.iter().map(|rule| rule.name.to_owned()));

@@ -269,7 +269,11 @@ impl FlashDevice {
             State::Erased => self.erased(core, slot),
             State::Processed => self.copies_processed(core, slot),
             State::Poll => self.poll(core, slot),
-            state @ (State::Free | State::Wake | State::Waiting | State::Forwarded) => {
+            state @ (State::Free
+            | State::Allowed
+            | State::Wake
+            | State::Waiting
+            | State::Forwarded) => {
                 unreachable!("unexpected event of a flash device in state {state:?}")
             }
         }

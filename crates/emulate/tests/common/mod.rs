@@ -100,6 +100,19 @@ pub(crate) fn memory(protected: bool) -> Kind {
     }))
 }
 
+/// A cloud volume whose latencies vary.
+pub(crate) fn volume() -> CloudVolume {
+    CloudVolume {
+        capacity_bytes: 1 << 30,
+        read_ns: 100_000,
+        write_ns: 100_000,
+        flush_ns: 10_000,
+        varying_share: 0.5,
+        bytes_per_s: 10e9,
+        queue_max: 1024,
+    }
+}
+
 /// A host with one socket of many cores, whose software takes no time.
 pub(crate) fn host() -> Host {
     Host {
@@ -136,7 +149,7 @@ pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
 
 /// Adds a device to a system.
 pub(crate) fn add(system: &mut System, kind: Kind, how: Written) {
-    let device = Device { name: "device".to_owned(), kind, hot_swap: true };
+    let device = Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() };
     system.add_device(device, Preconditioned { how, fill: 1.0 }, 0);
 }
 

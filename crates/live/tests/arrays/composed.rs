@@ -64,7 +64,8 @@ impl Composed {
         let (width, arrays) = self.counts();
         let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
         let add = |system: &mut System, kind| {
-            let device = Device { name: "device".to_owned(), kind, hot_swap: true };
+            let device =
+                Device { name: "device".to_owned(), kind, hot_swap: true, limits: Vec::new() };
             system.add_device(device, state, 0);
         };
         (0..width * arrays).for_each(|_| add(&mut system, device(self.kind)));

@@ -114,7 +114,12 @@ pub(crate) fn system(
 ) -> System {
     let mut system = System::new("test", host());
     for _ in 0..members {
-        let device = Device { name: "device".to_owned(), kind: device(kind), hot_swap: true };
+        let device = Device {
+            name: "device".to_owned(),
+            kind: device(kind),
+            hot_swap: true,
+            limits: Vec::new(),
+        };
         system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
     }
     if let Some(is_cached) = adapters {

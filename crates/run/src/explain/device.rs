@@ -21,7 +21,7 @@ impl Described {
     pub fn new(device: DescribedDevice) -> Self {
         let outlook = match &device.device.kind {
             Kind::Flash(flash) => Some(outlook(flash)),
-            Kind::Disk(_) | Kind::Memory(_) => None,
+            Kind::Disk(_) | Kind::Memory(_) | Kind::Volume(_) => None,
         };
         Self { device, outlook }
     }
@@ -47,6 +47,11 @@ impl Described {
                     human::time_ns(disk.average_seek_ns as f64)
                 )
             }
+            Kind::Volume(volume) => format!(
+                "volume of a cloud provider: a read takes {}, a write {}",
+                human::time_ns(volume.read_ns as f64),
+                human::time_ns(volume.write_ns as f64)
+            ),
             Kind::Memory(_) => "memory: the submitter's core copies every byte".to_owned(),
         }
     }
@@ -83,6 +88,7 @@ impl Described {
                 (true, "everything survives: the memory is protected".to_owned())
             }
             Kind::Memory(_) => (false, "nothing survives".to_owned()),
+            Kind::Volume(_) => (true, "all acknowledged writes survive".to_owned()),
         }
     }
 

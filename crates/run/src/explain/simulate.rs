@@ -158,6 +158,7 @@ fn queue_max(kind: &Kind) -> Option<u32> {
             Attach::MemoryChannel { .. } => None,
         },
         Kind::Disk(disk) => Some(disk.queue_max),
+        Kind::Volume(volume) => Some(volume.queue_max),
         Kind::Memory(_) => None,
     }
 }

@@ -23,7 +23,12 @@ type Step = (u64, Op);
 fn jbod(kinds: &[Kind]) -> System {
     let mut system = System::new("test", host());
     for kind in kinds {
-        let device = Device { name: "device".to_owned(), kind: kind.clone(), hot_swap: true };
+        let device = Device {
+            name: "device".to_owned(),
+            kind: kind.clone(),
+            hot_swap: true,
+            limits: Vec::new(),
+        };
         system.add_device(device, Preconditioned { how: Written::Fresh, fill: 1.0 }, 0);
     }
     system

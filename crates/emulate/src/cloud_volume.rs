@@ -1,0 +1,220 @@
+//! A cloud volume: storage of a provider behind a network, of which only latency and bandwidth are known. Every I/O takes a
+//! latency that partly varies, and occupies the network for its data. The provider replicates what it acknowledges,
+//! so a power cut of the instance loses no acknowledged write. What the volume is allowed to serve is the business of
+//! its limits (`limit`).
+//!
+//! The latency is its constant part plus an exponentially distributed one, drawn for each I/O, so short latencies are
+//! bounded and long ones are rare.
+
+use crate::content_event::{ContentEvent, UNIT_BYTES};
+use crate::core::Core;
+use crate::part_id::PartId;
+use crate::request::{List, State};
+use crate::server::{Server, transfer_ticks};
+use crate::spec::CloudVolume as Spec;
+use crate::usage::{Of, Phase, Resource};
+use iodyno_units::rng::{Generator, stream, unit_open_closed};
+use iodyno_units::{IoError, OpKind};
+use std::collections::BTreeMap;
+
+/// Phase times in ns and number of operations, of reads or of writes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phases {
+    waits_ns: u64,
+    latency_ns: u64,
+    network_ns: u64,
+    count: u64,
+}
+
+/// A cloud volume, as a part of a volume's tree.
+#[derive(Clone, Debug)]
+pub(crate) struct CloudVolume {
+    part: PartId,
+    spec: Spec,
+    /// The network towards the host, and towards the volume.
+    network: [Server; 2],
+    /// Commands that the volume has accepted and not ended.
+    accepted: u32,
+    waiting: List,
+    latencies: Generator,
+    /// Of reads, and of writes.
+    phases: [Phases; 2],
+    /// Units written since content storage was turned on, each with the token of its last write.
+    content: Option<BTreeMap<u64, u64>>,
+}
+
+impl CloudVolume {
+    pub(crate) fn new(spec: &Spec, seed: u64, part: PartId) -> Self {
+        Self {
+            part,
+            spec: spec.clone(),
+            network: [Server::default(); 2],
+            accepted: 0,
+            waiting: List::EMPTY,
+            latencies: stream(seed, "volume latencies", u64::from(part.0)),
+            phases: [Phases::default(); 2],
+            content: None,
+        }
+    }
+
+    /// Processes an event of this volume.
+    pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
+        match core.slab[slot].state {
+            State::Issued => self.arrive(core, slot),
+            // The data of a read is ready to be sent.
+            State::Sensed => {
+                let end_ns = self.send(core, slot, 0);
+                core.at(end_ns, slot, State::Transferred);
+            }
+            State::Transferred => {
+                self.accepted -= 1;
+                let end_ns = core.notified_ns(core.now, slot);
+                core.at(end_ns, slot, State::Done);
+                if let Some(next) = self.waiting.pop(&core.slab) {
+                    self.accept(core, next);
+                }
+            }
+            State::Done => self.done(core, slot),
+            state => unreachable!("unexpected event of a cloud volume in state {state:?}"),
+        }
+    }
+
+    /// Accepts a request of a host or of another part, or lets it wait.
+    fn arrive(&mut self, core: &mut Core, slot: u32) {
+        let now_ns = core.now;
+        let request = &mut core.slab[slot];
+        let end = request.at + u64::from(request.len);
+        if request.kind != OpKind::Flush && end > self.spec.capacity_bytes {
+            core.complete(slot, Some(IoError::OutOfRange));
+            return;
+        }
+        (request.state, request.entered_ns) = (State::Waiting, now_ns);
+        if self.accepted < self.spec.queue_max {
+            self.accept(core, slot);
+        } else {
+            self.waiting.push(&mut core.slab, slot);
+        }
+    }
+
+    /// Starts a request: a read takes its latency before the data is sent, a write sends its data first.
+    fn accept(&mut self, core: &mut Core, slot: u32) {
+        self.accepted += 1;
+        let kind = core.slab[slot].kind;
+        let waited_ns = core.now - core.slab[slot].entered_ns;
+        let latency_ns = self.latency_ns(kind);
+        if let Some(phases) = self.phases_of(kind) {
+            phases.waits_ns += waited_ns;
+            phases.latency_ns += latency_ns;
+            phases.count += 1;
+        }
+        let (sent_ns, state) = match kind {
+            OpKind::Read => (core.now, State::Sensed),
+            OpKind::Write => (self.send(core, slot, 1), State::Transferred),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => (core.now, State::Transferred),
+        };
+        core.at(sent_ns.saturating_add(latency_ns), slot, state);
+    }
+
+    fn phases_of(&mut self, kind: OpKind) -> Option<&mut Phases> {
+        match kind {
+            OpKind::Read => Some(&mut self.phases[0]),
+            OpKind::Write => Some(&mut self.phases[1]),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => None,
+        }
+    }
+
+    /// Draws the latency of an operation.
+    fn latency_ns(&mut self, kind: OpKind) -> u64 {
+        let mean_ns = match kind {
+            OpKind::Read => self.spec.read_ns,
+            OpKind::Write | OpKind::Trim | OpKind::WriteZeroes => self.spec.write_ns,
+            OpKind::Flush => self.spec.flush_ns,
+        };
+        let share = self.spec.varying_share;
+        let varying = -libm::log(unit_open_closed(&mut self.latencies));
+        libm::round(mean_ns as f64 * (1.0 - share + share * varying)) as u64
+    }
+
+    /// Sends the data of a request in a direction. Returns the end, ns.
+    fn send(&mut self, core: &Core, slot: u32, direction: usize) -> u64 {
+        let request = &core.slab[slot];
+        let cost_ticks = transfer_ticks(request.len.into(), self.spec.bytes_per_s);
+        let end_ns = self.network[direction].take(core.now, cost_ticks);
+        if let Some(phases) = self.phases_of(request.kind) {
+            phases.network_ns += end_ns - core.now;
+        }
+        end_ns
+    }
+
+    /// Completes a request.
+    fn done(&mut self, core: &mut Core, slot: u32) {
+        if let Some(content) = &mut self.content {
+            let request = &core.slab[slot];
+            let (from, to) = (request.at, request.at + u64::from(request.len));
+            let (part, token) = (self.part, request.token);
+            match request.kind {
+                OpKind::Write => {
+                    for unit in request.units() {
+                        let token = core.value(slot, unit);
+                        content.insert(unit, token);
+                        core.tell(ContentEvent::Accepted { part, unit, token, kept: true });
+                    }
+                }
+                OpKind::WriteZeroes | OpKind::Trim => {
+                    let units = from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES;
+                    for unit in units.clone() {
+                        content.remove(&unit);
+                    }
+                    let (unit, count) = (units.start, units.end.saturating_sub(units.start));
+                    core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: false });
+                }
+                OpKind::Read | OpKind::Flush => {}
+            }
+        }
+        core.complete(slot, None);
+    }
+
+    /// Stores the content of writes from now on.
+    pub(crate) fn keep_content(&mut self) {
+        self.content.get_or_insert_default();
+    }
+
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on.
+    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
+        self.content.as_ref()?.get(&unit).copied()
+    }
+
+    /// Processes a power failure: all requests are gone, all acknowledged data stays.
+    pub(crate) fn power_off(&mut self, core: &mut Core) {
+        self.accepted = 0;
+        self.waiting = List::EMPTY;
+        for direction in &mut self.network {
+            direction.reset(core.now);
+        }
+    }
+
+    /// The volume's resources with their busy time since the start.
+    pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
+        let names = ["network to the host", "network to the volume"];
+        let of = |(name, server): (_, &Server)| {
+            let (part, busy_ns) = (Some(self.part), server.busy_ns(core.now));
+            Resource { name, part, count: 1, held: false, busy_ns }
+        };
+        names.into_iter().zip(&self.network).map(of).collect()
+    }
+
+    /// Phase times of the volume's I/Os since the start.
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let mut all = Vec::new();
+        for (of, p) in [(Of::Read, self.phases[0]), (Of::Write, self.phases[1])] {
+            let phase = |name, total_ns| Phase { name, of, total_ns, count: p.count };
+            all.extend([
+                phase("waits in the queue", p.waits_ns),
+                phase("latency of the provider's storage", p.latency_ns),
+                phase("network", p.network_ns),
+            ]);
+        }
+        all
+    }
+}

@@ -1,0 +1,117 @@
+//! One limit of a device: what an operation costs, and the buckets that it must find filled.
+
+use super::bucket::Bucket;
+use crate::spec::{Counted, Limit};
+use iodyno_units::{Op, OpKind};
+
+/// A bucket, with the name of the limit that it enforces and the time that requests waited for it.
+#[derive(Clone, Debug)]
+pub(super) struct Gauge {
+    pub(super) name: &'static str,
+    pub(super) bucket: Bucket,
+    /// Time during which the first waiting request waited for this bucket, ns.
+    pub(super) waited_ns: u64,
+}
+
+/// The operation that was counted last, which the next one may continue.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    kind: OpKind,
+    end_bytes: u64,
+    /// Bytes of its last accounting unit that are paid for and not yet used.
+    room_bytes: u64,
+}
+
+/// One limit of a device.
+#[derive(Clone, Debug)]
+pub(super) struct Meter {
+    counts: Counted,
+    account_bytes: Option<u64>,
+    merges: bool,
+    last: Option<Last>,
+    /// The rate or the credits, then the burst rate if there are credits.
+    pub(super) gauges: Vec<Gauge>,
+}
+
+impl Meter {
+    pub(super) fn new(limit: &Limit) -> Self {
+        let [rate, burst] = match limit.counts {
+            Counted::Operations => ["IOPS limit", "IOPS limit while credits last"],
+            Counted::Bytes => ["throughput limit", "throughput limit while credits last"],
+        };
+        let of_window = |rate: u64| {
+            let units = u128::from(rate) * u128::from(limit.window_ns) / 1_000_000_000;
+            u64::try_from(units).unwrap_or(u64::MAX).max(1)
+        };
+        let gauge = |name, rate, most, start| {
+            let bucket = Bucket::new(rate, most, start);
+            Gauge { name, bucket, waited_ns: 0 }
+        };
+        let full = |name, rate| gauge(name, rate, of_window(rate), of_window(rate));
+        let gauges = match &limit.credits {
+            None => vec![full(rate, limit.rate)],
+            Some(credits) => {
+                vec![
+                    gauge(rate, limit.rate, credits.most, credits.start),
+                    full(burst, credits.burst),
+                ]
+            }
+        };
+        let Limit { counts, account_bytes, merges, .. } = *limit;
+        Self { counts, account_bytes, merges, last: None, gauges }
+    }
+
+    /// The cost of an operation, in units of the limit.
+    fn cost(&self, op: &Op) -> u64 {
+        let len_bytes = u64::from(op.len_bytes);
+        match (self.account_bytes, self.counts) {
+            (None, Counted::Operations) => 1,
+            (None, Counted::Bytes) => len_bytes,
+            (Some(account_bytes), counts) => {
+                let begun = (len_bytes - self.merged_bytes(op)).div_ceil(account_bytes);
+                if counts == Counted::Operations { begun } else { begun * account_bytes }
+            }
+        }
+    }
+
+    /// Bytes of an operation that are paid for by the operation before.
+    fn merged_bytes(&self, op: &Op) -> u64 {
+        let continued =
+            self.last.filter(|last| last.kind == op.kind && last.end_bytes == op.offset_bytes);
+        continued.map_or(0, |last| last.room_bytes.min(op.len_bytes.into()))
+    }
+
+    /// The time from which the limit allows an operation, and the index of the bucket that allows it last.
+    pub(super) fn ready_ns(&mut self, now_ns: u64, op: &Op) -> (u64, usize) {
+        let cost = self.cost(op);
+        let mut latest = (now_ns, 0);
+        for (index, gauge) in self.gauges.iter_mut().enumerate() {
+            gauge.bucket.gain(now_ns);
+            let ready_ns = if cost == 0 { now_ns } else { gauge.bucket.ready_ns(cost) };
+            if ready_ns > latest.0 {
+                latest = (ready_ns, index);
+            }
+        }
+        latest
+    }
+
+    /// Counts an operation that starts.
+    pub(super) fn take(&mut self, op: &Op) {
+        let cost = self.cost(op);
+        for gauge in &mut self.gauges {
+            gauge.bucket.take(cost);
+        }
+        if let Some(account_bytes) = self.account_bytes
+            && self.merges
+        {
+            let merged_bytes = self.merged_bytes(op);
+            let new_bytes = u64::from(op.len_bytes) - merged_bytes;
+            let room_bytes = match self.last {
+                Some(last) if new_bytes == 0 => last.room_bytes - merged_bytes,
+                _ => new_bytes.next_multiple_of(account_bytes) - new_bytes,
+            };
+            let end_bytes = op.offset_bytes + u64::from(op.len_bytes);
+            self.last = Some(Last { kind: op.kind, end_bytes, room_bytes });
+        }
+    }
+}

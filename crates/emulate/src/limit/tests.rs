@@ -1,0 +1,185 @@
+//! The published durations of cloud volumes, from their rules alone.
+
+use super::meter::Meter;
+use crate::spec::{Counted, Credits, Limit};
+use iodyno_units::{Op, OpKind};
+
+const S: u64 = 1_000_000_000;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// A limit with full credits.
+fn bursting(counts: Counted, rate: u64, burst: u64, most: u64, account_bytes: u64) -> Limit {
+    Limit {
+        counts,
+        rate,
+        window_ns: S / 10,
+        account_bytes: Some(account_bytes),
+        merges: true,
+        credits: Some(Credits { most, start: most, burst }),
+    }
+}
+
+fn read(offset_bytes: u64, len_bytes: u64) -> Op {
+    Op { offset_bytes, len_bytes: len_bytes as u32, kind: OpKind::Read, fua: false }
+}
+
+/// Saturates a limit with sequential reads of `block_bytes` until `bytes` are read or its credits bind. Returns the time and the bytes.
+fn saturate(meter: &mut Meter, mut now_ns: u64, block_bytes: u64, bytes: u64) -> (u64, u64) {
+    let mut at = 0;
+    while at < bytes {
+        let op = read(at, block_bytes);
+        let (ready_ns, gauge) = meter.ready_ns(now_ns, &op);
+        if ready_ns > now_ns && gauge == 0 {
+            break;
+        }
+        now_ns = ready_ns;
+        meter.ready_ns(now_ns, &op);
+        meter.take(&op);
+        at += block_bytes;
+    }
+    (now_ns, at)
+}
+
+/// The credits of a limit at a time, in whole units.
+fn credits(meter: &mut Meter, now_ns: u64) -> i128 {
+    meter.gauges[0].bucket.gain(now_ns);
+    meter.gauges[0].bucket.units()
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / S as f64
+}
+
+/// Amazon's user guide (gp2): for each size the base rate, the duration of the burst, and the time that an empty bucket
+/// takes to fill.
+#[test]
+fn gp2_bursts_and_refills_as_documented() {
+    let table = [
+        (33, 100, 1862, 54_000),
+        (100, 300, 2000, 18_000),
+        (334, 1002, 2703, 5389),
+        (750, 2250, 7200, 2400),
+    ];
+    for (gib, base, bursts_s, fills_s) in table {
+        assert_eq!((3 * gib).clamp(100, 16_000), base);
+        let limit = bursting(Counted::Operations, base, 3000, 5_400_000, 256 * KIB);
+        let mut meter = Meter::new(&limit);
+        // I/Os of 4 MiB count as 16.
+        let (empty_ns, bytes) = saturate(&mut meter, 0, 4 * MIB, u64::MAX);
+        let of_guide = f64::from(bursts_s);
+        assert!((seconds(empty_ns) - of_guide).abs() < 1.0, "{gib} GiB: {}", seconds(empty_ns));
+        let rate = (bytes / (256 * KIB)) as f64 / seconds(empty_ns);
+        assert!((rate - 3000.0).abs() < 1.0, "{gib} GiB: {rate} IOPS");
+        let left = credits(&mut meter, empty_ns);
+        assert!((0..16).contains(&left), "{gib} GiB: {left}");
+        // The base rate fills it, to the second of the guide.
+        let almost = credits(&mut meter, empty_ns + (fills_s - 1) * S);
+        assert!(almost < 5_400_000, "{gib} GiB: full too early");
+        assert_eq!(credits(&mut meter, empty_ns + (fills_s + 1) * S), 5_400_000, "{gib} GiB");
+        assert_eq!(credits(&mut meter, empty_ns + 10 * fills_s * S), 5_400_000, "{gib} GiB");
+    }
+}
+
+/// A volume without credits serves exactly its base rate, and one that uses the base rate or less keeps its credits.
+#[test]
+fn the_base_rate_is_served_forever() {
+    let mut limit = bursting(Counted::Operations, 300, 3000, 5_400_000, 256 * KIB);
+    let mut meter = Meter::new(&limit);
+    for number in 0..3000 {
+        let now_ns = number * S / 300;
+        assert!(meter.ready_ns(now_ns, &read(number * GIB, 4 * KIB)).0 <= now_ns);
+        meter.take(&read(number * GIB, 4 * KIB));
+    }
+    assert_eq!(credits(&mut meter, 10 * S), 5_400_000);
+    limit.credits.as_mut().unwrap().start = 0;
+    let mut meter = Meter::new(&limit);
+    let mut now_ns = 0;
+    for number in 0..3000 {
+        let op = read(number * GIB, 4 * KIB);
+        (now_ns, _) = meter.ready_ns(now_ns, &op);
+        meter.ready_ns(now_ns, &op);
+        meter.take(&op);
+        // The n-th starts in the first ns after n/300 s: without drift.
+        assert_eq!(now_ns, ((number + 1) * S).div_ceil(300));
+    }
+}
+
+/// Amazon's user guide (HDD volumes): hours to read a whole full volume.
+#[test]
+fn st1_and_sc1_are_scanned_in_the_documented_hours() {
+    let table = [
+        ("st1", 1, 40, 250, 1.17),
+        ("st1", 5, 200, 500, 2.91),
+        ("sc1", 1, 12, 80, 3.64),
+        ("sc1", 5, 60, 250, 5.83),
+    ];
+    for (name, tib, base_mib, burst_mib, hours) in table {
+        let (rate, burst) = (base_mib * MIB, burst_mib * MIB);
+        let limit = bursting(Counted::Bytes, rate, burst, tib * TIB, MIB);
+        let (end_ns, bytes) = saturate(&mut Meter::new(&limit), 0, 8 * MIB, tib * TIB);
+        assert_eq!(bytes, tib * TIB, "{name} of {tib} TiB: credits don't last");
+        let took = seconds(end_ns) / 3600.0;
+        assert!((took - hours).abs() < 0.006, "{name} of {tib} TiB: {took} h");
+    }
+}
+
+/// Azure's P20 bursts for 30 minutes, in operations and in bytes, and restocks in less than a day.
+#[test]
+fn azure_p20_bursts_for_half_an_hour() {
+    let of = [
+        (Counted::Operations, 2300, 3500, 256 * KIB),
+        (Counted::Bytes, 150_000_000, 170_000_000, 1),
+    ];
+    for (counts, rate, burst, account_bytes) in of {
+        let most = (burst - rate) * 1800;
+        let mut meter = Meter::new(&bursting(counts, rate, burst, most, account_bytes));
+        let (empty_ns, _) = saturate(&mut meter, 0, 4 * MIB, u64::MAX);
+        assert!((seconds(empty_ns) - 1800.0).abs() < 1.0, "{counts:?}: {}", seconds(empty_ns));
+        assert_eq!(credits(&mut meter, empty_ns + 24 * 3600 * S), i128::from(most));
+    }
+}
+
+/// Costs of I/Os with an accounting unit: rounded up, unless a sequential I/O continues the one before.
+#[test]
+fn small_sequential_ios_count_together() {
+    let cost = |limit: &Limit, ops: &[Op]| -> i128 {
+        let mut meter = Meter::new(limit);
+        let before = credits(&mut meter, 0);
+        ops.iter().for_each(|op| meter.take(op));
+        before - credits(&mut meter, 0)
+    };
+    let mut st1 = bursting(Counted::Bytes, 40 * MIB, 250 * MIB, TIB, MIB);
+    let mib = i128::from(MIB);
+    let sequential: Vec<Op> = (0..257).map(|n| read(n * 4 * KIB, 4 * KIB)).collect();
+    let random: Vec<Op> = (0..10).map(|n| read(n * GIB, 4 * KIB)).collect();
+    assert_eq!(cost(&st1, &sequential), 2 * mib);
+    assert_eq!(cost(&st1, &random), 10 * mib);
+    assert_eq!(cost(&st1, &[read(0, 1536 * KIB), read(1536 * KIB, 512 * KIB)]), 2 * mib);
+    // A write at the same place continues nothing.
+    let write = Op { kind: OpKind::Write, ..read(4 * KIB, 4 * KIB) };
+    assert_eq!(cost(&st1, &[read(0, 4 * KIB), write]), 2 * mib);
+    st1.merges = false;
+    assert_eq!(cost(&st1, &sequential), 257 * mib);
+    let gp2 = bursting(Counted::Operations, 300, 3000, 5_400_000, 256 * KIB);
+    assert_eq!(cost(&gp2, &[read(0, 1024 * KIB)]), 4);
+    assert_eq!(cost(&gp2, &[read(0, 257 * KIB)]), 2);
+    assert_eq!(cost(&gp2, &(0..8).map(|n| read(n * 32 * KIB, 32 * KIB)).collect::<Vec<_>>()), 1);
+    let exact = Limit { account_bytes: None, ..gp2 };
+    assert_eq!(cost(&exact, &[read(0, 1024 * KIB)]), 1);
+}
+
+/// Credits above the size are used once: only a level below the size gains.
+#[test]
+fn an_excess_of_the_start_is_granted_once() {
+    let mut limit = bursting(Counted::Operations, 100, 1_000_000, 1000, 256 * KIB);
+    limit.credits.as_mut().unwrap().start = 1500;
+    let mut meter = Meter::new(&limit);
+    assert_eq!(credits(&mut meter, 3600 * S), 1500);
+    for number in 0..700 {
+        meter.take(&read(number * GIB, 4 * KIB));
+    }
+    assert_eq!(credits(&mut meter, 7200 * S), 1000);
+}

@@ -1,0 +1,41 @@
+//! The specification of a limit: a rate that the owner of a volume has paid for, with or without burst credits.
+//! Implemented by `limit`.
+
+/// The unit of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Operations.
+    Operations,
+    /// Bytes.
+    Bytes,
+}
+
+/// A limit on the operations or on the bytes of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The unit of the rates and of the credits.
+    pub counts: Counted,
+    /// Units per second that the device serves forever.
+    pub rate: u64,
+    /// Length of the interval over which the rate, or the burst rate, may be exceeded: a device that was idle serves
+    /// the units of this interval at once.
+    pub window_ns: u64,
+    /// Accounting unit in bytes: an operation counts as one for each begun accounting unit, and as many bytes.
+    /// `None`: every operation counts as one, and bytes are counted exactly.
+    pub account_bytes: Option<u64>,
+    /// Whether operations that continue the one before fill its last accounting unit before they begin a new one.
+    pub merges: bool,
+    /// Burst credits. `None`: the rate is never exceeded for longer than the window.
+    pub credits: Option<Credits>,
+}
+
+/// Burst credits: units that a device may serve beyond its rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credits {
+    /// Credits that the bucket holds, in units.
+    pub most: u64,
+    /// Credits when the machine starts, in units. If more than `most`, the excess is granted only once.
+    pub start: u64,
+    /// Units per second while credits last.
+    pub burst: u64,
+}

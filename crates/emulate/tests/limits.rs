@@ -1,0 +1,365 @@
+//! Limits of devices as the host sees them: rates with and without burst credits, order, faults, and that a device
+//! without limits does not notice them.
+
+use crate::common::{self, Loop, RANDOM};
+
+use iodyno_emulate::describe;
+use iodyno_emulate::spec::{
+    ArrayShape, CloudVolume, Counted, Credits, Device, Kind, Limit, Preconditioned, Written,
+};
+use iodyno_emulate::{Fault, Machine, PartId, System};
+use iodyno_raid::{Level, Rotation};
+use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{IoError, Op, OpKind};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000_000_000;
+const FRESH: Preconditioned = Preconditioned { how: Written::Fresh, fill: 0.0 };
+
+/// A limit without credits.
+fn plain(counts: Counted, rate: u64, window_ns: u64) -> Limit {
+    Limit { counts, rate, window_ns, account_bytes: None, merges: false, credits: None }
+}
+
+/// A cloud volume whose latency does not vary.
+fn volume() -> CloudVolume {
+    CloudVolume { varying_share: 0.0, ..common::volume() }
+}
+
+/// Memory that takes no time.
+fn instant() -> Kind {
+    let Kind::Memory(mut memory) = common::memory(true) else { unreachable!() };
+    (memory.io_ns, memory.flush_ns) = (0, 0);
+    (memory.read_bytes_per_s, memory.write_bytes_per_s) = (1e18, 1e18);
+    (memory.read_passes, memory.write_passes) = (0.0, 0.0);
+    Kind::Memory(memory)
+}
+
+fn device(kind: Kind, limits: Vec<Limit>) -> Device {
+    Device { name: "device".to_owned(), kind, hot_swap: true, limits }
+}
+
+fn system(devices: &[Device]) -> System {
+    let mut system = System::new("limits", common::host());
+    devices.iter().for_each(|device| system.add_device(device.clone(), FRESH, 0));
+    system
+}
+
+fn machine(kind: Kind, limits: Vec<Limit>) -> Machine {
+    Machine::new(&system(&[device(kind, limits)]), 1).unwrap()
+}
+
+fn io(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
+    Op { offset_bytes, len_bytes, kind, fua: false }
+}
+
+/// Completions in each of the first intervals of a closed loop of random 4 KiB reads.
+fn rates(machine: &mut Machine, depth: u64, interval_ns: u64, intervals: usize) -> Vec<u64> {
+    let worker = machine.add_worker(0);
+    let mut random = stream(1, "limits", 0);
+    let blocks = machine.capacity_bytes(0) / 4096;
+    let mut op = || io(OpKind::Read, below(&mut random, blocks) * 4096, 4096);
+    (0..depth).for_each(|token| {
+        machine.submit(0, worker, 0, &op(), token);
+    });
+    let mut counts = vec![0; intervals];
+    while let Some(done) = machine.next_completion(interval_ns * intervals as u64 - 1) {
+        counts[(done.at_ns / interval_ns) as usize] += 1;
+        machine.submit(done.at_ns, worker, 0, &op(), done.token);
+    }
+    assert_eq!(machine.check(), Ok(()));
+    counts
+}
+
+/// The catalog's gp2 volume with few credits: the burst rate, then the base rate, and the limit that binds is the
+/// busy resource.
+#[test]
+fn a_volume_bursts_until_its_credits_are_spent() {
+    let files = crate::load::Files::new("ebs-gp2-100g", "cloud-instance")
+        .with(("iops_limit.credits", "5400"))
+        .with(("iops_limit.start", "5400"));
+    let (device, host) = files.read();
+    let mut system = System::new("gp2", host);
+    system.add_device(device, FRESH, 0);
+    let mut machine = Machine::new(&system, 1).unwrap();
+    let before = machine.snapshot();
+    // 5400 credits last for 2 s at 3000 - 300; the window allows 300 more at once.
+    let counts = rates(&mut machine, 64, S, 4);
+    assert!((2900..=3300).contains(&counts[0]), "{counts:?}");
+    assert!((2400..=3000).contains(&counts[1]), "{counts:?}");
+    assert!((299..=365).contains(&counts[2]) && counts[3].abs_diff(300) <= 1, "{counts:?}");
+    let usage = machine.snapshot().since(&before);
+    let busy = |name: &str| {
+        let of = usage.volumes[0].resources.iter().find(|resource| resource.name == name);
+        of.unwrap_or_else(|| panic!("{name}: {usage:?}")).share(usage.at_ns)
+    };
+    let (base, burst) = (busy("IOPS limit"), busy("IOPS limit while credits last"));
+    assert!(base > 0.45 && burst > 0.4 && base + burst > 0.97, "{base}, {burst}");
+    assert!(busy("throughput limit") == 0.0);
+}
+
+/// Each family of device serves exactly the rate of its limit, in operations or in bytes.
+#[test]
+fn every_family_serves_the_rate_of_its_limit() {
+    let kinds = [
+        Kind::Flash(Box::new(common::flash())),
+        common::disk(true),
+        common::memory(true),
+        Kind::Volume(Box::new(volume())),
+    ];
+    for kind in kinds {
+        for limit in [plain(Counted::Operations, 50, MS), plain(Counted::Bytes, 50 * 4096, 20 * MS)]
+        {
+            let limits = vec![limit, plain(Counted::Operations, 1_000_000, MS)];
+            let counts = rates(&mut machine(kind.clone(), limits), 4, S, 4);
+            assert!(counts[1..].iter().all(|&count| count == 50), "{kind:?}: {counts:?}");
+        }
+    }
+}
+
+/// A limit that never binds changes no event of any device.
+#[test]
+fn a_limit_that_never_binds_changes_no_event() {
+    let load = Loop { read_share: 0.5, ..Loop::reads(8) };
+    let kinds = [Kind::Flash(Box::new(common::flash())), common::disk(true), common::memory(true)];
+    for kind in kinds.into_iter().chain([Kind::Volume(Box::new(volume()))]) {
+        let is_memory = matches!(kind, Kind::Memory(_));
+        let run = |limits: Vec<Limit>| {
+            let mut system = System::new("test", common::host());
+            let state = Preconditioned { how: RANDOM, fill: 1.0 };
+            system.add_device(device(kind.clone(), limits), state, 0);
+            load.run(&mut Machine::new(&system, 1).unwrap())
+        };
+        let without = run(Vec::new());
+        let with = run(vec![plain(Counted::Operations, 100_000_000, S)]);
+        // Memory starts with an event behind a limit, and at once without one.
+        if !is_memory {
+            assert_eq!(without, with);
+        }
+        assert!((without.iops - with.iops).abs() / without.iops < 1e-3);
+    }
+}
+
+/// A random limit with small numbers, so that its buckets run empty and fill often.
+fn random_limit(random: &mut Generator) -> Limit {
+    let mut draw = |from: u64, to: u64| from + below(random, to - from);
+    let counts = if draw(0, 2) == 0 { Counted::Operations } else { Counted::Bytes };
+    let scale = if counts == Counted::Bytes { 4096 } else { 1 };
+    let rate = draw(10, 5000) * scale;
+    let account_bytes = [None, Some(4096), Some(64 << 10)][draw(0, 3) as usize];
+    let credits = (draw(0, 2) == 0).then(|| Credits {
+        most: draw(1, 500) * scale,
+        start: draw(0, 600) * scale,
+        burst: rate + draw(1, 9000) * scale,
+    });
+    let merges = account_bytes.is_some() && draw(0, 2) == 0;
+    Limit { counts, rate, window_ns: draw(1, 200) * MS, account_bytes, merges, credits }
+}
+
+/// The least size of a bucket and the rate at which it fills, for each bucket of a limit.
+fn buckets(limit: &Limit) -> Vec<(u64, u64)> {
+    let window = |rate: u64| {
+        ((u128::from(rate) * u128::from(limit.window_ns) / 1_000_000_000) as u64).max(1)
+    };
+    match &limit.credits {
+        None => vec![(window(limit.rate), limit.rate)],
+        Some(c) => vec![(c.most.max(c.start), limit.rate), (window(c.burst), c.burst)],
+    }
+}
+
+/// Over every interval, the admitted units are at most the bucket's size and its rate's share (and one operation, where
+/// that is larger than the bucket); requests start in the order of their arrival; and all of them start.
+#[test]
+fn no_interval_admits_more_than_the_limit_and_order_is_kept() {
+    for seed in 0..60 {
+        let mut random = stream(seed, "limits", 0);
+        let limits: Vec<Limit> =
+            (0..=below(&mut random, 2)).map(|_| random_limit(&mut random)).collect();
+        let mut machine = machine(instant(), limits.clone());
+        let worker = machine.add_worker(0);
+        let (mut at_ns, mut ops) = (0, Vec::new());
+        for token in 0..300 {
+            if below(&mut random, 4) == 0 {
+                at_ns += below(&mut random, 300 * MS);
+            }
+            let len = 4096 << below(&mut random, 7);
+            let kind = [OpKind::Read, OpKind::Write, OpKind::Trim][below(&mut random, 3) as usize];
+            let op = io(kind, below(&mut random, 1 << 10) * (1 << 19), len);
+            while machine.next_event().is_some_and(|next| next < at_ns) {
+                machine.step(at_ns);
+            }
+            machine.submit(at_ns, worker, 0, &op, token);
+            ops.push((op, at_ns));
+        }
+        let mut starts = Vec::new();
+        while let Some(done) = machine.next_completion(u64::MAX) {
+            assert_eq!((done.token, done.failure), (starts.len() as u64, None), "seed {seed}");
+            assert!(done.at_ns >= ops[starts.len()].1, "seed {seed}");
+            starts.push(done.at_ns);
+        }
+        assert_eq!(starts.len(), ops.len(), "seed {seed}: some never started");
+        for limit in &limits {
+            // Without merging a cost is known; with it, this is an upper bound, so only the length is certain.
+            let cost = |op: &Op| {
+                let len = u64::from(op.len_bytes);
+                let unit = limit.account_bytes.filter(|_| !limit.merges);
+                match limit.counts {
+                    Counted::Operations if limit.merges => 0,
+                    Counted::Operations => unit.map_or(1, |unit| len.div_ceil(unit)),
+                    Counted::Bytes => unit.map_or(len, |unit| len.next_multiple_of(unit)),
+                }
+            };
+            for (size, rate) in buckets(limit) {
+                let most = size.max(ops.iter().map(|(op, _)| cost(op)).max().unwrap());
+                let slack = limit.account_bytes.filter(|_| limit.merges).unwrap_or(0);
+                for first in 0..ops.len() {
+                    let mut admitted = 0_u128;
+                    for last in first..ops.len() {
+                        admitted += u128::from(cost(&ops[last].0));
+                        let elapsed_ns = u128::from(starts[last] - starts[first]);
+                        let gained = elapsed_ns * u128::from(rate) / 1_000_000_000;
+                        let allowed = u128::from(most + slack) + gained + 1;
+                        assert!(
+                            admitted <= allowed,
+                            "seed {seed}: {admitted} of {allowed} from {first} to {last}, {limit:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A power cut drops waiting requests and keeps the level of the credits; a fork continues as the original.
+#[test]
+fn a_power_cut_drops_what_waits_and_keeps_the_credits() {
+    let credits = Some(Credits { most: 1000, start: 1000, burst: 10_000 });
+    let limits = vec![Limit { credits, ..plain(Counted::Operations, 10, 100 * MS) }];
+    let mut machine = machine(Kind::Volume(Box::new(volume())), limits);
+    machine.keep_content();
+    let worker = machine.add_worker(0);
+    for token in 0..1500 {
+        machine.submit(0, worker, 0, &io(OpKind::Write, token * 4096, 4096), token);
+    }
+    let mut acknowledged = Vec::new();
+    while let Some(done) = machine.next_completion(S) {
+        acknowledged.push(done.token);
+    }
+    // 1000 credits, and 10 that accrued.
+    assert!((1008..=1010).contains(&acknowledged.len()), "{}", acknowledged.len());
+    let mut fork = machine.fork();
+    let later = |machine: &mut Machine| {
+        let done: Vec<_> = std::iter::from_fn(|| machine.next_completion(2 * S)).collect();
+        (done, machine.event_hash())
+    };
+    let continued = later(&mut machine);
+    assert_eq!(continued.0.len(), 10);
+    assert_eq!(later(&mut fork), continued);
+    machine.inject(2 * S, Fault::PowerCut);
+    assert!(machine.next_completion(3 * S).is_none());
+    acknowledged.extend(continued.0.iter().map(|done| done.token));
+    let kept = |token: &u64| machine.content(0, token * 4096) == Some(*token);
+    assert!(acknowledged.iter().all(kept));
+    // The bucket is as empty as before: what accrued in the second since then, and no more.
+    for token in 0..100 {
+        machine.submit(3 * S, worker, 0, &io(OpKind::Read, token * 4096, 4096), token);
+    }
+    let after = std::iter::from_fn(|| machine.next_completion(4 * S)).count();
+    assert!((18..=21).contains(&after), "{after}");
+    assert_eq!(machine.check(), Ok(()));
+}
+
+/// A lost device fails what waits for its limit, and a new one starts with a new bucket.
+#[test]
+fn a_lost_device_fails_what_waits_for_its_limit() {
+    for kind in [Kind::Volume(Box::new(volume())), common::memory(true)] {
+        let mut machine = machine(kind, vec![plain(Counted::Operations, 10, S)]);
+        let worker = machine.add_worker(0);
+        for token in 0..50 {
+            machine.submit(0, worker, 0, &io(OpKind::Read, token * 4096, 4096), token);
+        }
+        machine.inject(150 * MS, Fault::Lose { part: PartId(0) });
+        let done: Vec<_> = std::iter::from_fn(|| machine.next_completion(S)).collect();
+        let failed = done.iter().filter(|done| done.failure == Some(IoError::Gone)).count();
+        assert_eq!((done.len(), failed), (50, 39));
+        machine.inject(S, Fault::Replace { part: PartId(0) });
+        machine.next_completion(S + 1);
+        for token in 0..11 {
+            machine.submit(2 * S, worker, 0, &io(OpKind::Read, token * 4096, 4096), token);
+        }
+        let done: Vec<_> =
+            std::iter::from_fn(|| machine.next_completion(2 * S + 50 * MS)).collect();
+        assert_eq!((done.len(), done[0].failure), (10, None));
+        assert_eq!(machine.check(), Ok(()));
+    }
+}
+
+/// Each member of an array has its own limit, and the array survives the loss and the rebuild of a member.
+#[test]
+fn every_member_of_an_array_has_its_own_limit() {
+    let limit = plain(Counted::Operations, 1000, MS);
+    let mut kind = volume();
+    kind.capacity_bytes = 16 << 20;
+    let members = vec![device(Kind::Volume(Box::new(kind)), vec![limit]); 4];
+    let mut system = system(&members);
+    let shape = ArrayShape {
+        level: Level::Raid5,
+        members: 4,
+        strip_bytes: 64 << 10,
+        rotation: Rotation::LeftSymmetric,
+    };
+    system.group(vec![(0..4, Some((shape, "array".to_owned())))]).unwrap();
+    let mut machine = Machine::new(&system, 1).unwrap();
+    machine.keep_content();
+    let counts = rates(&mut machine, 256, S, 3);
+    assert!((3600..=4000).contains(&counts[2]), "{counts:?}");
+    let worker = 0;
+    while machine.next_completion(u64::MAX).is_some() {}
+    let now_ns = machine.now_ns();
+    for token in 1..=64 {
+        machine.submit(now_ns, worker, 0, &io(OpKind::Write, token * 4096, 4096), token);
+    }
+    while machine.next_completion(u64::MAX).is_some() {}
+    machine.apply_fault(&Fault::Replace { part: PartId(1) });
+    while machine.next_completion(u64::MAX).is_some() {}
+    assert!(
+        machine.array_state(0).is_some_and(|state| !state.lost),
+        "{:?}",
+        machine.array_state(0)
+    );
+    for token in 1..=64 {
+        assert_eq!(machine.content(0, token * 4096), Some(token));
+    }
+}
+
+/// The catalog's volumes have the limits of their providers' tables.
+#[test]
+fn the_catalog_has_the_limits_of_the_providers() {
+    const MIB: u64 = 1 << 20;
+    let limits = |name: &str| {
+        let files = crate::load::Files::new(name, "cloud-instance");
+        let limits = describe::device(name, &files.device).unwrap().device.limits;
+        let of = |limit: Limit| {
+            (limit.counts, limit.rate, limit.credits.map(|c| (c.burst, c.most, c.start)))
+        };
+        limits.into_iter().map(of).collect::<Vec<_>>()
+    };
+    let (iops, bytes) = (Counted::Operations, Counted::Bytes);
+    let gp2 = Some((3000, 5_400_000, 5_400_000));
+    assert_eq!(limits("ebs-gp2-100g"), [(iops, 300, gp2), (bytes, 128 * MIB, None)]);
+    assert_eq!(limits("ebs-gp3-500g"), [(iops, 3000, None), (bytes, 125 * MIB, None)]);
+    assert_eq!(limits("ebs-io2-500g"), [(iops, 16_000, None), (bytes, 4000 * MIB, None)]);
+    let tib = 1 << 40;
+    assert_eq!(limits("ebs-st1-1t"), [(bytes, 40 * MIB, Some((250 * MIB, tib, tib)))]);
+    assert_eq!(limits("ebs-sc1-1t"), [(bytes, 12 * MIB, Some((80 * MIB, tib, tib)))]);
+    let (p20, p20_bytes) = (1200 * 1800, 20_000_000 * 1800);
+    assert_eq!(
+        limits("azure-p20"),
+        [
+            (iops, 2300, Some((3500, p20, p20))),
+            (bytes, 150_000_000, Some((170_000_000, p20_bytes, p20_bytes))),
+        ]
+    );
+    assert_eq!(limits("azure-p30"), [(iops, 5000, None), (bytes, 200_000_000, None)]);
+    assert_eq!(limits("azure-premium-v2-512g"), [(iops, 3000, None), (bytes, 125_000_000, None)]);
+}
