@@ -45,17 +45,17 @@ fn a_completion_belongs_to_its_own_operation() {
         (
             &[(0, "D", "W 100 + 16 [a]"), (90, "C", "R 100 + 16 [0]")],
             &[None],
-            "1 completion belongs",
+            "1 completion matches",
         ),
         (
             &[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 100 + 24 [0]")],
             &[None],
-            "1 completion belongs",
+            "1 completion matches",
         ),
         (
             &[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 108 + 8 [0]")],
             &[None],
-            "1 completion belongs",
+            "1 completion matches",
         ),
         // Further flags of RWBS do not matter.
         (&[(0, "D", "WS 100 + 16 [a]"), (90, "C", "WSM 100 + 16 [0]")], &[Some(90 * US)], ""),
@@ -105,7 +105,7 @@ fn a_completion_belongs_to_its_own_operation() {
             "",
         ),
         // A completion of an operation that was issued before the trace began.
-        (&[(0, "C", "R 100 + 8 [0]"), (10, "D", "R 100 + 8 [a]")], &[None], "1 completion belongs"),
+        (&[(0, "C", "R 100 + 8 [0]"), (10, "D", "R 100 + 8 [a]")], &[None], "1 completion matches"),
         // A read and a write of the same range may both wait.
         (
             &[
@@ -288,7 +288,7 @@ fn published_collections() {
         (1_000_000_500, Write, second + 4096, 8192, Some(500_000_000)),
     ];
     assert_eq!((systor.format, rows(&systor)), (Format::Systor, expected.to_vec()));
-    assert!(systor.left_out[0].0.contains("no response"), "{:?}", systor.left_out);
+    assert!(systor.left_out[0].0.contains("without a response"), "{:?}", systor.left_out);
     assert_eq!(rows(&only(SYSTOR, "lun.1")), [(0, Write, 4096, 8192, Some(500_000_000))]);
 
     let alibaba = file(ALIBABA);

@@ -332,7 +332,8 @@ pub struct Purge {
     /// Choose the erase method [default: the first below that the target supports]
     ///
     /// Methods: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
-    /// ata-erase-enhanced, discard, and anew (for memory, and for files that are created for one run).
+    /// ata-erase-enhanced, discard, and anew (creates memory, or a file that is
+    /// made for one run, again).
     #[arg(long, value_name = "METHOD")]
     pub method: Option<Method>,
     /// Confirm the erase: NAME is the target's device name, path, serial number or URI

@@ -136,8 +136,8 @@ mod tests {
         demerit(a, b).unwrap() * a.mean()
     }
 
-    /// Compares with a closed form: for exponential response times with means 1 and k, the distance at p is (k -
-    /// 1) times the quantile, whose mean square is 2. (Chords over 200 000 equal steps of probability miss less
+    /// Compares with a closed form: for exponential response times with means 1 and k, the distance at p is `k - 1`
+    /// times the quantile, whose mean square is 2. (Chords over 200 000 equal steps of probability miss less
     /// than 1/10 000 of the tail.)
     #[test]
     fn exponential_against_exponential() {

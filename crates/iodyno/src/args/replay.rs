@@ -157,7 +157,7 @@ pub struct Replay {
     #[arg(long, value_name = "N", help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Set the number of workers per target, which issue operations in turn
+    /// Set the number of workers per target; successive operations go to successive workers
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Timing",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: u32,
@@ -182,12 +182,12 @@ pub struct Replay {
     pub only: Vec<String>,
     /// Skip operations before this time of the trace, such as 10m [default: skip nothing]
     ///
-    /// Files and devices are placed on the target as without --from.
+    /// Does not change where the trace's files and devices lie on the target.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub from: Option<u64>,
     /// End at this time of the trace, such as 20m [default: after the last operation]
     ///
-    /// Files and devices are placed on the target as without --to.
+    /// Does not change where the trace's files and devices lie on the target.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
     /// Choose the events that count as operations, in traces of the formats blkparse, events and biosnoop

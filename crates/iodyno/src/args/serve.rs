@@ -48,8 +48,9 @@ pub struct Serve {
     pub backing: Vec<PathBuf>,
     /// Start from an existing raw image, or from an export of another NBD server; repeat for each volume
     ///
-    /// The image is only read: writes of clients are kept in memory and lost when the server ends. Images in other
-    /// formats can be exported by qemu-nbd, such as `nbd+unix:///?socket=/run/q.sock`.
+    /// The image is only read: writes of clients are kept in memory and lost when the server ends. To use an
+    /// image of another format, export it by qemu-nbd and give the address of the export as FILE, such as
+    /// `nbd+unix:///?socket=/run/q.sock`.
     #[arg(long, value_name = "FILE", conflicts_with = "backing")]
     pub image: Vec<String>,
     /// With --image, write changes into the image file

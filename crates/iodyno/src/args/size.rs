@@ -52,11 +52,11 @@ pub struct Size {
     #[arg(long, value_name = "SHARE", value_parser = read_share, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate"])]
     pub read_share: Option<f64>,
-    /// With --log-rate, set how many bytes of unpersisted messages publishers can hold, such as `256MiB`
+    /// With --log-rate, limit the unpersisted messages of all publishers together, in bytes, such as `256MiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate", "backlog"])]
     pub backlog_bytes: Option<u64>,
-    /// With --log-rate, set how many unpersisted messages publishers can hold
+    /// With --log-rate, limit the number of unpersisted messages of all publishers together
     #[arg(long, value_name = "MESSAGES", requires = "log_rate", conflicts_with_all = ["workload", "like", "saturate"],
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub backlog: Option<u64>,
@@ -100,8 +100,8 @@ pub struct Size {
     pub width: Option<u32>,
     /// Search only this system (RAID adapters or a server), by name or path; may be repeated
     ///
-    /// [default: every adapter of the catalog, in its fastest slots; drives without adapters are in the server that
-    /// the device's file names, up to 24 per server]
+    /// [default: every adapter of the catalog, in its fastest slots; drives that need none: the server named in
+    /// the drive's file, up to 24 drives per server]
     #[arg(long, value_name = "SYSTEM", conflicts_with = "saturate")]
     pub adapter: Vec<String>,
     /// Search only this device, by name or path; may be repeated
