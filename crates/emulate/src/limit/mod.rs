@@ -162,7 +162,7 @@ impl Limited {
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let of_kinds = [Of::Read, Of::Write].into_iter().zip(self.waits);
         let waits = of_kinds.map(|(of, (total_ns, count))| {
-            let name = "waits for the limits of the volume";
+            let name = "waits for the limits of the device";
             Phase { name, of, total_ns, count }
         });
         waits.chain(self.device.phases()).collect()

@@ -44,7 +44,7 @@ fn in_a_slot(mut f: Flash) -> Flash {
 pub(crate) fn flash_members() -> Vec<Member> {
     let member = |f: Flash| {
         let units = (0..f.capacity_bytes / UNIT).collect();
-        Member { kind: Kind::Flash(Box::new(f)), units }
+        Member { kind: Kind::Flash(Box::new(f)), units, limits: Vec::new() }
     };
     let mut all = vec![
         member(tiny(false, true, 1)),
@@ -55,7 +55,7 @@ pub(crate) fn flash_members() -> Vec<Member> {
         member(in_a_slot(small(true))),
     ];
     for protected in [true, false] {
-        all.push(Member { kind: memory(protected), units: (0..16).collect() });
+        all.push(Member { kind: memory(protected), units: (0..16).collect(), limits: Vec::new() });
     }
     all
 }
@@ -63,7 +63,9 @@ pub(crate) fn flash_members() -> Vec<Member> {
 pub(crate) fn disk_members() -> Vec<Member> {
     // Side by side, so that ranges overlap, and far apart.
     let units = || (0..12).chain(600_000..600_012).collect();
-    [true, false].map(|cache| Member { kind: disk(cache), units: units() }).into()
+    [true, false]
+        .map(|cache| Member { kind: disk(cache), units: units(), limits: Vec::new() })
+        .into()
 }
 
 fn operation(random: &mut Generator, units: &[u64]) -> Op {

@@ -2,7 +2,7 @@
 
 use crate::common::{add, system};
 use crate::oracle::{Oracle, Promise, UNIT};
-use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::spec::{Counted, Kind, Limit, Written};
 use iodyno_emulate::{Fault, InjectedBug, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
@@ -23,6 +23,19 @@ pub(crate) struct Rig {
 pub(crate) struct Member {
     pub(crate) kind: Kind,
     pub(crate) units: Vec<u64>,
+    pub(crate) limits: Vec<Limit>,
+}
+
+/// A limit so low that operations wait for it.
+pub(crate) fn low_limit() -> Vec<Limit> {
+    vec![Limit {
+        counts: Counted::Operations,
+        rate: 20_000,
+        window_ns: 50_000,
+        account_bytes: None,
+        merges: false,
+        credits: None,
+    }]
 }
 
 impl Member {
@@ -31,7 +44,7 @@ impl Member {
             Kind::Flash(flash) => flash.buffer.protected,
             Kind::Disk(disk) => !disk.write_cache,
             Kind::Memory(memory) if !memory.protected => return Promise::Nothing,
-            Kind::Memory(_) => true,
+            Kind::Memory(_) | Kind::Volume(_) => true,
         };
         if kept { Promise::Acknowledged } else { Promise::Flushed }
     }
@@ -42,6 +55,9 @@ impl Rig {
         let mut whole = system(members[0].kind.clone(), Written::Fresh, 1);
         for member in &members[1..] {
             add(&mut whole, member.kind.clone(), Written::Fresh);
+        }
+        for (placed, member) in whole.devices_mut().zip(members) {
+            placed.device.limits = member.limits.clone();
         }
         let mut machine = Machine::represented(&whole, seed, 1).unwrap();
         machine.keep_content();

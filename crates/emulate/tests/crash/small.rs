@@ -2,9 +2,9 @@
 //! position, on every kind of device. The power fails before the first event, between any two events, or
 //! after the last, and again between any two events of the recovery.
 
-use crate::common::{disk, flash, memory};
+use crate::common::{disk, flash, memory, volume};
 use crate::oracle::UNIT;
-use crate::rig::{Member, Rig};
+use crate::rig::{Member, Rig, low_limit};
 use iodyno_emulate::InjectedBug;
 use iodyno_emulate::spec::{Flash, Kind};
 use iodyno_units::rng::{below, stream};
@@ -182,7 +182,7 @@ pub(crate) fn try_flash(
                 let kind = Kind::Flash(Box::new(tiny(protected, collects, planes)));
                 let units = (0..16).collect();
                 let name = format!("protected {protected}, collects {collects}, planes {planes}");
-                let rest = prepared(Member { kind, units }, injected_bug)
+                let rest = prepared(Member { kind, units, limits: Vec::new() }, injected_bug)
                     .map_err(|why| format!("{name}, prelude: {why}"))?;
                 let copied = rest.machine.flash_counts(0).unwrap().copied_pages;
                 assert_eq!(copied > 20, collects, "{name}: {copied} copies");
@@ -197,16 +197,20 @@ pub(crate) fn try_flash(
     Ok(all)
 }
 
-/// Runs the histories on disks with and without a cache, and memory with and without a battery.
+/// Runs the histories on disks with and without a cache, memory with and without a battery, and a cloud volume, all
+/// with and without a limit.
 pub(crate) fn try_others(most: usize) -> Result<Count, String> {
     let mut all = Count::default();
-    for kind in [disk(true), disk(false), memory(true), memory(false)] {
-        let units = vec![3, 4, 100_000];
-        let rest = prepared(Member { kind, units: units.clone() }, InjectedBug::Nothing)?;
-        let count = try_all(&rest, most, &units)?;
-        all.histories += count.histories;
-        all.cuts += count.cuts;
-        all.second_cuts += count.second_cuts;
+    let volume = Kind::Volume(Box::new(volume()));
+    for kind in [disk(true), disk(false), memory(true), memory(false), volume] {
+        for limits in [Vec::new(), low_limit()] {
+            let (kind, units) = (kind.clone(), vec![3, 4, 100_000]);
+            let member = Member { kind, units: units.clone(), limits };
+            let count = try_all(&prepared(member, InjectedBug::Nothing)?, most, &units)?;
+            all.histories += count.histories;
+            all.cuts += count.cuts;
+            all.second_cuts += count.second_cuts;
+        }
     }
     Ok(all)
 }

@@ -24,6 +24,7 @@ fn the_time_of_an_io_adds_up() {
         "hdd-15k-sas-80g random-read",
         "hdd-nearline-20t seq-write",
         "ramdisk-ddr3-16g oltp-67-33-4k",
+        "ebs-gp2-100g oltp-67-33-4k",
     ] {
         let cell = cell(&place, words);
         let mut iops = 0.0;
@@ -103,6 +104,8 @@ fn the_limit_is_named() {
         ("ramdisk-ddr3-16g random-write", json!("generator cores")),
         ("exflash-400g seq-read", json!("driver thread")),
         ("exflash-400g random-write", json!("programs at once")),
+        ("ebs-gp2-100g random-read", json!("IOPS limit while credits last")),
+        ("ebs-gp3-500g seq-read", json!("throughput limit")),
     ] {
         let cell = cell(&place, words);
         assert_eq!(

@@ -3,7 +3,7 @@
 
 use iodyno_emulate::describe::{DescribedDevice, count_by_source};
 use iodyno_emulate::endurance::{Outlook, outlook};
-use iodyno_emulate::spec::{Attach, Kind};
+use iodyno_emulate::spec::{Attach, Counted, Kind, Limit};
 use iodyno_units::human;
 use serde_json::{Value, json};
 
@@ -102,6 +102,7 @@ impl Described {
                 format!("{} ({})", decimal(capacity_bytes as f64), human::size(capacity_bytes)),
             ),
         ];
+        lines.extend(self.device.device.limits.iter().map(|of| ("limit", limit_in_words(of))));
         if let (Some(outlook), Kind::Flash(flash)) = (&self.outlook, self.kind()) {
             let rated = &flash.endurance;
             lines.push((
@@ -176,6 +177,26 @@ impl Described {
             "parameters": self.device.parameters.iter().map(parameter).collect::<Vec<_>>(),
         })
     }
+}
+
+/// Describes a limit: `300 IOPS; bursts to 3.00 k IOPS for 33 min 20 s, and refills in 5 h 0 min when idle`.
+fn limit_in_words(limit: &Limit) -> String {
+    let rate = |units: u64| match limit.counts {
+        Counted::Operations => format!("{} IOPS", human::count(units as f64)),
+        Counted::Bytes => human::throughput(units as f64),
+    };
+    let Some(credits) = &limit.credits else { return rate(limit.rate) };
+    let after = |units: u64, rate: u64| {
+        let ns = u128::from(units) * 1_000_000_000 / u128::from(rate.max(1));
+        human::duration_ns(u64::try_from(ns).unwrap_or(u64::MAX))
+    };
+    format!(
+        "{}; bursts to {} for {}, and refills in {} when idle",
+        rate(limit.rate),
+        rate(credits.burst),
+        after(credits.start, credits.burst.saturating_sub(limit.rate)),
+        after(credits.most, limit.rate)
+    )
 }
 
 /// Formats bytes in powers of 1000, as manufacturers print them: `400 GB`, `7.30 PB`.

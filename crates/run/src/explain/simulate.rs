@@ -80,8 +80,8 @@ pub fn predictions() -> Vec<(&'static str, Spec)> {
     .collect()
 }
 
-/// Ramp and measured time of a cell: longer for disks, which are slow and must first fill their buffer;
-/// shorter for memory.
+/// Ramp and measured time of a cell: longer for disks, which are slow and must first fill their buffer, and for
+/// limits, which an idle device may exceed during their window; shorter for memory.
 fn length(system: &System) -> Length {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, window_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
@@ -90,6 +90,11 @@ fn length(system: &System) -> Length {
         (S / 2, S)
     } else {
         (10 * MS, 100 * MS)
+    };
+    let limits = system.devices().flat_map(|of| &of.device.limits);
+    let (ramp_ns, window_ns) = match limits.map(|limit| limit.window_ns).max() {
+        Some(exceeded_ns) => (ramp_ns.max(S + 2 * exceeded_ns), window_ns.max(5 * S)),
+        None => (ramp_ns, window_ns),
     };
     // Many devices complete proportionally more operations in the same time.
     let fewer = system.volumes.len().div_ceil(4) as u64;
