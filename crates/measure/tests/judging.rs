@@ -569,7 +569,7 @@ fn emulated_transients_are_warned_of() {
     of_method.evidence.warm_up =
         Some(WarmUp { took_ns: 5_000_000_000, unsteady, net_share: Some(0.25) });
     let text = said(&of_method, "TRANSIENT").unwrap();
-    assert!(text.contains("after a warm-up of 5 s, by 25.0 %"), "{text}");
+    assert!(text.contains("after a warm-up of 5 s, at 25.0 %"), "{text}");
 }
 
 /// Flash DIMMs share driver threads by default: this is a note if the threads limit the rate, and nothing otherwise.

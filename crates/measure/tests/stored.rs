@@ -101,14 +101,14 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
         (
             80,
             704,
-            "80 MiB of 80 MiB read (100 %) and 20 MiB written by this run and 704 MiB by all programs reached a device, so other programs wrote too",
+            "80 MiB of 80 MiB read (100 %) and 20 MiB written by this run and 704 MiB by all programs reached a device, so other programs also wrote",
         ),
         (
             800,
             10,
-            "80 MiB read by this run and 800 MiB by all programs and 10 MiB of 20 MiB written (50 %) reached a device, so other programs read too",
+            "80 MiB read by this run and 800 MiB by all programs and 10 MiB of 20 MiB written (50 %) reached a device, so other programs also read",
         ),
-        (800, 704, "so other programs read and wrote too"),
+        (800, 704, "so other programs also read and wrote"),
     ] {
         let mut cell = honest();
         cell.evidence.direct = Some(false);

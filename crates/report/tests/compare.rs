@@ -337,7 +337,7 @@ fn it_is_shown() {
             assert!(narrow.contains(word), "{width}: {narrow}");
         }
         let is_wide = width >= 80;
-        assert_eq!(narrow.contains("-10.5 % to -9.31 %  0.004"), is_wide, "{width}: {narrow}");
+        assert_eq!(narrow.contains("-10.5 to -9.3 %  0.004"), is_wide, "{width}: {narrow}");
         assert!(narrow.contains("columns hidden (terminal") != is_wide, "{narrow}");
         let ascii = show(&of, Style { unicode: false, width, ..STYLE });
         assert!(ascii.is_ascii(), "{ascii}");

@@ -357,7 +357,7 @@ fn notes_of_earlier_runs_are_not_repeated() {
         [
             "· MITIGATIONS: the kernel mitigates 3 flaws",
             "· SMALL_TARGET: 256 MiB may fit in a cache",
-            "· notes: 1 of this machine, as before · see --notes"
+            "· notes: 1 about this machine, as before · see --notes"
         ]
     );
     for other in [json!({ "host_name": "b", "kernel": "6.1" }), json!({ "host_name": "a" })] {
