@@ -355,7 +355,9 @@ pub struct Study {
     /// Print one JSON document on standard output, and nothing else there
     #[arg(long)]
     pub json: bool,
-    /// Simulate a tenth of the operations: faster, with about three times the standard error
+    /// Simulate a tenth of the operations, with about three times the standard error
+    ///
+    /// Warm-ups keep their length, so a study that consists mostly of warm-ups is little faster.
     #[arg(long)]
     pub quick: bool,
     /// Simulate only this table or figure of the paper, by its name in the results; may be repeated
