@@ -23,7 +23,7 @@ impl Source {
     pub const ALL: [Self; 5] =
         [Self::Printed, Self::DataSheet, Self::Derived, Self::Fitted, Self::Assumed];
 
-    /// Name of the type of source in files.
+    /// Name of the type of source in catalog files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Printed => "printed",

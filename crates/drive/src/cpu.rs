@@ -141,7 +141,10 @@ mod tests {
         for other in others {
             let (delay, rest) = other.join().unwrap();
             assert!(delay.starved_ns() > 50_000_000, "{delay:?}");
-            assert!(rest.waited_ns < delay.waited_ns, "each call counts from the previous call");
+            assert!(
+                rest.waited_ns < delay.waited_ns,
+                "each call returns only the wait since the previous call"
+            );
         }
     }
 

@@ -15,13 +15,13 @@ pub struct TraceEvent {
     /// Time since the start of the cell, ns. For a start, the scheduled time, or the time of issue in closed
     /// loop; for a completion, its time.
     pub at_ns: u64,
-    /// Sequence number of the operation among those of its worker.
+    /// Sequence number of the operation among its worker's operations.
     pub number: u64,
     /// The operation that starts; None for a completion.
     pub op: Option<Op>,
     /// Index of the target in the cell.
     pub target: u32,
-    /// Number of the worker among those of its target.
+    /// Index of the worker among its target's workers.
     pub worker: u32,
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum WorkerMessage {
 
 pub(crate) struct Done {
     pub(crate) target: usize,
-    /// Number of the worker among those of its target.
+    /// Index of the worker among its target's workers.
     pub(crate) number: u32,
     pub(crate) report: WorkerReport,
     pub(crate) facts: Facts,
@@ -139,7 +139,7 @@ pub(crate) fn slots(plan: &CellPlan, target: usize) -> u32 {
 pub(crate) struct WorkerParts<'a> {
     pub(crate) plan: &'a CellPlan,
     pub(crate) target: usize,
-    /// Number of the worker among those of its target.
+    /// Index of the worker among its target's workers.
     pub(crate) number: u32,
     pub(crate) shared: &'a Arc<Shared>,
 }
@@ -290,7 +290,7 @@ pub(crate) fn is_open(spec: &Spec) -> bool {
 /// Inputs of a worker's thread other than the worker itself: its target and its channels.
 struct WorkerSetup {
     index: usize,
-    /// Number of the worker among those of its target.
+    /// Index of the worker among its target's workers.
     number: u32,
     target: TargetPlan,
     options: EngineOptions,

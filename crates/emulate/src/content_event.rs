@@ -43,7 +43,7 @@ pub enum ContentEvent {
         /// Whether the write survives a power cut.
         kept: bool,
     },
-    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end out of
+    /// An accepted unit has reached the medium, where it survives a power cut. Program operations may end out of
     /// order. A version that reaches the medium after a newer one produces no event.
     Landed {
         /// Device or other component that was written to.

@@ -79,7 +79,7 @@ pub enum Fault {
     },
     /// A range becomes unreadable, as with latent sector errors. Reads that touch its 4 KiB units fail
     /// after their usual time; a flash device with parity stripes instead rebuilds the page, which is then
-    /// readable again. Writing a unit, or trimming all of it, repairs it: on flash when its program ends,
+    /// readable again. Writing a unit, or trimming all of it, repairs it: on flash when its program operation ends,
     /// elsewhere at the acknowledgement. Unwritten flash units don't fail, because they are not read from
     /// the cells.
     Latent {

@@ -1,4 +1,4 @@
-//! Counters of a flash device since the start: pages written and copied, programs, reads, erases.
+//! Counters of a flash device since the start: pages written and copied, program operations, reads, erases.
 
 /// Counters of a flash device since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct Counts {
     pub copied_pages: u64,
     /// Number of 4 KiB pages of the map that were written.
     pub map_pages: u64,
-    /// Number of 4 KiB pages programmed without data, because a program always covers all planes of a die.
+    /// Number of 4 KiB pages programmed without data, because a program operation always covers all planes of a die.
     pub filler_pages: u64,
     /// Number of program operations, each on all planes of a die.
     pub programs: u64,

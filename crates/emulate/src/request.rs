@@ -1,8 +1,8 @@
 //! Requests, and the slab that holds them.
 //!
-//! Everything that acts is a request: an operation of a host, the page reads that it forks, a
-//! program, a copy of garbage collection, an erase, a driver thread's poll of its devices. A
-//! request has at most one pending event, and is in at most one list.
+//! Every activity is a request: an operation of a host, each page read that the operation needs, a program operation, a
+//! copy by garbage collection, an erase, a driver thread's poll of its devices. A request has at most one pending
+//! event, and is in at most one list.
 
 use crate::content_event::{UNIT_BYTES, UnitBytes};
 use crate::part_id::PartId;
@@ -34,9 +34,9 @@ pub(crate) enum State {
     Sensed,
     /// A page read has left its channel, or a write's data has reached a RAID adapter.
     Transferred,
-    /// A program has ended.
+    /// A program operation of a flash die has ended.
     Programmed,
-    /// An erase has ended.
+    /// An erase operation of a flash die has ended.
     Erased,
     /// A processor has finished: the flash controller's for copies by garbage collection, an adapter's for a
     /// command, or an array's for parity.
@@ -52,11 +52,11 @@ pub(crate) enum State {
 /// The operation on a die that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// A page read.
+    /// Read of a page from the cells.
     Sense,
-    /// A program of one page in each plane.
+    /// Program operation: writes one page in each plane.
     Program,
-    /// A block erase.
+    /// Erase operation, which makes a block writable again.
     Erase,
     /// No operation: the controller completes the request without a die.
     Nothing,
@@ -79,7 +79,7 @@ pub(crate) struct Request {
     /// The submitter's token. For a page read that shares a link frame with another: the index of the other
     /// request plus 1.
     pub token: u64,
-    /// Byte offset (operations), first logical page (page reads) or batch number (programs).
+    /// Byte offset (operations), first logical page (page reads) or batch number (program operations).
     pub at: u64,
     /// Start of the request's current phase, ns.
     pub entered_ns: u64,
@@ -119,7 +119,7 @@ impl Request {
         Op { offset_bytes: self.at, len_bytes: self.len, kind: self.kind, fua: self.fua }
     }
 
-    /// Returns the 4 KiB content units that the request touches.
+    /// Returns the 4 KiB content units that the request covers in full or in part.
     pub(crate) fn units(&self) -> Range<u64> {
         self.at / UNIT_BYTES..(self.at + u64::from(self.len)).div_ceil(UNIT_BYTES)
     }

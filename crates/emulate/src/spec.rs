@@ -355,11 +355,12 @@ pub struct Nand {
     pub erase_ns: u64,
     /// Bandwidth of one channel, including error correction.
     pub channel_bytes_per_s: f64,
-    /// Maximum number of concurrent programs (power limit); 0: no limit.
+    /// Maximum number of concurrent program operations (power limit); 0: no limit.
     pub programs_max: u32,
-    /// Time to suspend a program or erase for a read. `None`: reads wait until the program or erase ends.
+    /// Time to suspend a program or erase operation for a read. `None`: reads wait until the program or erase
+    /// operation ends.
     pub suspend_ns: Option<u64>,
-    /// Whether waiting reads have priority over programs and erases that wait for the same die.
+    /// Whether waiting reads have priority over program and erase operations that wait for the same die.
     pub reads_first: bool,
     /// Variation of the page read time. `None`: each read takes `read_ns`.
     pub variation: Option<Variation>,
@@ -374,7 +375,7 @@ pub struct Nand {
 pub struct Slc {
     /// Capacity of the cache.
     pub bytes: u64,
-    /// Time of a page program in the cache.
+    /// Time of a page program operation in the cache.
     pub program_ns: u64,
     /// Time of a page read in the cache. `None`: the same as outside of the cache.
     pub read_ns: Option<u64>,

@@ -18,7 +18,7 @@ const NOTED: &[(char, &str)] = &[
     ('C', "no cool-down follows the measured time"),
     ('D', "a time series by interval is always kept"),
     ('L', "latencies are always recorded"),
-    ('P', "progress is shown on a terminal"),
+    ('P', "iodyno shows progress without an option"),
     ('R', "for other output formats use `iodyno show --json` or `iodyno export`"),
     ('e', "Windows events are not recorded"),
     ('l', "iodyno chooses the page size of its buffers"),

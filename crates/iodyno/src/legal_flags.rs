@@ -1,5 +1,5 @@
-//! The flags of `run` that have an effect with each kind of work. A flag without effect is refused; otherwise it would be
-//! ignored silently.
+//! The flags of `run` that have an effect with each kind of work. A flag without effect is refused; otherwise it
+//! would be ignored silently.
 
 use crate::args::Run;
 use crate::failure::Failure;
@@ -192,8 +192,8 @@ mod tests {
         request_for(named_work(&flags).ok()?, &flags).ok()
     }
 
-    /// Describes an error in the table of flags: a flag must change the requested run for exactly the kinds of
-    /// work in its row.
+    /// Describes an error in a row of the table of flags. The flag must change the requested run if the kind of work
+    /// is listed in the row, and must leave it unchanged otherwise. Returns None if there is no error.
     fn mistake(letter: char, work: &str, words: &str, works: &str) -> Option<String> {
         let has_effect = requested(work, words)? != requested(work, "")?;
         (has_effect != works.contains(letter)).then(|| format!("{work} {words}: {has_effect}"))

@@ -221,7 +221,8 @@ pub struct WarmUp {
     pub took_ns: u64,
     /// Buffer or cache whose fill level was still changing at the warm-up's time limit; None if all were steady.
     pub unsteady: Option<String>,
-    /// Net change of that buffer's or cache's fill, divided by the bytes written into it; negative if it drained.
+    /// Net change of the fill level of the buffer or cache in `unsteady`, divided by the bytes written into it;
+    /// negative if it drained.
     pub net_share: Option<f64>,
 }
 

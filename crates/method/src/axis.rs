@@ -155,7 +155,7 @@ impl Value {
             Self::Name(_) | Self::Share(_) | Self::RateShare(_) => f64::NAN,
         };
         let (from, to) = (amount(self), amount(end));
-        // Also fails if one of them is not an amount.
+        // Also fails if either end is not an amount.
         if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
             return Err(format!(
                 "`{self}..{end}` is not a range: START must be above 0, and doubles up to a larger END; write a list instead"
@@ -198,7 +198,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// First value that occurs twice, with the index of its second occurrence; None if all differ.
+    /// First value that occurs twice, with the index of its second occurrence; None if all values differ.
     pub(crate) fn twice(&self) -> Option<(usize, &Value)> {
         self.values.iter().enumerate().find(|(i, value)| self.values[..*i].contains(value))
     }

@@ -6,7 +6,7 @@ use iodyno_workload::ActiveRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Options of a method that the operator chose; the rest follow the method file.
+/// Options of a method that the operator chose. Options that the operator did not choose follow the method file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {

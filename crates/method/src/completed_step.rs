@@ -51,7 +51,8 @@ impl Figures {
         let summary = Summary::of(cell);
         let written = summary.kinds.iter().find(|of| of.kind == OpKind::Write);
         let (measured_bytes, all_bytes) = (written.map_or(0, |of| of.bytes), summary.bytes);
-        // The ramp's writes count for wear: take the moved bytes in the window's proportion.
+        // Writes of the ramp wear the device, too. They are estimated from all moved bytes, by the share of writes in
+        // the window.
         let written_share =
             if all_bytes == 0 { 0.0 } else { measured_bytes as f64 / all_bytes as f64 };
         let moved = cell.resources.moved_bytes.max(all_bytes);

@@ -76,8 +76,7 @@ pub struct Point {
     pub name: String,
     /// Workload at the point, without a relative rate, which is set later from a measured one.
     pub spec: Spec,
-    /// Offered rate as a fraction of another stage's highest IOPS; `None` if the rate is absolute or the loop
-    /// closed.
+    /// Offered rate as a fraction of another stage's highest IOPS; `None` for an absolute rate or a closed loop.
     pub rate_share: Option<f64>,
     /// Number of targets used at the same time; `None` for all.
     pub targets: Option<u32>,

@@ -74,8 +74,8 @@ impl Method {
         all
     }
 
-    /// Adapts the axes of target numbers to the number of available targets: drops larger values, and adds this
-    /// number if it is missing.
+    /// Adapts the axes of target numbers to the number of available targets: drops larger values, and adds the
+    /// available number if it is missing.
     #[must_use]
     pub fn with_targets(mut self, targets: u32) -> Self {
         for stage in &mut self.stages {
@@ -94,13 +94,13 @@ impl Method {
         self
     }
 
-    /// Whether a stage starts its cells in the state left by the previous cell.
+    /// Whether a stage starts its cells in the device state left by the previous cell.
     pub fn carries_state(&self) -> bool {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
-    /// Whether all stages are grids whose cells depend neither on each other's results nor on the state left
-    /// behind.
+    /// Whether all stages are grids whose cells depend neither on each other's results nor on the device state left
+    /// by other cells.
     pub fn has_independent_cells(&self) -> bool {
         self.stages.iter().all(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. }) => {
@@ -279,7 +279,7 @@ impl Method {
             (_, Optimum::NoPoints) => return Err(format!("`{}` measured nothing", stage.name)),
             (Which::Max, Optimum::Found { most, .. }) => most,
             (Which::Optimal, Optimum::Found { chosen, .. }) => chosen,
-            // Shown anyway, marked as over the ceiling.
+            // Shown anyway, marked as exceeding the ceiling.
             (Which::Max | Which::Optimal, Optimum::NoneFeasible { least }) => least,
             (Which::Mid, _) => *mid_points(&load, &limits, 1).first().ok_or_else(nothing)?,
             (Which::Min, _) => (0..load.len())

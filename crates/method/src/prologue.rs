@@ -10,8 +10,8 @@ pub struct Prologue<'a> {
     pub stages: u32,
     /// Whether one of these preparatory stages is a purge.
     pub purges: bool,
-    /// Fill that determines the state of the targets. `None` unless there is exactly one that no purge follows;
-    /// another combination cannot be recognised as the work of an earlier run.
+    /// Fill that determines the state of the targets. `None` unless there is exactly one fill without a later purge;
+    /// other combinations cannot be recognised as the work of an earlier run.
     pub fill: Option<&'a Fill>,
 }
 

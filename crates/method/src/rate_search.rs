@@ -21,8 +21,8 @@ use iodyno_measure::summary::PERCENTILES;
 use iodyno_units::{human, parse_duration_ns};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of cells after the closed loop. Suffices to descend from the capacity to a thousandth of it and to
-/// reach the required precision there, including repeats.
+/// Maximum number of cells after the closed-loop cell. Suffices to descend from the capacity to a thousandth of it
+/// and to reach the required precision there, including repeats.
 pub(crate) const PROBES_MAX: u32 = 40;
 /// Completed fraction of the offered rate below which the rate counts as missed without repeats.
 const OVERLOAD_SHARE: f64 = 0.9;
@@ -132,7 +132,7 @@ impl RateSearch {
         }
     }
 
-    /// Reconstructs the state of the search from the results of its cells, the closed loop first; `None` without
+    /// Reconstructs the state of the search from the results of its cells, the closed-loop cell first; `None` without
     /// cells.
     pub(crate) fn course(&self, figures: &[&Figures]) -> Option<Course> {
         let (first, probes) = figures.split_first()?;

@@ -82,7 +82,7 @@ impl Method {
                     errors.push(wrong_because(raw.place(key), message, help));
                 }
                 Ok(stage) => stages.push(stage),
-                // A broken stage has no known meaning, and later stages may depend on it.
+                // The effect of an invalid stage is unknown, and later stages may depend on it.
                 Err(e) => {
                     errors.push(e);
                     break;

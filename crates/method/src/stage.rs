@@ -45,7 +45,7 @@ pub enum Act {
 /// Sequential writes of the active range in one or more passes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fill {
-    /// Workload that provides threads, depth, block size and active range; the rest is ignored.
+    /// Workload that provides threads, depth, block size and active range; its other settings are ignored.
     pub spec: Spec,
     /// Number of passes over the active range, 1 to 3.
     pub passes: u8,
@@ -137,7 +137,8 @@ pub struct Series {
     /// Number of drive fills (bytes written divided by the active range) after which the series ends; `None` for
     /// no such end.
     pub fills_max: Option<f64>,
-    /// Ends the series in the steady state, tested on every n-th sample; `None` to continue regardless.
+    /// Ends the series once the steady-state test is passed, which uses every n-th sample; `None` to continue up to
+    /// the maximum number of samples.
     pub steady_every: Option<u32>,
     /// Limits of the steady-state test.
     pub limits: SteadyLimits,
@@ -161,11 +162,13 @@ pub struct Points {
 /// Type of operating point, by which it is chosen from the results of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The point with the highest IOPS under the ceilings.
+    /// The point with the highest IOPS among those that meet all latency ceilings.
     Max,
-    /// The point with the fewest outstanding I/Os that reaches 98 % of the highest IOPS under the ceilings.
+    /// The point with the fewest outstanding I/Os among those that meet all latency ceilings and reach 98 % of the
+    /// IOPS of [`Which::Max`].
     Optimal,
-    /// The point under the ceilings whose IOPS are closest to the middle between the lowest and the highest.
+    /// Among the points that meet all latency ceilings, the one whose IOPS are closest to the middle between the
+    /// lowest and the highest IOPS.
     Mid,
     /// The point with the fewest outstanding I/Os.
     Min,

@@ -137,7 +137,7 @@ impl ChunkHeader {
 /// A verified chunk of a log in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// The chunk's header.
+    /// Position, message numbers and checksum of the chunk.
     pub header: ChunkHeader,
     whole: &'a [u8],
 }

@@ -90,7 +90,7 @@ pub enum Action<B> {
 /// A chunk that has become durable.
 #[derive(Debug)]
 pub struct Persisted<B> {
-    /// The chunk's header.
+    /// Position, message numbers and checksum of the chunk.
     pub header: ChunkHeader,
     /// Buffer that starts with the chunk. Return it with [`Log::recycle`] for reuse.
     pub buffer: Arc<B>,

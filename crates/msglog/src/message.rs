@@ -48,7 +48,8 @@ impl MessageKind {
         ALL.get(usize::from(byte)).copied()
     }
 
-    /// Whether the record is a message, which has a number and is sent to subscribers and replays.
+    /// Whether the record is a message, which has a number and is sent to subscribers. Other records contain state
+    /// of the log.
     pub fn is_message(self) -> bool {
         matches!(self, Self::Publish | Self::Delete)
     }

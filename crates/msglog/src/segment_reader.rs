@@ -17,12 +17,12 @@ const READ_BYTES: usize = 1 << 20;
 const READS_AHEAD: usize = 16;
 /// Maximum total size of queued read-ahead reads, bytes.
 const AHEAD_BYTES: usize = 16 << 20;
-/// Length of the initial part of each segment that is searched for a valid chunk, bytes.
+/// Number of bytes at the start of each segment that are searched for a valid chunk.
 const FIRST_BYTES: u64 = 1 << 20;
-/// Number of segments after the newest one that are searched further if no chunk is found in their initial
-/// part.
+/// Number of segments that are searched beyond their first [`FIRST_BYTES`] for newer chunks. The search starts at
+/// the segment after the newest one found, and ends at a segment with a chunk in its first [`FIRST_BYTES`].
 const SEARCH_SLOTS: u64 = 2;
-/// Length of the initial part that is searched in the segments after the newest one, bytes.
+/// Number of bytes at the start of a segment that are searched if it may be newer than the newest one found.
 const SEARCH_BYTES: u64 = 16 << 20;
 /// Upper bound of the length searched in all segments together, bytes, but at least [`FIRST_BYTES`] in each.
 const SEARCH_ALL_BYTES: u64 = 4 << 30;

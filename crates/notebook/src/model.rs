@@ -1,5 +1,5 @@
-//! Values that the notebook stores and returns: a run's head and outcome, the stored run, and the figures that a list
-//! of runs shows.
+//! Values that the notebook stores and returns: the facts known when a run begins, its outcome, the stored run, and the
+//! figures that a list of runs shows.
 //!
 //! Descriptions of targets, workloads and machines are JSON values made by other crates. The notebook stores them
 //! unchanged; `facts.rs` extracts the values that code needs.
@@ -57,7 +57,7 @@ pub struct WorkloadRecord {
 /// Outcome of a run, as reported by the process that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The run completed.
+    /// The run ended by itself, neither interrupted nor failed.
     Finished,
     /// The user or another process stopped the run (Ctrl-C, SIGTERM).
     Interrupted,
@@ -70,7 +70,7 @@ pub enum Outcome {
 pub enum Status {
     /// The run has not ended: its process is alive, or can't be inspected (for instance in a container).
     Running,
-    /// The run completed.
+    /// The run ended by itself, neither interrupted nor failed.
     Finished,
     /// The user or another process stopped the run.
     Interrupted,

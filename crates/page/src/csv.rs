@@ -83,12 +83,12 @@ pub(crate) fn head(title: &str, unit: &str) -> String {
     safe(&if unit.is_empty() { title.to_owned() } else { format!("{title} ({unit})") })
 }
 
-/// Raw number of a cell, or its text if it has none.
+/// Raw number of a cell, or its text if it is not a number.
 fn raw(cell: &Cell) -> String {
     value(cell).unwrap_or_else(|| safe(&cell.text))
 }
 
-/// Raw number of a cell in its shortest lossless form; None if it has none.
+/// Raw number of a cell in its shortest lossless form; None if the cell is not a number.
 pub(crate) fn value(cell: &Cell) -> Option<String> {
     cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
 }

@@ -47,7 +47,7 @@ pub struct Plot {
 /// One of the charts stacked in a plot, with its own vertical axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// Vertical axis of the panel.
+    /// Vertical axis, shared by all series and the heat map of the panel.
     pub y: Axis,
     /// Series of points, in drawing order.
     pub series: Vec<Series>,

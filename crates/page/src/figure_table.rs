@@ -51,7 +51,7 @@ fn of_plot(plot: &Plot) -> Table {
     let mut points = series().flat_map(|(_, s)| s.points.iter().map(move |p| (s, p)));
     let has_labels = points.clone().any(|(_, p)| !p.label.is_empty());
     let has_intervals = points.any(|(_, p)| p.interval.is_some());
-    // Panels of one quantity share a column; with several quantities, the unit can't be in the head.
+    // Panels of one quantity share a column; with several quantities, the column's head can't name the unit.
     let first = plot.panels.first().map(|p| &p.y);
     let is_one = plot.panels.iter().all(|p| Some(p.y.quantity) == first.map(|y| y.quantity));
     let unit = |axis: &Axis| if is_one { axis.quantity.unit() } else { "" };
@@ -110,7 +110,7 @@ fn of_plot(plot: &Plot) -> Table {
     Table { columns, rows, notes, ..Table::default() }
 }
 
-/// Axis along which the intervals of a series lie.
+/// Axis along which a series has its intervals (the error bars of its points).
 fn interval_axis<'a>(plot: &'a Plot, panel: &'a Panel, series: &Series) -> &'a Axis {
     if series.mark.is_interval() { &plot.x } else { &panel.y }
 }

@@ -1,4 +1,4 @@
-//! RAID arithmetic: where an array's sectors are, which members a read or a write touches, and
+//! RAID arithmetic: where an array's sectors are, which members a read or a write accesses, and
 //! parity. It knows nothing of devices, time or I/O.
 //!
 //! | module | what it holds |

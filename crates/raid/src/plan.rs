@@ -108,7 +108,7 @@ struct Cut {
     /// Bounds of the rows: row n is `offsets[n]..offsets[n + 1]`, never empty.
     offsets: [u64; 4],
     rows: usize,
-    /// First and last strip that the range touches.
+    /// First and last strip that the range covers in full or in part.
     strips: [usize; 2],
     /// Rows in the range: of the first strip, of the last strip, and of each strip in between.
     wanted: [RowSet; 3],

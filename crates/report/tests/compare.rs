@@ -263,7 +263,10 @@ fn repeats_are_not_runs() {
     let of = compared(&one, &Options::default());
     assert_eq!((of.counts(), of.rows[0].covers), ([4, 0, 0, 0], Covers::Repeats));
     assert_eq!((of.rows[0].a.len(), codes(&of)), (6, vec!["FEW_RUNS".to_owned()]));
-    assert!(words(&of).contains("cover repeats of a cell within one run, not other runs"));
+    assert!(
+        words(&of)
+            .contains("are computed from repeats of a cell within one run, not from other runs")
+    );
     let two = [vec![repeated(1, 1.0), repeated(3, 1.0)], vec![repeated(2, 0.9)]];
     let of = compared(&two, &Options::default());
     assert_eq!((of.counts(), of.rows[0].covers), ([0, 0, 0, 4], Covers::Runs));
@@ -344,7 +347,8 @@ fn it_is_shown() {
     }
 }
 
-/// The shift is named for what it is, since it is no ratio of the medians beside it; a long verdict hides neither interval nor p.
+/// The shift is named for what it is, since it is no ratio of the medians beside it; a long verdict hides neither
+/// interval nor p.
 #[test]
 fn a_shift_is_explained_and_keeps_its_interval() {
     let of_runs = sides(12, 6, 1.0, 0.08);

@@ -60,7 +60,7 @@ fn announced_plan(
     Ok(plan)
 }
 
-/// Head of the stored run, with the targets of all ranks.
+/// Builds the [`RunHead`] of the run to be stored, with the targets of all ranks.
 fn head_over_ranks(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],
@@ -103,7 +103,8 @@ struct Execution<'r> {
 }
 
 impl<'r> Execution<'r> {
-    /// Stores the run's head in the notebook, before any cell is measured.
+    /// Stores a [`RunHead`], the facts that are known when the run begins, in the notebook. Called before any cell is
+    /// measured.
     fn begin(
         run: &'r ResolvedRun,
         open_targets: Vec<OpenTarget>,

@@ -125,7 +125,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
         } else if limits.ends_others {
             "ends other workloads, which also run on other hosts"
         } else if cell.spec.batches().flow.is_some() {
-            "keeps its operations in proportion to those of other workloads, by a counter in its process's memory"
+            "keeps its operations in proportion to those of other workloads, with counters that ranks do not share"
         } else {
             continue;
         };

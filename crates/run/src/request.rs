@@ -110,7 +110,8 @@ pub enum Work {
         source: Box<MethodSource>,
         /// Whether to run the method on one target after the other rather than on all targets together.
         each: bool,
-        /// Whether to skip preconditioning if an earlier run's is proven to be intact.
+        /// Whether to skip preconditioning if the target has verifiably not changed since an earlier run
+        /// preconditioned it.
         reuse: bool,
     },
     /// A trace to replay on all targets simultaneously.

@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
     pub(crate) len_bytes: u64,
 }
 
-/// State of a target that an earlier run left and that is proven to be intact, described in words.
+/// Description of a target's state that an earlier run prepared and that has verifiably not changed since.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
@@ -139,7 +139,7 @@ impl<'a> Past<'a> {
         Ok(Self { notebook, summaries, loaded: Vec::new() })
     }
 
-    /// Examines the latest run that filled a target. Returns the target's proven state; the inner error is the
+    /// Examines the latest run that filled a target. Returns the target's verified state; the inner error is the
     /// reason why it can't be reused.
     fn look(
         &mut self,

@@ -1,5 +1,5 @@
-//! The record of a run apart from its cells: its head, the condition of its devices before and after, and the whole
-//! run as read back. Writes to the notebook during the measurement are in `persist`.
+//! The record of a run apart from its cells: the facts known when it begins ([`RunHead`]), the health of its devices
+//! before and after, and the whole run as read back. Storage of cells during the measurement is in `persist`.
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
@@ -14,7 +14,7 @@ use iodyno_notebook::{
 use iodyno_targets::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
 
-/// Builds the head of a stored run, which is written before the first cell.
+/// Builds the [`RunHead`] of a run, which is stored before the first cell.
 pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
     let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
     RunHead {

@@ -311,8 +311,8 @@ impl<'a> Schedule<'a> {
         !self.ahead.is_empty()
     }
 
-    /// Takes the results of `task` if it ran in parallel with an earlier cell. Otherwise discards the results of all
-    /// cells that ran in parallel, because other cells were expected next.
+    /// Takes the results of `task` if it ran in parallel with an earlier cell. Otherwise the prediction of the next
+    /// cells was wrong: discards the results of all cells that ran in parallel, and returns None.
     pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
         if !self.has_ahead(task) {
             self.ahead.clear();

@@ -33,7 +33,9 @@ pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
     let raised =
         row.life.is_some_and(|life| row.count.units * row.count.arrays > life.arrays_by_rate);
     if raised {
-        return format!("{held}; fewer devices would too, but wear out too early");
+        return format!(
+            "{held}; fewer devices would also sustain it, but would wear out too early"
+        );
     }
     let Some(fewer) = &row.fewer else {
         let least = row.count.arrays == 1;

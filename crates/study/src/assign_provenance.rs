@@ -9,8 +9,8 @@ use crate::wanted::Wanted;
 use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::nearest;
 
-/// Assigns each row its provenance: the one that the study file states for the row or for another row with
-/// the same recipe; derived if that holds for all ingredients of the recipe; otherwise predicted.
+/// Assigns each row its provenance: the one that the study file states for the row or for another row with the same
+/// recipe; `Derived` if the provenance of all ingredients of the recipe is stated; otherwise `Predicted`.
 pub(crate) fn assign(
     file: &File,
     raw: &Record,
@@ -59,7 +59,7 @@ pub(crate) fn assign(
             continue;
         }
         let ingredients = row.recipe.ingredients();
-        // A figure against itself is 1 whatever the model does.
+        // The ratio of a figure to itself is 1, whatever the model computes.
         let is_one = matches!(&row.recipe, Recipe::Ratio(a, b) if a == b);
         let all_known = !ingredients.is_empty() && ingredients.iter().all(|i| of(i).is_some());
         if is_one || all_known {
@@ -86,11 +86,11 @@ fn matches(entry: &Record, row: &Wanted) -> bool {
         && number("devices", key.devices)
 }
 
-/// Settings of a study file that may have been chosen to fit a published value: the length of a run and the
-/// size of its data.
+/// Settings of a study file that may have been chosen to fit a published value: the length of a run and the size of
+/// its data.
 const SETTINGS: [&str; 2] = ["panels.over_time", "workloads.within"];
 
-/// Reads the names of the parameters that were fitted to published values. Each must be a parameter of a
+/// Reads the names of the parameters that were fitted to published values. Each name must be that of a parameter of a
 /// device or server of the study, or be in [`SETTINGS`].
 fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
     let by = entry.items("by");

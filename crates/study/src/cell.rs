@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Coordinates that identify a cell of a study: system, workload and position on the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
-    /// Index in `Study::systems`.
+    /// Index of the system in `Study::systems`.
     pub system: usize,
-    /// Index in `Study::workloads`.
+    /// Index of the workload in `Study::workloads`.
     pub workload: usize,
     /// Think time: pause between a completion and the next submission, ns.
     pub think_ns: u64,
@@ -44,19 +44,19 @@ pub struct CellKey {
 /// A result of a cell that [`Quantity`] does not include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
-    /// Bandwidth of reads, bytes/s.
+    /// Bytes read per second.
     Reads,
-    /// Bandwidth of writes, bytes/s.
+    /// Bytes written per second.
     Writes,
-    /// Highest bandwidth of any interval, bytes/s.
+    /// Bytes per second in the fastest interval.
     Peak,
     /// Standard deviation of the intervals' bandwidth, as a fraction of the mean.
     Variation,
-    /// The 25th percentile of latency, ns.
+    /// 25th percentile of latency, ns.
     LowerQuartile,
-    /// The 75th percentile of latency, ns.
+    /// 75th percentile of latency, ns.
     UpperQuartile,
-    /// The shortest latency, ns.
+    /// Minimum latency, ns.
     Least,
 }
 
@@ -70,7 +70,7 @@ impl CellKey {
 /// Result of measuring a cell in rounds until the steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
-    /// Number of rounds measured: until the steady state, or the maximum.
+    /// Number of measured rounds: until the steady state, or the maximum.
     pub run: u32,
     /// Whether the last rounds, which form SNIA's measurement window, were in the steady state.
     pub steady: bool,
@@ -301,7 +301,7 @@ mod tests {
             // Bartlett's weights miss part of the correlation, and see part of the waves.
             let most = if kind == "waves" { 12.0 } else { 1.1 };
             assert!((0.75..most).contains(&(estimated / truth)), "{kind}: {estimated} for {truth}");
-            // The noise alone makes 0.0056; a plain mean over such waves is off by up to 0.03.
+            // The noise alone gives a spread of 0.0056; a plain mean over such waves is off by up to 0.03.
             assert!(kind != "waves" || truth < 0.0065, "{truth}");
         }
         assert!(standard_error(&[1.0, -1.0], &[1.0, 1.0]).is_infinite());

@@ -17,7 +17,7 @@ const UNDECIDED_ERRORS: f64 = 2.0;
 /// A conclusion of the published paper, and the comparisons by which the study tests it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// The conclusion in one sentence.
+    /// The conclusion, as one sentence of text.
     pub says: String,
     /// Comparisons that must all hold for the conclusion to hold. Empty if the conclusion can't be tested.
     comparisons: Vec<Comparison>,
@@ -213,7 +213,7 @@ fn whole(of: &Record) -> Range<usize> {
 const TEXTS: [&str; 4] = ["figure", "system", "workload", "metric"];
 const NUMBERS: [&str; 4] = ["block", "depth", "threads", "devices"];
 
-/// Whether a row matches all values in `asked`. If several of these records have the same key, the first one
+/// Whether a row matches all values in `asked`. If several records of `asked` have the same key, the first record
 /// counts.
 fn is_meant(asked: &[&Record], key: &Key) -> bool {
     let texts = [&key.figure, &key.system, &key.workload, &key.metric];

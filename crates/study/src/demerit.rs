@@ -16,7 +16,8 @@ impl Quantiles {
     /// Creates the function through points of (probability, time in any unit).
     ///
     /// # Errors
-    /// The points do not begin at probability 0 and end at 1, a coordinate falls, or a time is not finite.
+    ///
+    /// The points do not begin at probability 0 and end at 1, a coordinate decreases, or a time is not finite.
     pub fn new(points: Vec<(f64, f64)>) -> Result<Self, String> {
         let ends =
             points.first().map(|p| p.0) == Some(0.0) && points.last().map(|p| p.0) == Some(1.0);
@@ -110,9 +111,9 @@ mod tests {
             3.0 / 3_f64.sqrt() / 3.0,
             1e-12,
         );
-        // Two constants.
+        // Two constant distributions.
         near(demerit(&uniform(5.0, 5.0), &uniform(8.0, 8.0)).unwrap(), 0.6, 1e-12);
-        // Half at 1 and half at 3 against their mean.
+        // A distribution with half of its values at 1 and half at 3, against the mean of both.
         let two = Quantiles::new(vec![(0.0, 1.0), (0.5, 1.0), (0.5, 3.0), (1.0, 3.0)]).unwrap();
         near(two.mean(), 2.0, 1e-12);
         near(demerit(&two, &uniform(2.0, 2.0)).unwrap(), 0.5, 1e-12);
@@ -162,10 +163,10 @@ mod tests {
             Quantiles::new(vec![(0.0, fast), (1.0 - q, fast), (1.0 - q, slow), (1.0, slow)])
                 .unwrap()
         };
-        // Between 0.8 and 0.9 one is fast and the other slow; elsewhere both are alike.
+        // Between 0.8 and 0.9 one distribution has a fast and the other a slow operation; elsewhere both are equal.
         let found = demerit(&two(0.1, 1.0, 11.0), &two(0.2, 1.0, 11.0)).unwrap();
         near(found, (0.1_f64 * 100.0).sqrt() / 2.0, 1e-12);
-        // Swapped, the distance is divided by the mean of the other.
+        // If both are exchanged, the distance is divided by the mean of the other distribution.
         let found = demerit(&two(0.2, 1.0, 11.0), &two(0.1, 1.0, 11.0)).unwrap();
         near(found, (0.1_f64 * 100.0).sqrt() / 3.0, 1e-12);
     }

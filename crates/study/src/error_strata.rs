@@ -7,15 +7,15 @@ use crate::study::Study;
 use crate::wanted::Wanted;
 use std::collections::BTreeMap;
 
-/// Rows with a published value that are comparable: they have the same provenance, workload and metric, and
-/// either one device or several.
+/// Comparable rows with a published value: same provenance, workload and metric, and either all with one device
+/// or all with several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stratum {
     /// Provenance of the simulated values.
     pub basis: Provenance,
     /// Name of the workload, without its think time.
     pub workload: String,
-    /// Name of the metric, as in files.
+    /// Name of the metric, as in study files.
     pub metric: String,
     /// Whether the rows have more than one device.
     pub several_devices: bool,

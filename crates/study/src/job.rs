@@ -20,8 +20,8 @@ const RESIDENCES: f64 = 3.0;
 const PILOT_OIO_MAX: u32 = 128;
 /// Number of rounds in SNIA's measurement window.
 pub(crate) const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
-/// Minimum number of operations of a cell in rounds, as a multiple of its outstanding operations. It makes
-/// each batch longer than one operation.
+/// Minimum number of operations of a cell in rounds, as a multiple of its outstanding operations, so that each batch
+/// is longer than one operation.
 const TURNS: f64 = 40.0;
 /// Factor by which the window of a cell in rounds may be extended.
 const LONGER_MAX: u64 = 8;
@@ -58,7 +58,7 @@ impl Options {
     pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
 }
 
-/// Coordinates of the pilot that estimates the rate per volume of a cell: short, with limited depth, on one
+/// Coordinates of the pilot cell that estimates the rate per volume of a cell: short, with limited depth, on one
 /// device. For arrays, the pilot has all devices, because arrays share adapters.
 pub(crate) fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
@@ -76,7 +76,7 @@ pub(crate) fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }
 
-/// A cell to simulate, with its ramp and length.
+/// A cell to simulate, with the lengths of its ramp and window.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) key: CellKey,
@@ -91,7 +91,7 @@ pub(crate) struct Job {
     pub(crate) longer_max: u64,
     /// Expected cost of the simulation, in operations of 4 KiB.
     pub(crate) units: u64,
-    /// Whether the job is a pilot after which the cell with the same coordinates is measured.
+    /// Whether the job is a pilot, after which the cell with the same coordinates is measured.
     pub(crate) has_cell: bool,
 }
 
@@ -153,7 +153,8 @@ impl Planner<'_> {
         let ramp_ns = self.ramp_least_ns(key);
         let ramp_ns =
             if key.over_ns.is_some() { ramp_ns } else { ramp_ns.max(RESIDENCES * residence_ns) };
-        // The ramp covers the system's memory; a shorter window would cover one phase of it.
+        // The ramp lasts as long as earlier operations affect the system; a shorter window would cover only one phase
+        // of the system.
         let window_ns = (ops / rate_iops * 1e9).max(ramp_ns);
         let window_ns = if let Some(over_ns) = key.over_ns {
             over_ns.next_multiple_of(OVER_TIME_INTERVALS)

@@ -4,7 +4,7 @@
 //! A cell is measured for a window of virtual time, not for a number of operations: at the end of a fixed number the
 //! queue would run empty, and the fastest of several devices would end first. A pilot, a short cell on one device,
 //! estimates the window that holds the requested operations. It decides the length and nothing else. A cell that
-//! issues the same operations as its pilot continues from a fork of the pilot's machine
+//! issues the same operations as its pilot continues from a clone of the pilot's machine
 //! ([`drive_model_after_pilot`]); its figures equal those of a cell that starts afresh.
 //!
 //! A study may request the rounds of SNIA's specification. Then the window is five rounds, and is extended
@@ -55,10 +55,10 @@ pub enum StudyError {
     /// A signal stopped the study.
     #[error("the study was interrupted")]
     Interrupted,
-    /// Contact with a rank that simulated part of the study was lost.
+    /// Contact was lost with a rank (another process) that simulated part of the study.
     #[error("{0}")]
     LostRank(String),
-    /// A cell could not be run.
+    /// A cell could not be simulated.
     #[error("{cell}: {why}")]
     Cell {
         /// Description of the cell.
@@ -137,7 +137,7 @@ pub fn run<'a>(
     Ok(Outcome::new(study, &taken))
 }
 
-/// Mean operations per second of one volume.
+/// Mean number of operations per second of one volume.
 fn rate(cells: &[Cell]) -> f64 {
     let rates = cells.iter().map(|c| c.per_second(c.total().ops() as f64));
     rates.sum::<f64>() / cells.len().max(1) as f64
@@ -151,7 +151,7 @@ fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     }
 }
 
-/// For each optimum, one long cell among its candidates, to estimate the cost of measuring the optimum.
+/// For each optimum, one long cell among the optimum's candidates, to estimate the cost of measuring the optimum.
 fn first_optima(study: &Study) -> impl Iterator<Item = CellKey> {
     let all = study.rows.iter().flat_map(|row| optima(&row.recipe));
     all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))
@@ -259,7 +259,7 @@ impl Lab<'_> {
             0 => self.ranks.threads_here(),
             threads => threads,
         };
-        // A job per thread is still running; the others that have begun are done.
+        // One job per thread is still running; the other jobs that have begun are done.
         let at_work = if self.ranks.is_alone() { threads } else { self.ranks.threads_in_all() };
         let mut begun = |begun: usize| self.report_progress(&jobs[..begun.saturating_sub(at_work)]);
         let all = self.ranks.share_out(threads, &jobs, take, T::clone, &mut begun)?;
@@ -270,7 +270,7 @@ impl Lab<'_> {
         jobs.iter().zip(all).filter_map(|(job, kept)| Some(kept?.map(|it| (job.key, it)))).collect()
     }
 
-    /// Numbers of finished cells and units of work, plus those of `jobs`.
+    /// Numbers of finished cells and of finished units of work, including those of `jobs`.
     fn with_done(&self, jobs: &[Job]) -> (usize, u64) {
         let units: u64 = jobs.iter().map(|job| job.units).sum();
         let (cells_before, units_before) =
@@ -286,8 +286,8 @@ impl Lab<'_> {
             0 => cells as f64 / cells_total.max(1) as f64,
             units_total => units as f64 / units_total as f64,
         };
-        // Cells differ in cost. When the costs become known the share may drop; the larger one stays until it is
-        // exceeded.
+        // Cells differ in cost. When the costs become known the finished share may drop; the larger share is reported
+        // until it is exceeded.
         let before = f64::from_bits(self.share.load(Ordering::Relaxed));
         let share = share.max(before);
         self.share.store(share.to_bits(), Ordering::Relaxed);

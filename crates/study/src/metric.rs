@@ -30,19 +30,19 @@ pub enum Metric {
     Knee,
     /// Knee of the load curve: the depth at which the rate reaches 95 % of its maximum.
     Depth95,
-    /// [`Self::IopsMax`], divided by that of one device.
+    /// [`Self::IopsMax`], divided by the value for one device.
     IopsMaxVsOne,
-    /// [`Self::Bandwidth`], divided by that of one device.
+    /// [`Self::Bandwidth`], divided by the value for one device.
     BandwidthVsOne,
-    /// [`Self::LatencyMean`], divided by that of one device.
+    /// [`Self::LatencyMean`], divided by the value for one device.
     LatencyVsOne,
     /// Operations per second of a device that is fresh out of the box.
     IopsFresh,
     /// Operations per second in the steady state.
     IopsSteady,
-    /// Lowest rate among the panel's workloads, for which the paper reports a common range.
+    /// Lowest rate among the panel's workloads, for a paper that reports one range for all of them.
     IopsLow,
-    /// Highest rate among the panel's workloads, for which the paper reports a common range.
+    /// Highest rate among the panel's workloads, for a paper that reports one range for all of them.
     IopsHigh,
     /// Maximum latency from submission to completion.
     LatencyMax,
@@ -140,12 +140,12 @@ impl Metric {
         names
     };
 
-    /// Finds a metric by its name in files.
+    /// Finds a metric by its name in study files.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// Name of the metric in files.
+    /// Name of the metric in study files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IopsMax => "iops_max",
@@ -272,7 +272,7 @@ impl Metric {
         }
     }
 
-    /// Whether the metric has one value for all depths of the panel.
+    /// Whether the metric combines all depths of the panel into one value, instead of having one value for each.
     pub const fn over_depths(self) -> bool {
         matches!(
             self,
@@ -284,8 +284,8 @@ impl Metric {
         )
     }
 
-    /// Key that a panel must have to show this metric: `together`, `optimum_within` or `think`; None if there is
-    /// none.
+    /// Key that a panel must have to show this metric: `together`, `optimum_within` or `think`; None if no key is
+    /// required.
     pub const fn needs(self) -> Option<&'static str> {
         match self {
             Self::IopsLow | Self::IopsHigh => Some("together"),
@@ -326,7 +326,7 @@ impl Metric {
         }
     }
 
-    /// Whether the metric has one value for all numbers of devices.
+    /// Whether the metric combines all numbers of devices into one value, instead of having one value for each.
     pub const fn over_devices(self) -> bool {
         matches!(self, Self::UsefulDevices)
     }
@@ -345,7 +345,8 @@ impl Metric {
         })
     }
 
-    /// Whether the metric has one value for all numbers of threads of the panel.
+    /// Whether the metric combines all numbers of threads of a panel into one value, instead of having one value
+    /// for each.
     pub const fn over_threads(self) -> bool {
         matches!(self, Self::ThreadsAtPeak)
     }

@@ -138,12 +138,12 @@ fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> 
         let (reads, writes) = (reads as f64, writes as f64);
         let share = 1.0 - workload.read;
         let (read_iops, write_iops) = rates.random_iops;
-        // An operation that is larger than a strip takes several members.
+        // An operation that is larger than a strip occupies several members.
         let pieces = array.strip_bytes.map_or(1.0, |strip| (block / strip as f64).ceil().max(1.0));
         1.0 / (pieces * ((workload.read + share * reads) / read_iops + share * writes / write_iops))
     } else {
         let n = f64::from(array.members);
-        // Reads leave parity out; flash skips it at no cost.
+        // Reads skip parity, which takes no time on flash.
         let data = (n - array.level.parities() as f64) / n;
         let copies = array.level.copies(array.members as usize) as f64;
         let (read, write) = rates.bytes_per_s;

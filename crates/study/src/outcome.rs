@@ -194,7 +194,7 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
             let squares: Option<f64> = all.iter().map(|v| Some((v.1? * v.0).powi(2))).sum();
             Some((mean, squares.map(|s| s.sqrt() / n / mean)))
         }
-        // A figure against itself has no error.
+        // The ratio of a figure to itself has no error.
         Recipe::Ratio(a, b) if a == b => value(a, taken).map(|_| (1.0, Some(0.0))),
         Recipe::Ratio(a, b) => {
             let (a, b, error) = both(a, b)?;

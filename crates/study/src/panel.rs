@@ -111,7 +111,7 @@ struct Source<'a> {
     axes: &'a Axes,
 }
 
-/// Values of an axis, or only `other` if the panel does not have the axis.
+/// Values of an axis, or only `other` if the panel does not have this axis.
 const fn or_none<'a, T>(values: &'a [T], other: &'a T) -> &'a [T] {
     if values.is_empty() { core::slice::from_ref(other) } else { values }
 }

@@ -368,7 +368,7 @@ fn half_digit(text: &str) -> f64 {
         Some((_, decimals)) => -(decimals.len() as i32),
         None => (mantissa.len() - mantissa.trim_end_matches('0').len()) as i32,
     };
-    // Parsed, not multiplied: half a hundredth is then the same number as in the file.
+    // Parsed, not multiplied, so that half of a hundredth equals the same number in the file.
     format!("5e{}", places + exponent - 1).parse().unwrap_or(0.0)
 }
 

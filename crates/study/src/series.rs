@@ -107,7 +107,7 @@ fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
     let varies = |axis: Axis| {
         let on_axis: Vec<&Wanted> =
             rows.iter().map(|(_, row)| *row).filter(|row| in_key(row, axis)).collect();
-        // Numbers of devices that differ between systems alone do not make a line.
+        // Numbers of devices that only differ because the systems differ do not form a line.
         let is_like =
             |a: &Wanted, b: &Wanted| axis != Axis::Devices || a.key.system == b.key.system;
         let first = |row: &Wanted| on_axis.iter().find(|other| is_like(other, row)).copied();

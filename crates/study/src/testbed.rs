@@ -95,10 +95,10 @@ impl Bench {
     /// capacity in the pattern `written`.
     ///
     /// # Errors
-    /// The rules of population that this number of devices breaks, in a sentence.
+    /// Message about the server's rules of population that this number of devices breaks.
     pub fn system(&self, devices: u32, written: Written, fill: f64) -> Result<Arc<System>, String> {
         let how = match (written, self.array.and_then(|array| array.strip_bytes)) {
-            // A member sees no more of a write than a strip.
+            // A member receives at most one strip of a write at a time.
             (Written::Random { block_bytes }, Some(strip)) => Written::Random {
                 block_bytes: block_bytes.min(u32::try_from(strip).unwrap_or(u32::MAX)),
             },

@@ -53,7 +53,7 @@ impl Unit {
         Self::One,
     ];
 
-    /// Name of the unit in files.
+    /// Name of the unit in files of published values.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "1/s",

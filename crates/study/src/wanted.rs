@@ -79,7 +79,7 @@ impl Workload {
     /// Specification of the workload in a cell, with default limits.
     ///
     /// # Errors
-    /// The broken rule of workloads, in a sentence.
+    /// Message: the rule of workloads that is broken.
     pub fn spec(&self, cell: &CellKey) -> Result<Spec, String> {
         let mut spec = self.of_cell(cell)?;
         if let Some(bytes) = self.within_bytes {

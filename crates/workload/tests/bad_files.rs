@@ -236,12 +236,12 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = [{ share = 80, range = \"20%\" }] } }",
-        "3:54 [[{ share = 80, range = \"20%\" }]] the spots' ranges add up to 20%, not to 100% (a part that is never used is a spot too: `{ share = 0, range = \"10%\" }`)",
+        "3:54 [[{ share = 80, range = \"20%\" }]] the hot spots' ranges add up to 20%, not to 100% (an unused part is an entry, too: `{ share = 0, range = \"10%\" }`)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = [{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }] } }",
-        "3:54 [[{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }]] at least one spot must have a share above 0\n\
-         3:76 [\"0%\"] a spot must have a range above 0%",
+        "3:54 [[{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }]] at least one hot spot must have a share above 0\n\
+         3:76 [\"0%\"] a hot spot must have a range above 0%",
     ),
     (
         "mix = { read = 1 }\nread = { addresses = { pattern = \"recently-read\", window = 0 } }",

@@ -38,8 +38,8 @@ pub(super) struct Used {
     pub(super) window: Snapshot,
     /// Activity in each interval of the measured window; empty unless the workload is a message log.
     pub(super) by_interval: Vec<Snapshot>,
-    /// For every store (such as a write cache): its fill at the start and at the end of the window, and true if
-    /// the fill only rose or only fell.
+    /// For every buffer or cache of the machine: its fill level at the start and at the end of the window, and true
+    /// if the level only rose or only fell.
     pub(super) stores: Vec<(Store, Store, bool)>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct EventLoop<'a, S: Source> {
     /// Recorders of results, one per target.
     recorders: Vec<Recorder>,
     due_queue: DueQueue,
-    /// When and how a pilot run forks; `None` for other cells.
+    /// When and how to clone the machine and the workers of a pilot cell; `None` for other cells.
     pub(super) forking: Option<Forking<S>>,
     /// True if the workers already began in a pilot run, from which this loop continues.
     has_begun: bool,
@@ -73,7 +73,7 @@ pub(super) struct EventLoop<'a, S: Source> {
     /// The warm-up in progress, during which the times of windows are not yet known; `None` afterwards.
     warm_up: Option<WarmUp>,
     pub(super) warmed: Option<Warmed>,
-    /// Fill levels of stores, such as write caches, in the measured window.
+    /// Fill levels of the machine's buffers and caches in the measured window.
     levels: Levels,
     settling: Option<Settling>,
     /// Precision reached by a cell that ended early because its result had settled.
@@ -143,7 +143,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         (self.now_ns, self.completions) = (begun.now_ns, begun.completions);
     }
 
-    /// Sets when and how this loop forks; `None`: not at all.
+    /// Sets when and how to clone the machine and the workers of this loop; `None`: never.
     pub(super) fn forks(&mut self, forking: Option<Forking<S>>) {
         if let Some(forking) = &forking {
             self.bound_ns = self.bound_ns.min(forking.before_ns - 1);

@@ -1,4 +1,5 @@
-//! A fork of an event loop: its machine and its workers, cloned before any window has begun, to run independently.
+//! A fork of an event loop: a clone of its machine and its workers, made before any window has begun, from which
+//! another cell continues.
 
 use super::due_queue::DueQueue;
 use super::worker::Worker;
@@ -23,7 +24,7 @@ pub(super) struct Begun {
     pub(super) completions: u64,
 }
 
-/// The fork of an event loop, and the condition for creating it.
+/// The fork of an event loop (a clone of its machine and workers), and the condition for creating it.
 #[derive(Debug)]
 pub(super) struct Forking<S: Source> {
     /// Virtual time before which the fork must be created, ns.

@@ -236,17 +236,17 @@ fn new_workers<S: Source>(
     Ok(workers)
 }
 
-/// All workers of a cell, and how the cell begins and forks.
+/// All workers of a cell, the state in which they begin, and when their event loop is cloned.
 struct Crew<S: Source> {
     workers: Vec<Worker<S>>,
     /// State from which to continue a cell that has already begun; `None` for a new cell.
     begun: Option<Begun>,
-    /// When and how to fork during the cell; `None`: not at all.
+    /// When and how to clone the machine and the workers during the cell; `None`: never.
     forking: Option<Forking<S>>,
 }
 
-/// Runs new or forked workers to the end of the plan's window. Also returns a fork, if it was requested and
-/// could be created.
+/// Runs new or cloned workers to the end of the plan's window. Also returns the fork (a clone of the machine and its
+/// workers), if it was requested and could be created.
 fn run_workers<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,

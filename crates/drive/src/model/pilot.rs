@@ -1,5 +1,5 @@
-//! Runs a cell from a fork of its pilot: if both issue the same operations, the machine is forked before the pilot
-//! deviates, and the cell continues from there.
+//! Runs a cell from a clone of its pilot's machine: if both issue the same operations, the machine and its workers are
+//! cloned before the pilot deviates, and the cell continues from there.
 
 use super::fork::{Fork, Forking};
 use super::{Carried, Crew, Modelled, drive_model, new_workers, run_workers, seed_of};
@@ -57,7 +57,7 @@ pub(super) fn after_pilot<T>(
 }
 
 /// True if each worker of the plan depends only on its own operations and starts immediately, so that it can
-/// be forked.
+/// be cloned.
 fn is_plain(plan: &CellPlan) -> bool {
     plan.cell.replay.is_none()
         && plan.cell.spec.log().is_none()

@@ -26,7 +26,7 @@ const COMPLETIONS_MIN: u64 = 512;
 const DISK: &str = "disk's write cache";
 /// Fill of a disk's write cache from which writes to the medium are urgent, as a fraction of the cache.
 const URGENT_SHARE: f64 = 0.75;
-/// Number of completed operations after which the trend of a store's fill is known.
+/// Number of completed operations after which the trend of a buffer's or cache's fill level is known.
 const FILL_COMPLETIONS: u64 = 4096;
 /// Multiple of its pending sectors that a disk's write cache must write back before it counts as at rest.
 const TURNS_MIN: f64 = 1.5;
@@ -43,15 +43,16 @@ const RANGE_PER_CACHE_MAX: u64 = 20;
 pub(super) struct Warmed {
     /// Duration of the warm-up, ns.
     pub(super) took_ns: u64,
-    /// Store that was not at rest when the warm-up reached its limit; `None` if all were at rest.
+    /// Buffer or cache whose fill level still changed when the warm-up reached its limit; `None` if there was none.
     pub(super) unsteady: Option<Unsteady>,
 }
 
-/// A store (buffer or cache) whose fill still changes.
+/// A buffer or cache whose fill level still changes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unsteady {
     pub(super) name: &'static str,
-    /// Net gain since the previous check, as a fraction of the bytes written to the store.
+    /// Net gain of the fill level since the previous check, as a fraction of the bytes written to the buffer or
+    /// cache.
     pub(super) net_share: f64,
 }
 
@@ -63,18 +64,20 @@ pub(super) struct WarmUp {
     pub(super) check_ns: u64,
     /// Time from the previous check to the next, ns.
     step_ns: u64,
-    /// State of the stores at the previous check.
+    /// Fill levels of all buffers and caches at the previous check.
     before: Vec<Store>,
     /// Number of completed operations at the previous check.
     completions: u64,
-    /// State of the stores at the start of the warm-up, or after a disk's cache was last filled directly.
+    /// Fill levels of all buffers and caches at the start of the warm-up, or after a disk's cache was last filled
+    /// directly.
     since: Vec<Store>,
     events_end: u64,
     relevance: Relevance,
 }
 
 impl WarmUp {
-    /// Begins a warm-up at `start_ns`. `None` if the plan has no warm-up, or if no store affects the workloads.
+    /// Begins a warm-up at `start_ns`. `None` if the plan has no warm-up, or if no buffer or cache affects the
+    /// workloads.
     pub(super) fn of(plan: &CellPlan, machine: &Machine, start_ns: u64) -> Option<Self> {
         let events_max = plan.warm_up_events_max.filter(|_| can_go_on(plan))?;
         let relevance = Relevance::of(plan, machine);
@@ -95,8 +98,8 @@ impl WarmUp {
         })
     }
 
-    /// Checks the stores after a total of `completions`. Returns `None` if the warm-up must continue until
-    /// [`Self::check_ns`].
+    /// Checks the fill levels of all buffers and caches after a total of `completions`. Returns `None` if the warm-up
+    /// must continue until [`Self::check_ns`].
     #[cold]
     pub(super) fn check(&mut self, machine: &mut Machine, completions: u64) -> Option<Warmed> {
         let took_ns = self.check_ns - self.start_ns;
@@ -154,7 +157,7 @@ impl WarmUp {
         })
     }
 
-    /// The store with the largest net gain or loss; `None` if all are at rest.
+    /// The buffer or cache with the largest net gain or loss; `None` if all are at rest.
     fn unsteady(&self, now: &[Store]) -> Option<Unsteady> {
         let of_one = |store: &Store| {
             let before = self.before.iter().find(|before| before.name == store.name)?;
@@ -187,8 +190,8 @@ fn can_go_on(plan: &CellPlan) -> bool {
         && (0..plan.targets.len()).all(|target| is_endless(&plan.cell_on(target).spec))
 }
 
-/// Net gain of a store's content, as a fraction of the bytes written to the store in the same period, or of
-/// its size if none were. Negative for a store that empties.
+/// Net gain of a buffer or cache, as a fraction of the bytes written to it in the same period, or of its size if none
+/// were. Negative if it empties.
 fn net_share(before: &Store, after: &Store) -> f64 {
     let gain = after.held_bytes as f64 - before.held_bytes as f64;
     let passed = after.passed_bytes.saturating_sub(before.passed_bytes) as f64;
@@ -196,7 +199,8 @@ fn net_share(before: &Store, after: &Store) -> f64 {
     if gain == 0.0 { 0.0 } else { gain / of.max(gain.abs()) }
 }
 
-/// Properties of a cell's workloads that determine which stores affect them.
+/// Properties of a cell's workloads that determine which buffers and caches of the machine affect the measured
+/// values.
 #[derive(Clone, Debug)]
 pub(super) struct Relevance {
     reads: bool,
@@ -233,7 +237,7 @@ impl Relevance {
         }
     }
 
-    /// True if a store affects the workloads.
+    /// True if a buffer or cache affects the workloads.
     pub(super) fn has(&self, store: &Store) -> bool {
         match store.keeps {
             Keeps::Dirty => self.writes,
@@ -267,10 +271,11 @@ fn is_skewed(spec: &Spec) -> bool {
     spec.kinds().any(|(kind, _)| is(kind))
 }
 
-/// Samples of the stores' fill levels during the window, taken after certain numbers of events.
+/// Samples of the fill levels of buffers and caches during the window, taken after certain numbers of events.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    /// Samples at the start of the window, during it and at its end; each has the state of every store.
+    /// Samples at the start of the window, during it and at its end; each has the fill level of every buffer and
+    /// cache.
     samples: Vec<Vec<Store>>,
     /// Time of the last sample, ns.
     at_ns: u64,
@@ -310,8 +315,8 @@ impl Levels {
         }
     }
 
-    /// For every store, its state at the start and at the end of the window, and true if its fill only rose or
-    /// only fell. Empty without a window.
+    /// For every buffer and cache, its fill level at the start and at the end of the window, and true if the level
+    /// only rose or only fell. Empty without a window.
     pub(super) fn of_window(&self) -> Vec<(Store, Store, bool)> {
         let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else {
             return Vec::new();
@@ -321,8 +326,8 @@ impl Levels {
         first.iter().zip(last).enumerate().map(of_one).collect()
     }
 
-    /// True if a store's fill rose in every eighth of the window, or fell in every eighth. Noise around a
-    /// constant level does so with a probability of 1 in 128.
+    /// True if a fill level rose in every eighth of the window, or fell in every eighth. Noise around a constant
+    /// level does so with a probability of 1 in 128.
     fn goes_one_way(&self, at: usize) -> bool {
         const PARTS: usize = 8;
         let last = self.samples.len() - 1;
@@ -335,7 +340,7 @@ impl Levels {
     }
 }
 
-/// Fill levels of the stores that affect the workloads and received data or changed.
+/// Fill levels of the buffers and caches that affect the workloads and received data or changed.
 pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> Vec<StoreLevel> {
     let of_one = |(first, last, one_way): &(Store, Store, bool)| StoreLevel {
         store: first.name.to_owned(),
@@ -353,7 +358,7 @@ pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> 
     relevant.map(of_one).filter(is_used).collect()
 }
 
-/// Records the warm-up's result and the stores' fill levels as evidence in a cell.
+/// Records the warm-up's result and the fill levels of buffers and caches as evidence in a cell.
 pub(super) fn record(warmed: Option<&Warmed>, levels: &[StoreLevel], cell: &mut Cell) {
     cell.evidence.stores = levels.to_vec();
     let Some(Warmed { took_ns, unsteady }) = warmed else { return };

@@ -17,7 +17,7 @@ pub(super) struct Holder {
     pub(super) at: usize,
     /// The adapter that served the path when the operation began.
     server: usize,
-    /// How often `at` and `server` had been lost when the operation began.
+    /// Number of times that the adapters `at` and `server` had been lost when the operation began.
     losses: [u16; 2],
 }
 

@@ -377,7 +377,7 @@ impl AdapterPath {
         answer(core, parent, core.now);
     }
 
-    /// Processes the completion of a read that completes a partially written unit.
+    /// Processes the completion of a read that fetched the rest of a partially written unit.
     fn filled(&mut self, core: &mut Core, slot: u32, child: u32, failed: bool) {
         if failed {
             self.not_filled(core, slot);

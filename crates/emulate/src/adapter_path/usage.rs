@@ -28,7 +28,7 @@ const NAMES: [&str; 5] = [
     "data to host, mirroring to partner",
 ];
 
-/// Time spent in each phase, in ns, and number of operations, separately for reads and writes.
+/// Total time of operations in each phase, in ns, and number of operations, separately for reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Phases {
     of: [[u64; 5]; 2],
@@ -36,7 +36,7 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// Adds the duration of a phase of a request that ends now.
+    /// Adds the duration of a request's phase, which ends now.
     pub(super) fn end(&mut self, core: &mut Core, slot: u32, phase: Phase) {
         let now_ns = core.now;
         let request = &mut core.slab[slot];

@@ -23,7 +23,7 @@ pub(super) const PRIMARY: usize = 0;
 /// Availability of one RAID adapter, and the volumes assigned to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterState {
-    /// Whether the adapter is lost.
+    /// Whether the adapter has failed and does not serve volumes.
     pub lost: bool,
     /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
@@ -36,7 +36,7 @@ pub struct AdapterState {
 /// Availability of a system's RAID adapters and the links between them, and state of their caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptersState {
-    /// State of each adapter.
+    /// State of each adapter, in the order of their numbers.
     pub adapters: Vec<AdapterState>,
     /// For each link between the adapters, whether it is down.
     pub links_down: Vec<bool>,

@@ -42,7 +42,7 @@ impl Array {
         }
     }
 
-    /// Stores in a piece the values that a member's read has returned.
+    /// Stores the values that a member's read has returned, in the piece (work within one stripe) that sent the read.
     pub(super) fn receive(&mut self, core: &mut Core, number: usize, child: u32, member: usize) {
         let first = core.slab[child].at / UNIT_BYTES;
         if let Some(values) = core.values.as_mut().and_then(|values| values.take(child)) {
@@ -51,7 +51,7 @@ impl Array {
         }
     }
 
-    /// Returns the values of one row that a piece has already read.
+    /// Returns the values of one row that a piece of work within one stripe has already read.
     pub(super) fn known(&self, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         known(&self.layout, piece.stripe, unit, |member, unit| {
@@ -59,7 +59,7 @@ impl Array {
         })
     }
 
-    /// Computes the values that a piece returns or writes, after its reads have completed.
+    /// Computes the values that a piece of work within one stripe returns or writes, after its reads have completed.
     pub(super) fn compute(&mut self, core: &mut Core, slot: u32) {
         let number = core.slab[slot].at as usize;
         let (kind, parent) = (core.slab[slot].kind, core.slab[slot].parent);
@@ -82,8 +82,8 @@ impl Array {
         }
     }
 
-    /// Creates new identifiers for the data that a read returns to another array or path. The piece's
-    /// own identifiers are freed when it ends.
+    /// Creates new identifiers for the data that a read returns to another array or path. The identifiers of the
+    /// piece (the read's part within one stripe) are freed when the piece ends.
     fn name_returned(&self, core: &mut Core, number: usize, parent: u32) {
         let piece = &self.pieces[number];
         let of_host = parent == NIL || matches!(core.slab[parent].origin, Origin::Host { .. });
@@ -101,8 +101,8 @@ impl Array {
         }
     }
 
-    /// Returns the array's units that a piece touches, the first unit of its stripe, and the rows that
-    /// it touches.
+    /// Returns the array's units that a piece of an operation accesses, the first unit of the piece's stripe, and the
+    /// rows of the stripe that the piece accesses.
     fn touched(&self, number: usize) -> (Range<u64>, u64, BTreeSet<u64>) {
         let piece = &self.pieces[number];
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -113,7 +113,7 @@ impl Array {
         (touched, first, rows)
     }
 
-    /// Computes the values that a read returns, and those that it rewrites to unreadable sectors.
+    /// Computes the values that a read returns, and those that are rewritten to unreadable sectors.
     fn compute_read(&mut self, core: &mut Core, number: usize, parent: u32) {
         let (touched, first, rows) = self.touched(number);
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -266,7 +266,7 @@ impl Array {
         row
     }
 
-    /// Passes the values that a piece has computed to a member's write.
+    /// Passes the values that a piece of work within one stripe has computed to a member's write.
     pub(super) fn give_values(&mut self, core: &mut Core, slot: u32, child: u32, access: &Access) {
         let names = core.names_values();
         let kind = core.slab[child].kind;
@@ -329,7 +329,8 @@ impl Array {
         self.pieces[number].given.append(&mut made);
     }
 
-    /// Frees the identifiers of content that a piece has created, when it ends or is planned again.
+    /// Frees the content identifiers that a piece of an operation has created. Called when the piece ends or is
+    /// planned again.
     pub(super) fn free_names(&mut self, core: &mut Core, number: usize) {
         if !core.names_values() {
             return;
@@ -434,7 +435,7 @@ fn bytes_of_write(core: &mut Core, parent: u32, unit: u64) -> u64 {
     name
 }
 
-/// Returns the units, counted from the start of the strip, that an access to a member touches.
+/// Returns the units, counted from the start of the strip, that an access to a member covers in full or in part.
 pub(super) fn units_in(access: &Access) -> std::ops::Range<u64> {
     access.offset / UNIT_SECTORS..(access.offset + access.sectors).div_ceil(UNIT_SECTORS)
 }

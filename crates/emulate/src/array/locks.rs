@@ -11,14 +11,14 @@ use std::ops::Range;
 /// The locked rows of an array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
-    /// Locked ranges of rows, by first row, each with its end (exclusive) and the pieces that wait for
-    /// it. Ranges don't overlap.
+    /// Locked ranges of rows, by first row, each with its end (exclusive) and the pieces (requests) that wait for it.
+    /// Ranges don't overlap.
     held: BTreeMap<u64, (u64, List)>,
 }
 
 impl Locks {
-    /// Locks rows for the piece `slot`, or queues it behind one that has locked some of them. Returns
-    /// whether the rows are now locked.
+    /// Locks rows for the request `slot` of a piece of work within one stripe, or queues the request behind one that
+    /// has locked some of the rows. Returns whether the rows are now locked.
     pub(super) fn take(&mut self, slab: &mut Slab, rows: &Range<u64>, slot: u32) -> bool {
         if let Some((_, (end, waiting))) = self.held.range_mut(..rows.end).next_back()
             && *end > rows.start
@@ -30,8 +30,8 @@ impl Locks {
         true
     }
 
-    /// Unlocks rows. Locks them for the first waiting piece that no other lock blocks, and returns that
-    /// piece; the remaining pieces wait for it.
+    /// Unlocks rows. Locks them for the first waiting request that no other lock blocks, and returns that request;
+    /// the remaining requests wait for it.
     pub(super) fn release(
         &mut self,
         slab: &mut Slab,

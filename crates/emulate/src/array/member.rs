@@ -1,6 +1,6 @@
-//! Failures of an array's members, and the set of missing members. A member that is lost or refuses a write is missing
-//! from then on. A member that can't read some sectors is not, and these sectors are rewritten. A member that is itself
-//! an array is lost when it lacks too many devices.
+//! Failures of an array's members, and the set of missing members. A member that is lost or refuses a write is
+//! missing from then on. A member that can't read some sectors is not missing, and these sectors are rewritten. A
+//! member that is itself an array is lost when it lacks too many devices.
 
 use super::record::Record;
 use super::{Array, Phase, Purpose};
@@ -57,7 +57,8 @@ impl Array {
         self.tend(core);
     }
 
-    /// Processes the failure of a member's operation. Returns whether the piece that sent it fails too.
+    /// Processes the failure of a member's operation. Returns whether the piece of work that sent the operation
+    /// fails, too.
     fn fails(&mut self, core: &Core, slot: u32, member: usize, failure: IoError) -> bool {
         let number = core.slab[slot].at as usize;
         let reads = self.pieces[number].phase == Phase::Reads;
@@ -79,8 +80,8 @@ impl Array {
         is_write && is_operation && !stripe.survives(self.missing)
     }
 
-    /// Processes a failed operation on a former member that a spare has replaced. If it was a read, the
-    /// piece is planned again.
+    /// Processes a failed operation on a former member that a spare has replaced. If it was a read, the piece of work
+    /// that sent the read is planned again.
     fn former_fails(&mut self, core: &Core, slot: u32) -> bool {
         if core.slab[slot].internal {
             let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -185,8 +186,8 @@ impl Array {
         places.into_iter().find(|place| place.member == member).map(|place| place.sector)
     }
 
-    /// Processes the loss of a device or array. If it is a member and the array is redundant, it is
-    /// marked as missing.
+    /// Processes the loss of a device or array. Marks the lost part as missing if it is a member and the array is
+    /// redundant.
     pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
         self.spares.retain(|&spare| spare != part);
         if let Some(member) = self.members.iter().position(|&member| member == part) {

@@ -3,8 +3,8 @@
 //!
 //! An operation is split at stripe borders. Each piece is an internal request with a plan ([`iodyno_raid::Plan`]):
 //! reads of members first, then parity, then writes. Writes to a stripe with parity are serialized, because each
-//! computes parity from what the one before wrote; so are writes to the same sectors of copies. The members of an
-//! array with parity must either all read zeroes where they were trimmed, or all ignore trims.
+//! write computes parity from the data of the previous one; so are writes to the same sectors of mirrored copies. The
+//! members of an array with parity must either all read zeroes where they were trimmed, or all ignore trims.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -50,8 +50,8 @@ pub use usage::{ArrayCounts, ArrayHealth, ArrayState};
 /// Sectors per content unit.
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// Phases of a piece, each defined by what the piece waits for. A piece is the part of an operation
-/// within one stripe.
+/// Phases of a piece, which is the part of an operation within one stripe. Each phase is defined by what the piece
+/// waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Waits for locks on its rows, which another piece is changing.
@@ -102,7 +102,7 @@ struct Piece {
     since_ns: u64,
     reads: Vec<Access>,
     writes: Vec<Access>,
-    /// Whether the array's processor must compute the data or parity that the piece writes or returns.
+    /// Whether the array's processor must compute data or parity for this piece of work.
     computes: bool,
     /// Number of the copy to read, on mirrored levels.
     copy: usize,
@@ -118,7 +118,7 @@ struct Piece {
     lost: bool,
     /// Values read from members, by member and unit of the member.
     got: BTreeMap<(usize, u64), u64>,
-    /// Values that the rows have after the piece, by unit within a strip.
+    /// Values of the rows after the piece has ended, by unit within a strip.
     rows: BTreeMap<u64, Row>,
     /// Identifiers of content that the piece has created.
     names: Range<u64>,
@@ -180,7 +180,7 @@ pub(crate) struct Array {
     rebuilds: u64,
     rebuild_bytes_per_s: f64,
     scrub: Option<Scrub>,
-    /// Number of pieces that are resyncing rows.
+    /// Number of ranges of rows that are being resynced after a power cut.
     resyncs: u32,
     is_powered: bool,
     pieces: Vec<Piece>,
@@ -256,7 +256,7 @@ impl Array {
         }
     }
 
-    /// Accepts an operation from a host or another component, and splits it into pieces.
+    /// Accepts an operation from a host or another component, and splits it into pieces, one per stripe.
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, end) = (request.at, request.at + u64::from(request.len));
@@ -319,7 +319,7 @@ impl Array {
         self.layout.level().parities() > 0
     }
 
-    /// Creates a piece and its request. Returns the request's index.
+    /// Creates a piece of work within one stripe, with its request. Returns the request's index.
     fn new_piece(
         &mut self,
         core: &mut Core,
@@ -341,8 +341,8 @@ impl Array {
         slot
     }
 
-    /// Returns the range of rows that a piece must lock, in sectors: stripe times strip size, plus the
-    /// sector within the strip.
+    /// Returns the range of rows that a piece of work within one stripe must lock, in sectors: stripe times strip
+    /// size, plus the sector within the strip.
     fn rows_of(layout: &Layout, piece: &Piece) -> Range<u64> {
         let strip = layout.strip_sectors();
         let begin = piece.stripe * strip;
@@ -353,7 +353,7 @@ impl Array {
         begin + piece.range.start / UNIT_SECTORS * UNIT_SECTORS..begin + end
     }
 
-    /// Begins a piece, or queues it until its rows are unlocked.
+    /// Begins a piece of work within one stripe, or queues it until its rows are unlocked.
     fn begin(&mut self, core: &mut Core, slot: u32) {
         let reads = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -362,8 +362,8 @@ impl Array {
             if phase == Phase::Stripe {
                 piece.since_ns = core.now;
             }
-            // Rows that a read recovers or rewrites must not change during this. Copies agree
-            // only after a resync, which also replays the journal.
+            // Rows that a read recovers or rewrites must not change during the read. Copies agree only after a
+            // resync, which also replays the journal.
             let is_settled = piece.purpose == Purpose::Settle;
             let must_lock = !is_settled
                 && match (self.layout.level().parities() > 0, reads) {
@@ -388,7 +388,8 @@ impl Array {
         self.plan(core, slot);
     }
 
-    /// Plans the reads and writes of a piece with the present members, and starts the reads.
+    /// Plans the reads and writes of a piece of work within one stripe with the present members, and starts the
+    /// reads.
     fn plan(&mut self, core: &mut Core, slot: u32) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         self.free_names(core, number);
@@ -420,7 +421,7 @@ impl Array {
         }
     }
 
-    /// Sends an operation to a member on behalf of a piece.
+    /// Sends an operation to a member on behalf of a piece of work within one stripe.
     fn ask(&self, core: &mut Core, slot: u32, access: &Access, kind: OpKind) -> u32 {
         let request = &core.slab[slot];
         let token = if request.parent == NIL { 0 } else { core.slab[request.parent].token };
@@ -438,7 +439,8 @@ impl Array {
         core.ask_at(at_ns, member, slot, &op, token)
     }
 
-    /// Continues a piece after its reads: computes parity or missing data if necessary, else writes.
+    /// Continues a piece of work within one stripe after its reads: computes parity or missing data if necessary,
+    /// else writes.
     fn have_read(&mut self, core: &mut Core, slot: u32) {
         let is_read = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -462,7 +464,7 @@ impl Array {
         core.at(end_ns, slot, State::Processed);
     }
 
-    /// Writes a piece's data and parity, or rewrites unreadable sectors.
+    /// Writes the data and parity of a piece of work within one stripe, or rewrites unreadable sectors.
     fn write(&mut self, core: &mut Core, slot: u32) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         let piece = &mut self.pieces[number];
@@ -498,7 +500,7 @@ impl Array {
         }
     }
 
-    /// Ends a piece, unlocks its rows, and begins the next piece that waits for these rows.
+    /// Ends a piece of work within one stripe, unlocks its rows, and begins the next piece that waits for these rows.
     fn end(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let (parent, number) = (core.slab[slot].parent, core.slab[slot].at as usize);
         let piece = &mut self.pieces[number];
@@ -535,7 +537,7 @@ impl Array {
     }
 }
 
-/// Returns the array's units that `range`, in sectors of a stripe's data, touches.
+/// Returns the array's units that `range`, in sectors of a stripe's data, covers in full or in part.
 fn units_of(layout: &Layout, stripe: u64, range: &Range<u64>) -> Range<u64> {
     let begin = stripe * layout.stripe_sectors();
     let (start, end) = (begin + range.start, begin + range.end);

@@ -6,7 +6,7 @@ use iodyno_units::OpKind;
 use std::ops::Range;
 
 impl Array {
-    /// Returns whether a piece touches units whose data is lost.
+    /// Returns whether a piece of work within one stripe accesses units whose data is lost.
     pub(super) fn has_lost(&self, number: usize) -> bool {
         let piece = &self.pieces[number];
         let units = || units_of(&self.layout, piece.stripe, &piece.range);

@@ -24,11 +24,11 @@ pub(super) struct Rebuild {
     pub cursor: u64,
     /// Number of rebuilt sectors that are durable, so that a power cut preserves them.
     pub durable: u64,
-    /// The piece that is restoring the next sectors.
+    /// Index of the piece of work that is restoring the next sectors; `None` between two pieces.
     pub piece: Option<usize>,
-    /// End of the sectors that the piece in progress restores.
+    /// End of the sectors that the piece of work in progress restores.
     next: u64,
-    /// Earliest start of the next piece, ns. Limits the rebuild rate.
+    /// Earliest start of the next piece of work, ns. Limits the rebuild rate.
     next_ns: u64,
     timer: u32,
 }
@@ -96,7 +96,7 @@ impl Array {
         Some(member)
     }
 
-    /// Starts the next piece of a rebuild or a scrub, at its scheduled time.
+    /// Starts the next piece of work of a rebuild or a scrub, at its scheduled time.
     pub(super) fn woken(&mut self, core: &mut Core, slot: u32) {
         core.slab.remove(slot);
         if let Some(rebuild) = &mut self.rebuild
@@ -112,7 +112,7 @@ impl Array {
         }
     }
 
-    /// Returns the time for which restoring `sectors` takes at the configured rebuild rate, ns.
+    /// Returns the time that restoring `sectors` takes at the configured rebuild rate, ns.
     fn paced_ns(&self, sectors: u64) -> u64 {
         let bytes = (sectors * crate::spec::SECTOR_BYTES) as f64;
         (bytes * 1e9 / self.rebuild_bytes_per_s) as u64
@@ -143,7 +143,7 @@ impl Array {
         }
     }
 
-    /// Processes the end of a piece of a resync, rebuild or scrub.
+    /// Processes the end of a piece of work of a resync, rebuild or scrub.
     pub(super) fn restored(&mut self, core: &mut Core, number: usize, failed: bool) {
         let purpose = self.pieces[number].purpose;
         match (&mut self.rebuild, &mut self.scrub) {

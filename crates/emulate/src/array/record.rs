@@ -19,12 +19,12 @@ use std::ops::Range;
 /// A row (one unit per member of a stripe) that a power cut may leave inconsistent.
 #[derive(Clone, Debug, Default)]
 struct Dirty {
-    /// Whether a piece is writing the row.
+    /// Whether the row is being written.
     is_written: bool,
     /// Sequence number of the row's last write.
     sequence: u64,
-    /// Whether the row's write is FUA and the row was not in the record before. Its completion then
-    /// removes the row.
+    /// Whether the row's write is FUA and the row was not in the record before. The completion of this write then
+    /// removes the row from the record.
     is_forced: bool,
     /// Values written to the row, by role of the strip. Empty without a journal.
     journal: Vec<(Role, u64)>,
@@ -70,12 +70,12 @@ impl Array {
         self.record.is_some() && self.is_redundant()
     }
 
-    /// Returns the units, counted within a strip, that a piece writes.
+    /// Returns the units, counted within a strip, that a piece of work within one stripe writes.
     fn written_units(&self, number: usize) -> BTreeSet<u64> {
         self.pieces[number].writes.iter().flat_map(units_in).collect()
     }
 
-    /// Records the rows that a piece is about to write.
+    /// Records the rows that a piece of work within one stripe is about to write.
     pub(super) fn record_writes(&mut self, core: &mut Core, slot: u32) {
         let (request, number) = (core.slab[slot], core.slab[slot].at as usize);
         let piece = &self.pieces[number];
@@ -122,7 +122,7 @@ impl Array {
         drop_journal(core, dropped);
     }
 
-    /// Updates the record of inconsistent rows when a piece's writes have ended.
+    /// Updates the record of inconsistent rows when all writes of a piece of work within one stripe have ended.
     pub(super) fn record_end(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         let piece = &self.pieces[number];

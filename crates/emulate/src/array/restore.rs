@@ -59,8 +59,8 @@ impl Array {
         if is_enough { Ok(()) } else { Err(()) }
     }
 
-    /// Plans the reads and writes of a piece that restores rows, and reports data that can't be recovered as
-    /// lost. Fails if the piece belongs to a rebuild that has been cancelled.
+    /// Plans the reads and writes of a piece of work that restores rows of a stripe, and reports data that can't be
+    /// recovered as lost. Fails if the piece belongs to a rebuild that has been cancelled.
     pub(super) fn plan_restore(&mut self, number: usize) -> Result<(), ()> {
         let piece = &mut self.pieces[number];
         let stripe = piece.stripe;
@@ -89,7 +89,7 @@ impl Array {
                 piece.lost = true;
                 break without;
             }
-            // Some of several rows may be readable: continues with the first alone.
+            // Some of several rows may be readable: continues with the first row alone.
             piece.offsets.end = range.start + UNIT_SECTORS;
             piece.unreadable = MemberSet::NONE;
         };
@@ -137,7 +137,7 @@ impl Array {
         Ok(())
     }
 
-    /// Computes the restored rows of a piece.
+    /// Computes the restored rows of a piece of work within one stripe.
     pub(super) fn compute_restored(&mut self, core: &mut Core, number: usize) {
         let Piece { purpose, stripe, offsets, lost, .. } = self.pieces[number].clone();
         if purpose == Purpose::Settle {
@@ -179,7 +179,7 @@ impl Array {
         values.any(|value| Some(value) != first)
     }
 
-    /// Advances a restoring piece to its next rows. Returns whether rows are left.
+    /// Advances a piece of work that restores rows to its next rows. Returns whether rows are left.
     pub(super) fn continues(&mut self, number: usize, failed: bool) -> bool {
         let is_current = self.rebuild.as_ref().is_some_and(|r| r.piece == Some(number));
         let steps_by_unit = self.journal;
@@ -205,8 +205,8 @@ impl Array {
         true
     }
 
-    /// Makes a piece of an operation restore its rows one by one first, because unreadable sectors on
-    /// several members prevent it. Returns whether it does so; at most once per piece.
+    /// Makes a piece of an operation restore its rows one by one first, if unreadable sectors on several members
+    /// prevent the recovery of all rows at once. Returns whether the piece does so, which is at most once.
     pub(super) fn begins_to_mend(&mut self, number: usize) -> bool {
         let piece = &self.pieces[number];
         if piece.purpose != Purpose::Operation || piece.unreadable.is_empty() || piece.mended {
@@ -222,7 +222,7 @@ impl Array {
         true
     }
 
-    /// Starts to restore rows of a stripe. Returns the number of the new piece.
+    /// Starts to restore rows of a stripe. Returns the number of the new piece of work.
     pub(super) fn restore(
         &mut self,
         core: &mut Core,

@@ -44,7 +44,8 @@ pub struct ArrayState {
     pub counts: ArrayCounts,
 }
 
-/// Time spent in each phase, in ns, and number of pieces, separately for reads and writes.
+/// Total time of the pieces of operations (one per stripe) in each phase, in ns, and number of pieces, separately for
+/// reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Phases {
     of: [[u64; 4]; 2],
@@ -55,7 +56,8 @@ const NAMES: [&str; 4] =
     ["waits for its stripe", "members read", "array computes parity", "members write"];
 
 impl Phases {
-    /// Adds the duration of a piece's phase that ends now.
+    /// Adds the duration of a phase that ends now. The phase belongs to a piece (the part of an operation within one
+    /// stripe) and began at `since_ns`, which is set to the current time.
     pub(super) fn end(&mut self, since_ns: &mut u64, core: &Core, slot: u32, phase: Phase) {
         let kind = match core.slab[slot].kind {
             OpKind::Read => 0,

@@ -34,7 +34,8 @@ pub(super) fn fault(path: &str, message: String, help: impl Into<Option<String>>
     Fault { path: path.to_owned(), message, help: help.into() }
 }
 
-/// Formats a size as in files: in the largest binary unit that represents it exactly.
+/// Formats a size in the notation of device files, such as `64KiB`: in the largest binary unit that represents it
+/// exactly.
 fn exact(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let whole = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));

@@ -13,7 +13,8 @@ use crate::request::State;
 use crate::server::passed_ns;
 use iodyno_units::rng::below;
 
-/// Number of programs, per concurrent program, for which garbage collection may read copies in advance.
+/// Number of program operations, per concurrent program operation, for which garbage collection may read copies in
+/// advance.
 const COPIES_AHEAD: u32 = 2;
 /// Number of free blocks above which garbage collection does not start. One more than in steady state,
 /// so that collection continues from one victim to the next without a pause.
@@ -22,8 +23,8 @@ const PAUSE_ABOVE: u32 = FREE_BLOCKS;
 const PACE_OVER: i64 = 8;
 /// The pace is raised while the number of free blocks is this much or more below `FREE_BLOCKS`.
 const BEHIND_BELOW: u32 = 2;
-/// Averaging period for the number of writes per flash page, as a fraction of the device's raw capacity
-/// written.
+/// Averaging period for the number of writes per flash page: amount of written data, as a fraction of the device's
+/// raw capacity.
 const PARTS_OVER: f64 = 0.6;
 /// Change of the average number of writes per flash page that triggers a recomputation of derived
 /// values.
@@ -85,7 +86,8 @@ impl GarbageCollection {
         let collecting = is_random && ftl.victim().is_some();
         let erases_per_map_erase = ftl.erase_weight() * f64::from(dies);
         Self {
-            // The victim before this one has just been retired: the erases of its row are spread over the programs to come.
+            // The victim before this one has just been retired: the erases of its row are spread over the program
+            // operations to come.
             erases_due: if collecting { erases_per_map_erase as u32 } else { 0 },
             programs_since_erase: 0,
             copy_credit: 0,
@@ -132,7 +134,8 @@ impl FlashDevice {
             self.end_victim();
             return;
         }
-        // Not earned by sequential writes or on a fresh device, where whole pages of the map are written, and rarely.
+        // Sequential writes, and writes to a fresh device, earn no map credit: they change the map rarely, and in
+        // whole pages.
         self.gc.map_credit += self.gc.map_per_page * i64::from(units);
         if !self.gc.paced {
             // A new victim: smooths its need with that of earlier ones, so that bursts don't follow random
@@ -163,13 +166,13 @@ impl FlashDevice {
         }
     }
 
-    /// Returns whether garbage collection has credit for copies that have not begun. The host's programs
+    /// Returns whether garbage collection has credit for copies that have not begun. The host's program operations
     /// wait for these copies.
     pub(super) fn owes_copies(&self) -> bool {
         self.gc.copy_credit >= ONE * i64::from(self.program_units)
     }
 
-    /// Begins the copies for which there is credit, limited by the number of reads in advance of programs.
+    /// Begins the copies for which there is credit, limited by the number of reads in advance of program operations.
     pub(super) fn collect(&mut self, core: &mut Core) {
         let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
         while self.owes_copies() && self.copies_reading < ahead_max {
@@ -178,7 +181,7 @@ impl FlashDevice {
         }
     }
 
-    /// Chooses the pages that one program will copy, and starts to read them.
+    /// Chooses the pages that one program operation will copy, and starts to read them.
     fn begin_copies(&mut self, core: &mut Core) {
         let number = self.new_batch();
         let slot = self.new_internal(core, number);
@@ -229,7 +232,7 @@ impl FlashDevice {
     }
 
     /// Reads the flash page that contains a page to copy, if every page is in the map. A flash page is read
-    /// only once, also for later programs. These don't wait for the read, which is harmless because the
+    /// only once, also for later program operations. These don't wait for the read, which is harmless because the
     /// source is erased only after all its copies are committed.
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
@@ -357,7 +360,7 @@ impl FlashDevice {
         self.take_erased();
     }
 
-    /// Adds the erases that one program of pages outside the map (the map's own pages, or the SLC cache)
+    /// Adds the erases that one program operation of pages outside the map (the map's own pages, or the SLC cache)
     /// causes in the long run.
     pub(super) fn owe_erase_of_program(&mut self) {
         self.owe_erases(f64::from(self.program_units) / self.gc.pages_per_erase as f64);
@@ -380,17 +383,17 @@ impl FlashDevice {
         }
     }
 
-    /// Counts down the reads for the copies of one program. After the last, starts the work that waits for
-    /// them.
+    /// Counts down the reads of the pages that one program operation copies. After the last read, starts the work
+    /// that waits for them.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
         if self.part_read(core, parent) {
             self.pump(core);
         }
     }
 
-    /// Counts down the outstanding steps of one program's copies: the reads, and the starting of all reads.
-    /// Returns whether the program may begin, which it may not if the controller must process the copies
-    /// first.
+    /// Counts down the outstanding steps before a program operation that copies pages: the reads, and the starting of
+    /// all reads. Returns whether the program operation may begin, which it may not if the controller must process
+    /// the copies first.
     #[inline(always)]
     fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
@@ -410,9 +413,9 @@ impl FlashDevice {
         true
     }
 
-    /// Starts controller processing for the first program whose copies have been read. Host commands and
-    /// copies alternate, so that copies wait no longer for commands than commands for copies. Accepted
-    /// commands keep their times and later ones wait longer, which keeps the total time correct.
+    /// Starts controller processing for the first program operation whose pages to copy have been read. Host commands
+    /// and copies alternate, so that copies wait no longer for commands than commands for copies. Accepted commands
+    /// keep their times and later ones wait longer, which keeps the total time correct.
     fn process_copies(&mut self, core: &mut Core) {
         if let Some(slot) = self.unprocessed.first()
             && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front
@@ -424,7 +427,7 @@ impl FlashDevice {
         }
     }
 
-    /// Continues the copies of one program after the controller has processed them.
+    /// Continues a program operation after the controller has processed the pages that it copies.
     pub(super) fn copies_processed(&mut self, core: &mut Core, slot: u32) {
         self.unprocessed.pop(&core.slab);
         core.slab[slot].state = State::Waiting;
@@ -433,7 +436,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Queues the copies of one program, which have been read, for programming.
+    /// Queues a program operation of garbage collection, whose pages have all been read.
     fn is_ready(&mut self, core: &mut Core, parent: u32) {
         let request = &core.slab[parent];
         self.copies_reading -= 1;

@@ -126,7 +126,7 @@ pub(crate) struct Place {
 }
 
 impl FlashDevice {
-    /// Creates the flash device `at`, preconditioned according to `before`.
+    /// Creates a flash device at the place `at`, preconditioned according to `before`.
     pub(crate) fn new(
         spec: &spec::Flash,
         before: &Preconditioned,

@@ -1,8 +1,8 @@
 //! Content of a flash device, if bytes are kept: for each 4 KiB unit, the token of its last write.
-//! A value is in the buffer until its program ends, then in flash. After a power cut, buffer and flash
+//! A value is in the buffer until its program operation ends, then in flash. After a power cut, buffer and flash
 //! each keep the values that they protect.
 //!
-//! If every page is in the map, flash holds values by slot: a program stores them in its slots, a
+//! If every page is in the map, flash holds values by slot: a program operation stores them in its slots, a
 //! copy moves the value read from its source, an erase removes those of a whole block, and a unit
 //! is read where the map says. So a wrong map, or a block erased too soon, shows as wrong content.
 //! If only a sample of pages is in the map, most units have no slot, and values are held by unit
@@ -61,7 +61,7 @@ impl Content {
         self.waiting.push_back(Some(stored));
     }
 
-    /// Removes and returns the oldest waiting value, for a program.
+    /// Removes and returns the oldest waiting value, for a program operation.
     pub(super) fn take(&mut self) -> Option<Stored> {
         self.waiting.pop_front().flatten()
     }
@@ -81,7 +81,7 @@ impl Content {
             (Cells::Placed(_), None) => {
                 unreachable!("content is stored by slot, so a slot must be given")
             }
-            // Programs may end in another order than they began: keep the newest.
+            // Program operations may end in another order than they began: keep the newest.
             (Cells::Unplaced(cells), _) => {
                 let newest = cells.entry(unit).or_insert(stored);
                 if newest.sequence <= sequence {
@@ -176,7 +176,7 @@ impl FlashDevice {
         stored.map(|s| s.value)
     }
 
-    /// Stores a host's unit after its program and the update of the map. `slot` is its physical location, if
+    /// Stores a host's unit after its program operation and the update of the map. `slot` is its physical location, if
     /// values are stored by location.
     pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {
         let Some(content) = &mut self.content else { return };

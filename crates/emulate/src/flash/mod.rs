@@ -1,9 +1,9 @@
-//! A flash device: host interface, page reads, write buffer, programs, garbage collection.
+//! A flash device: host interface, page reads, write buffer, program operations, garbage collection.
 //!
-//! A host read passes the front end (driver thread, or link and controller), forks one request for
+//! A host read passes the front end (driver thread, or link and controller), creates one child request for
 //! each flash page, and completes when the last page is delivered. A host write is acknowledged when
 //! its pages are in the buffer. They are programmed later, in units that fill all planes of a die,
-//! and the map changes when a program ends.
+//! and the map changes when a program operation ends.
 
 mod collect;
 mod construct;
@@ -57,29 +57,29 @@ struct Die {
     /// Channel of the die; dies are assigned to channels round-robin.
     channel: u16,
     doing: Doing,
-    /// Whether a read has suspended a program or erase.
+    /// Whether a read has suspended a program or erase operation.
     suspended: bool,
-    /// Whether programs or erases wait in `Slow::others`.
+    /// Whether program or erase operations wait in `Slow::others`.
     others_wait: bool,
 }
 
 const _: () = assert!(size_of::<Die>() == DIE_BYTES);
 
-/// State of a die that page reads seldom need.
+/// Part of a die's state that page reads rarely access. Kept apart, so that the part that they access is small.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
-    /// Programs and erases that wait for the die, if reads have priority.
+    /// Program and erase operations that wait for the die, if page reads have priority.
     others: List,
-    /// Number of programs so far. Selects the program time, because fast and slow pages alternate.
+    /// Number of program operations so far. Selects the program time, because fast and slow pages alternate.
     programs: u32,
-    /// Request of the program or erase that is in progress or suspended.
+    /// Index of the request of the program or erase operation that is in progress or suspended.
     running: u32,
-    /// Time at which the running program or erase begins. A program begins once its data has crossed the
-    /// channel.
+    /// Time at which the current program or erase operation begins, ns. A program operation begins once its data
+    /// has crossed the channel.
     begins_ns: u64,
-    /// Time at which the running program or erase ends.
+    /// Time at which the current program or erase operation ends, ns.
     ends_ns: u64,
-    /// Remaining time of a suspended program or erase, ns.
+    /// Remaining time of a suspended program or erase operation, ns.
     left_ns: u64,
     /// Kind of the suspended operation: program or erase.
     was: Doing,
@@ -132,7 +132,7 @@ enum HostInterface {
         processor: Server,
         read_command_ticks: u64,
         write_command_ticks: u64,
-        /// Processor time for the copies of one program.
+        /// Processor time for the pages that one program operation of garbage collection copies.
         copy_ticks: u64,
         /// Processor time for switching between reads and other commands.
         turn_ticks: u64,
@@ -141,7 +141,7 @@ enum HostInterface {
     },
 }
 
-/// A program in flight, with its pages.
+/// A program operation in flight, with its pages.
 #[derive(Clone, Debug, Default)]
 struct Batch {
     /// Units written by the host, including those that are not in the map.
@@ -152,17 +152,17 @@ struct Batch {
     copies: Vec<(ftl::PageCopy, u32)>,
     /// Physical slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,
-    /// Sequence number of the program's first unit, counted from the first unit that entered the buffer.
+    /// Sequence number of the program operation's first unit, counted from the first unit that entered the buffer.
     first: u64,
-    /// Whether the map was updated at the start of the program, by an injected bug.
+    /// Whether the map was updated at the start of the program operation, by an injected bug.
     committed: bool,
-    /// Whether the program moves data from the SLC cache to full-density cells.
+    /// Whether the program operation moves data from the SLC cache to full-density cells.
     folds: bool,
     /// Program time, ns; 0: the die's normal time, which alternates between fast and slow pages.
     program_ns: u64,
 }
 
-/// Time spent in each phase, in ns, and numbers of requests.
+/// Total time of the device's requests in each phase, in ns, and numbers of requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     front_ns: u64,
@@ -214,7 +214,8 @@ pub(crate) struct FlashDevice {
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
-    /// Programs whose copies have been read and wait for the controller, which is processing the first.
+    /// Program operations whose pages, copied by garbage collection, have been read and wait for the controller's
+    /// processor. The processor works on the first of them.
     unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
@@ -224,7 +225,7 @@ pub(crate) struct FlashDevice {
     logical_units: u64,
     ftl: Ftl,
     represent: u32,
-    /// If every page is in the map: the die of each group of physical slots that one program fills. Groups
+    /// If every page is in the map: the die of each group of physical slots that one program operation fills. Groups
     /// without an entry, or with `UNPLACED`, are on the dies round-robin.
     unit_dies: Vec<u16>,
     gc: GarbageCollection,
@@ -249,7 +250,7 @@ fn unit_of(bytes: u64) -> u64 {
     (bytes / UNIT_BYTES).max(1)
 }
 
-/// Marks a group of physical slots for which no program has recorded a die.
+/// Marks a group of physical slots for which no program operation has recorded a die.
 const UNPLACED: u16 = u16::MAX;
 /// Credit of garbage collection for copying one page.
 pub(crate) const ONE: i64 = 1 << 16;

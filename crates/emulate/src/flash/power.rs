@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 impl FlashDevice {
     /// Processes a power failure, after all requests were dropped. A protected buffer keeps all accepted
-    /// data, including that of unfinished programs, and writes it when the power returns; a volatile one
-    /// loses it. The map keeps its state after the last completed program.
+    /// data, including that of unfinished program operations, and writes it when the power returns; a volatile one
+    /// loses it. The map keeps its state after the last completed program operation.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         match &mut self.front {
             HostInterface::Channel { ready, poll, polling, .. } => {

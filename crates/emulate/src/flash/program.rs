@@ -1,4 +1,4 @@
-//! Programs, which fill all planes of a die with pages from the buffer or from garbage collection.
+//! Program operations, which fill all planes of a die with pages from the buffer or from garbage collection.
 
 use super::{Batch, Doing, FlashDevice, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
@@ -31,7 +31,7 @@ impl Slc {
 }
 
 impl FlashDevice {
-    /// Starts all work that can start: due copies, programs, erases.
+    /// Starts all work that can start: due copies, program operations, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {
@@ -73,7 +73,7 @@ impl FlashDevice {
         }
     }
 
-    /// Removes `units` pages from the buffer for a program, and pads the program with pages without data.
+    /// Removes `units` pages from the buffer for a program operation, and pads it with pages without data.
     /// Returns the number of its batch; `None` if the map has no space now.
     fn gather(&mut self, units: u32) -> Option<usize> {
         if !self.ftl.has_space(Stream::Host, self.program_units) {
@@ -107,7 +107,7 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Pads a program with `units` pages without data. One in k of them takes space in the map, as with data.
+    /// Pads a program operation with `units` pages without data. One in k of them takes space in the map, as with data.
     #[cold]
     fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
@@ -130,7 +130,7 @@ impl FlashDevice {
         )
     }
 
-    /// Creates the internal request of a program or erase. Returns its index.
+    /// Creates the internal request of a program or erase operation. Returns its index.
     pub(super) fn new_internal(&mut self, core: &mut Core, batch: usize) -> u32 {
         let slot = core.add(self.part);
         let request = &mut core.slab[slot];
@@ -139,11 +139,11 @@ impl FlashDevice {
         slot
     }
 
-    /// Begins a program on the next die, or queues it until the die is free.
+    /// Begins a program operation on the next die, or queues it until the die is free.
     fn begin_program(&mut self, core: &mut Core, slot: u32) {
         self.programs.add(core.now);
         self.counts.programs += 1;
-        // Programs are assigned to dies round-robin.
+        // Program operations are assigned to dies round-robin.
         self.next_die = (self.next_die + 1) % self.dies.len() as u32;
         let die = self.next_die as u16;
         core.slab[slot].die = die;
@@ -166,7 +166,7 @@ impl FlashDevice {
         self.erase_some(core);
     }
 
-    /// Begins a program or erase, or queues it until its die is free.
+    /// Begins a program or erase operation, or queues it until its die is free.
     fn enter_die_or_wait(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let die = &mut self.dies[index];
@@ -191,7 +191,7 @@ impl FlashDevice {
         }
     }
 
-    /// Transfers a program's data to the die, and schedules the end of the program. The die is occupied from
+    /// Transfers a program's data to the die, and schedules the end of the program operation. The die is occupied from
     /// the start of the transfer.
     fn load(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
@@ -213,7 +213,7 @@ impl FlashDevice {
         core.at(slow.ends_ns, slot, State::Programmed);
     }
 
-    /// Returns whether the end event of a program or erase is premature, because a read has suspended the
+    /// Returns whether the end event of a program or erase operation is premature, because a read has suspended the
     /// operation.
     fn postponed(&mut self, core: &mut Core, slot: u32, state: State) -> bool {
         let index = core.slab[slot].die as usize;
@@ -230,7 +230,7 @@ impl FlashDevice {
         false
     }
 
-    /// Processes the end of a program, and updates the map.
+    /// Processes the end of a program operation, and updates the map.
     pub(super) fn programmed(&mut self, core: &mut Core, slot: u32) {
         if self.postponed(core, slot, State::Programmed) {
             return;
@@ -275,7 +275,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Updates the map with the physical slots of a completed program.
+    /// Updates the map with the physical slots of a completed program operation.
     fn commit(&mut self, batch: &mut Batch) {
         if std::mem::take(&mut batch.committed) {
             return;
@@ -331,7 +331,7 @@ impl FlashDevice {
         }
     }
 
-    /// Begins an erase if one is due. Erases are spread over the programs that will fill the freed space,
+    /// Begins an erase if one is due. Erases are spread over the program operations that will fill the freed space,
     /// slightly faster than necessary, so that none accumulate.
     fn erase_some(&mut self, core: &mut Core) {
         self.gc.programs_since_erase += 1;
@@ -388,7 +388,7 @@ impl FlashDevice {
         let die = &mut self.dies[index];
         if let Some(slot) = die.reads.first() {
             let sense = core.slab[slot].work == Work::Sense;
-            // A suspended operation must end before another program or erase begins.
+            // A suspended operation must end before another program or erase operation begins.
             if sense || !die.suspended {
                 die.reads.pop(&core.slab);
                 if sense {

@@ -69,7 +69,7 @@ impl FlashDevice {
             && for_host(core, slot)
         {
             let slow = &mut self.slow[index];
-            // A program whose data is still being transferred can be suspended only once it has begun.
+            // A program operation whose data is still being transferred can be suspended only once it has begun.
             let from_ns = slow.begins_ns.max(core.now);
             let left_ns = slow.ends_ns - from_ns;
             // An operation that ends sooner than a suspension takes is not suspended.
@@ -281,7 +281,7 @@ pub(super) fn child_ended(core: &mut Core, parent: u32) {
 }
 
 /// Returns whether a host waits for a page read, either for its data or for the stripe that rebuilds a
-/// page. Only these reads suspend programs and erases.
+/// page. Only these reads suspend program and erase operations.
 #[inline(always)]
 fn for_host(core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];

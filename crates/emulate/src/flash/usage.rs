@@ -80,7 +80,7 @@ impl FlashDevice {
         all
     }
 
-    /// Checks that no page is lost between buffer, programs and flash.
+    /// Checks that no page is lost between buffer, program operations and flash.
     pub(crate) fn check(&self) -> Result<(), String> {
         let programming: usize = self.batches.iter().map(|b| b.units.len()).sum();
         let held = u64::from(self.buffer.units - self.buffer.free);

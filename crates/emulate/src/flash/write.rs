@@ -26,7 +26,7 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Creates an empty buffer. Its capacity is at least `program_units`, the units of one program.
+    /// Creates an empty buffer. Its capacity is at least `program_units`, the units of one program operation.
     pub(super) fn new(spec: &spec::Buffer, program_units: u32) -> Self {
         let units = unit_of(spec.bytes).max(program_units.into()) as u32;
         Self {
@@ -150,7 +150,7 @@ impl FlashDevice {
     }
 
     /// Returns a sequence number below which all units that entered the buffer have been programmed. A plain
-    /// count would not suffice, because programs end in any order.
+    /// count would not suffice, because program operations end in any order.
     fn durable_before(&self) -> u64 {
         if self.injected_bug == InjectedBug::CountingFlush {
             return self.buffer.units_out;
@@ -160,7 +160,7 @@ impl FlashDevice {
         under_way.map(|batch| batch.first).min().unwrap_or(begun)
     }
 
-    /// Completes the flushes and FUA writes whose programs have ended.
+    /// Completes the flushes and FUA writes whose program operations have ended.
     pub(super) fn end_flushes(&mut self, core: &mut Core) {
         if self.buffer.flushes.is_empty() {
             return;

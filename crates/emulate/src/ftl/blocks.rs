@@ -1,12 +1,12 @@
 //! Block states of the flash translation layer (free, open, closing, sealed, victim), the choice of victims, and wear.
 //!
-//! A block is free, then open while a stream takes its slots, then closing while programs of its
+//! A block is free, then open while a stream takes its slots, then closing while program operations of its
 //! last slots are in flight, then sealed. Only sealed blocks can be collected. There is
 //! a list of them for each number of valid pages, so that the block with the fewest is found at once.
 //!
 //! Blocks filled by the host's stream are sealed in the order in which they were opened. So as
-//! long as a program is in flight, garbage collection can't have moved anything that was reserved after
-//! it, and of two programs of one page, the one with the later slot is the
+//! long as a program operation is in flight, garbage collection can't have moved anything that was reserved after
+//! it, and of two program operations of one page, the one with the later slot is the
 //! newer. The map relies on that.
 //!
 //! The page in each slot is not recorded here.
@@ -23,8 +23,8 @@ pub enum Stream {
     Copy,
 }
 
-/// Number of free blocks below which garbage collection should run. In steady state, at the right pace,
-/// one block less is free; preconditioned devices start in this state.
+/// Number of free blocks below which garbage collection should run. In steady state, if garbage collection keeps pace
+/// with the host's writes, the number of free blocks is one less; preconditioned devices start in this state.
 pub const FREE_BLOCKS: u32 = 4;
 /// Number of unsealed blocks in steady state: the free blocks, and one open block per stream.
 pub(super) const UNSEALED_BLOCKS: u32 = FREE_BLOCKS - 1 + 2;
@@ -160,7 +160,7 @@ impl Blocks {
         block * self.pages_per_block..(block + 1) * self.pages_per_block
     }
 
-    /// Reserves the stream's next physical slot for a program, which then counts as in flight. `None` if no
+    /// Reserves the stream's next physical slot for a program operation, which then counts as in flight. `None` if no
     /// block is free.
     #[inline]
     pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
@@ -230,7 +230,7 @@ impl Blocks {
     }
 
     /// Returns whether the host wrote the data in `slot` after the data in `other`, two versions of the same
-    /// page. False if `slot` was written by a copy, because the host's program in flight is newer.
+    /// page. False if `slot` was written by a copy, because the host's program operation in flight is newer.
     #[inline]
     pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
         let (block, beside) =
@@ -238,7 +238,7 @@ impl Blocks {
         block.stream == Stream::Host && (block.opened, slot) > (beside.opened, other)
     }
 
-    /// Records the end of a slot's program in block `index`. `current`: whether the slot now contains current
+    /// Records the end of a slot's program operation in block `index`. `current`: whether the slot now contains current
     /// data.
     #[inline]
     pub(super) fn programmed(&mut self, index: u32, current: bool) {

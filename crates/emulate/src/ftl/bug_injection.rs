@@ -3,7 +3,7 @@
 use super::{Ftl, Page, PageCopy};
 
 impl Ftl {
-    /// Same as [`Ftl::commit`], but takes effect even if a newer program of the page was committed before.
+    /// Same as [`Ftl::commit`], but takes effect even if a newer program operation of the page was committed before.
     pub(crate) fn commit_last(&mut self, page: Page, slot: u32) {
         self.unmap(page.0);
         self.commit(page, slot);

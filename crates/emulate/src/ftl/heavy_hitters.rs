@@ -52,9 +52,10 @@ struct Set {
 pub(super) enum Write {
     /// The page is not a heavy hitter: the write applies if the page is in the sample.
     Cold,
-    /// The page is a heavy hitter: the write applies to the page that represents its group.
+    /// The page is a heavy hitter, and this write is the one in k that applies to the map. It is applied to the map
+    /// page that all heavy hitters of the group with this number share.
     Apply(u16),
-    /// The page is a heavy hitter, but this write is not among the one in k that apply to the map.
+    /// The page is a heavy hitter, but this write is not the one in k that applies to the map.
     Skip,
 }
 

@@ -3,10 +3,10 @@
 //!
 //! A block in this module is a superblock, erased as a whole and striped over all dies. A slot is a place for
 //! one logical page of 4 KiB; slots are numbered block after block. The caller, which models a device's
-//! timing, programs slots on dies, paces collection and reports the end of each program:
+//! timing, programs slots on dies, paces collection and reports the end of each program operation:
 //!
-//! - a host write: [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program
-//!   has completed. Only then does the map change. If two programs of a page complete in the
+//! - a host write: [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program operation
+//!   has completed. Only then does the map change. If two program operations of a page complete in the
 //!   wrong order, the newer one counts.
 //! - garbage collection: [`Ftl::victim`], then for each [`Ftl::next_copy`] a slot of the copies'
 //!   stream, and [`Ftl::commit_copy`] when it is programmed, which changes the map only if the
@@ -79,7 +79,7 @@ impl Page {
 /// The physical location of a logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
-    /// The page has no data in flash: it was never written, was trimmed, or its first program is in flight.
+    /// The page has no data in flash: it was never written, was trimmed, or its first program operation is in flight.
     Unwritten,
     /// The page's data is in this physical slot.
     Slot(u32),
@@ -110,7 +110,8 @@ impl Counters {
         }
     }
 
-    /// Returns the number of programs per page that the host wrote; 1 before the first write.
+    /// Returns the write amplification: number of programmed pages per page that the host wrote; 1 before the first
+    /// write.
     pub fn write_amplification(&self) -> f64 {
         1.0 + self.copied_pages as f64 / self.host_pages.max(1) as f64
     }
@@ -200,8 +201,8 @@ impl Ftl {
         }
     }
 
-    /// Begins a host write of `lpn`. Returns the page to commit when it is programmed; `None` if the write does
-    /// not go through the map.
+    /// Begins a host write of `lpn`. Returns the page of the map to commit when the data is programmed; `None` if the
+    /// write does not go through the map.
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
         self.sequentiality.write(lpn);
@@ -211,7 +212,7 @@ impl Ftl {
         }
     }
 
-    /// Reserves the next physical slot of the stream's open block, for a program. `None` if no block is free.
+    /// Reserves the next physical slot of the stream's open block, for a program operation. `None` if no block is free.
     /// The last free block is reserved for copies.
     #[inline]
     pub fn reserve(&mut self, stream: Stream) -> Option<u32> {
@@ -243,8 +244,8 @@ impl Ftl {
         self.blocks.programmed(block, true);
     }
 
-    /// Ends a host's program of `slot` whose data is not kept: it was padding, its page was trimmed during the
-    /// program, or the power was cut.
+    /// Ends a host's program operation of `slot` whose data is not kept: it was padding, its page was trimmed during
+    /// the program operation, or the power was cut.
     pub fn discard(&mut self, slot: u32) {
         self.counters.host_pages += 1;
         self.blocks.programmed(self.blocks.of(slot), false);

@@ -26,8 +26,8 @@ pub fn lambert_w0_negative(x: f64) -> f64 {
     -b
 }
 
-/// Returns the number of programs per page that the host writes, in steady state, for greedy or FIFO
-/// collection of large blocks under uniform random writes: a / (a + W₀(-a e^-a)) with a = 1 / (1 - spare).
+/// Returns the write amplification (programmed pages per page that the host writes), in steady state, for greedy or
+/// FIFO collection of large blocks under uniform random writes: a / (a + W₀(-a e^-a)) with a = 1 / (1 - spare).
 /// Desnoyers, "Analytic modeling of SSD write performance" (2012); Xiang and Kurkoski, arXiv 1110.4245.
 ///
 /// `spare_factor` must be above 0 and at most 1. At 0 the result would be infinite.

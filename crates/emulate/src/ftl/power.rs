@@ -1,9 +1,9 @@
-//! The map after a power cut, which has the state of the last program that ended.
+//! The map after a power cut, which has the state of the last program operation that ended.
 
 use super::Ftl;
 
 impl Ftl {
-    /// Processes a power failure. `abandoned`: reserved slots whose programs had not ended, and which contain
+    /// Processes a power failure. `abandoned`: reserved slots whose program operations had not ended, and which contain
     /// no data. Victims keep the pages that had not been moved.
     pub fn power_cut(&mut self, abandoned: impl IntoIterator<Item = u32>) {
         for slot in abandoned {

@@ -73,13 +73,13 @@ impl Shape {
     pub(super) fn scaled(&self) -> Result<Scaled, String> {
         let Self { logical_pages, raw_pages, pages_per_block, represent } = *self;
         if logical_pages == 0 || logical_pages > LOGICAL_PAGES_MAX {
-            return Err(format!("logical_pages is {logical_pages}; it must be 1 to 2^40"));
+            return Err(format!("`logical_pages` is {logical_pages}; it must be 1 to 2^40"));
         }
         if pages_per_block < 2 {
-            return Err(format!("pages_per_block is {pages_per_block}; it must be at least 2"));
+            return Err(format!("`pages_per_block` is {pages_per_block}; it must be at least 2"));
         }
         if represent == 0 || represent > REPRESENT_MAX {
-            return Err(format!("represent is {represent}; it must be 1 (exact) to 2^20"));
+            return Err(format!("`represent` is {represent}; it must be 1 (exact) to 2^20"));
         }
         let per_block = u64::from(pages_per_block);
         let unsealed = u64::from(UNSEALED_BLOCKS);
@@ -87,9 +87,9 @@ impl Shape {
         let least = (logical_pages.div_ceil(per_block) + 1 + unsealed) * per_block;
         if raw_pages < least {
             return Err(format!(
-                "raw_pages is {raw_pages}, too few for {logical_pages} logical pages: blocks of \
+                "`raw_pages` is {raw_pages}, too few for {logical_pages} logical pages: blocks of \
                  {per_block} pages, of which {unsealed} are open or free and one is spare, need at \
-                 least {least}; raise raw_pages, or lower logical_pages or pages_per_block"
+                 least {least}; raise `raw_pages`, or lower `logical_pages` or `pages_per_block`"
             ));
         }
         let blocks = raw_pages / per_block;
@@ -101,7 +101,7 @@ impl Shape {
             let pages = divide(logical_pages, k);
             if pages < REPRESENTED_MIN {
                 return Err(format!(
-                    "represent is {k}, which leaves {pages} of {logical_pages} logical pages; at \
+                    "`represent` is {k}, which leaves {pages} of {logical_pages} logical pages; at \
                      least {REPRESENTED_MIN} are needed, so it can be at most {}",
                     (logical_pages / REPRESENTED_MIN).max(1)
                 ));
@@ -114,8 +114,8 @@ impl Shape {
             let per_block = divide(usable, blocks).max(2);
             if blocks < pages.div_ceil(per_block) + 1 + unsealed - empty {
                 return Err(format!(
-                    "represent is {k}, which leaves {blocks} blocks of {per_block} pages for \
-                     {pages} pages, less than one of them spare; lower represent"
+                    "`represent` is {k}, which leaves {blocks} blocks of {per_block} pages for \
+                     {pages} pages, less than one of them spare; lower `represent`"
                 ));
             }
             (pages, per_block, blocks + empty)
@@ -124,8 +124,8 @@ impl Shape {
         // The largest u32 is the map's `NONE`.
         if blocks * per_block >= u64::from(u32::MAX) {
             return Err(format!(
-                "represent is {represent}, which leaves {} page slots; a map has fewer than 2^32: \
-                 raise represent to {}",
+                "`represent` is {represent}, which leaves {} page slots; a map has fewer than 2^32: \
+                 raise `represent` to {}",
                 blocks * per_block,
                 Self::auto_represent(raw_pages, 1 << 31)
             ));
@@ -176,12 +176,18 @@ mod tests {
     #[test]
     fn impossible_shapes_are_refused_with_a_remedy() {
         for (shape, says) in [
-            (Shape { logical_pages: 0, ..SHAPE }, "logical_pages is 0; it must be 1 to 2^40"),
-            (Shape { pages_per_block: 1, ..SHAPE }, "pages_per_block is 1; it must be at least 2"),
-            (Shape { represent: 0, ..SHAPE }, "represent is 0; it must be 1 (exact) to 2^20"),
-            (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98566144; raise raw_pages"),
+            (Shape { logical_pages: 0, ..SHAPE }, "`logical_pages` is 0; it must be 1 to 2^40"),
+            (
+                Shape { pages_per_block: 1, ..SHAPE },
+                "`pages_per_block` is 1; it must be at least 2",
+            ),
+            (Shape { represent: 0, ..SHAPE }, "`represent` is 0; it must be 1 (exact) to 2^20"),
+            (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98566144; raise `raw_pages`"),
             (Shape { represent: 40_000, ..SHAPE }, "so it can be at most 23841"),
-            (Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, ..SHAPE }, "raise represent to 8"),
+            (
+                Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, ..SHAPE },
+                "raise `represent` to 8",
+            ),
         ] {
             let refusal = shape.check().unwrap_err();
             assert!(refusal.contains(says), "{refusal}");

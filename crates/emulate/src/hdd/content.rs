@@ -17,7 +17,7 @@ pub(super) struct Content {
     medium: BTreeMap<u64, u64>,
 }
 
-/// Returns the units that a range of bytes touches.
+/// Returns the units that a range of bytes covers in full or in part.
 pub(super) fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }

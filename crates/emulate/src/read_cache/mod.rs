@@ -85,7 +85,7 @@ pub(crate) struct ReadCache {
     writes: u64,
 }
 
-/// Returns two ranges of 4 KiB units: those that a request touches, and those that it covers completely.
+/// Returns two ranges of 4 KiB units: those that a request covers in full or in part, and those that it covers in full.
 fn units(request: &Request) -> (Range<u64>, Range<u64>) {
     let (from, to) = (request.at, request.at + u64::from(request.len));
     (from / UNIT_BYTES..to.div_ceil(UNIT_BYTES), from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES)
@@ -433,7 +433,7 @@ impl ReadCache {
     }
 }
 
-/// Returns the 4 KiB units that an operation touches.
+/// Returns the 4 KiB units that an operation covers in full or in part.
 fn units_of(op: &Op) -> Range<u64> {
     op.offset_bytes / UNIT_BYTES..(op.offset_bytes + u64::from(op.len_bytes)).div_ceil(UNIT_BYTES)
 }

@@ -129,8 +129,9 @@ impl Reading<'_> {
         }
     }
 
-    /// Notes or refuses the order in which fio uses several files. Returns the pattern if fio takes sequential
-    /// blocks from the files in turn; None if the files are used as one range.
+    /// Converts the order in which fio uses several files (`file_service_type`), and refuses an order without an
+    /// equivalent. Returns the pattern if fio takes sequential blocks from the files in turn; None if the files are
+    /// used as one range.
     fn files_in_turn(&mut self, plan: &Plan) -> Option<Pattern> {
         let Plan { mix, walk, region } = plan;
         let opt = self.opt("filename").or(self.opt("nrfiles")).filter(|_| region.files > 1)?;

@@ -293,7 +293,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("end_syncfs", "iodyno does not flush other files of the file system", "use end_fsync"),
     (
         "steadystate_check_interval",
-        "the steady state is judged by values per second",
+        "iodyno judges the steady state by one value per second",
         "remove the line",
     ),
 ];

@@ -15,7 +15,7 @@ impl Reading<'_, '_> {
             self.judged_trap("file-extra-flags", words);
         }
         if engine == "libaio" {
-            self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted, or when the backlog is full and one completes; iodyno's lasts from submission to completion of the I/O");
+            self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted or, if the backlog is full, when another request completes; iodyno's lasts from submission to completion of the I/O");
             if !direct {
                 let words = "the kernel performs buffered asynchronous I/O during its submission, so the backlog does not fill";
                 self.trap("file-io-mode", words);

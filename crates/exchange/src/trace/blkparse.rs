@@ -72,7 +72,7 @@ impl Blkparse {
             }
             _ => match range.and_then(|range| self.in_flight.reissued(range)) {
                 Some(index) => {
-                    to.leave_out("repeated issues of requeued operations");
+                    to.leave_out("further issue events of requeued operations");
                     to.builder.reissued(index, event.at_ns);
                     Ok(())
                 }

@@ -127,7 +127,7 @@ impl Lines for Events {
         let range = event.range();
         if is_operation {
             if let Some(index) = range.and_then(|range| self.in_flight.reissued(range)) {
-                to.leave_out("repeated issues of requeued operations");
+                to.leave_out("further issue events of requeued operations");
                 to.builder.reissued(index, at_ns);
                 return Ok(());
             }

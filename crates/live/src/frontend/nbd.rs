@@ -177,8 +177,8 @@ impl Client {
 }
 
 impl Session for Client {
-    /// Delivers completions on the thread that submitted the requests, if they are due now or will be due before
-    /// a reply can arrive.
+    /// Delivers completions on the thread that submitted the requests: those that are due now, and those that will be
+    /// due before a reply sent now could reach the client.
     fn submitted(&mut self) {
         self.live.try_poll(Looks::default());
         self.lead.request_submitted();

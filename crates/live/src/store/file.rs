@@ -439,7 +439,7 @@ fn open_sums(
     generations.open();
     write_generations(&sums, &generations)
         .and_then(|()| sums.host().sync())
-        .map_err(|e| failed("writing the generation of its checksums", e))?;
+        .map_err(|e| failed("writing the header of its checksum file", e))?;
     if is_new {
         data.set_len(capacity_bytes).map_err(|source| match source.kind() {
             io::ErrorKind::FileTooLarge => too_large(),

@@ -29,7 +29,8 @@ impl Guard {
         Self { check_reads, damaged: AtomicBool::new(false), runs: RwLock::default() }
     }
 
-    /// Injects corruption into all units that the range touches. `seed` determines which bits are flipped.
+    /// Injects corruption into all units that the range covers in full or in part. `seed` determines which bits are
+    /// flipped.
     pub(super) fn damage(&self, range_bytes: &Range<u64>, seed: u64) {
         let len_bytes = range_bytes.end.saturating_sub(range_bytes.start);
         let units = touched(range_bytes.start, len_bytes);

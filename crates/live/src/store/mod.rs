@@ -356,8 +356,8 @@ impl Store {
         Ok(scrub)
     }
 
-    /// Injects corruption into each unit that the range touches: reads of the medium flip one to three bits,
-    /// chosen by `seed`, until the unit is healed or rewritten. Holes are not affected.
+    /// Injects corruption into each unit that the range covers in full or in part: reads of the medium flip one to
+    /// three bits, chosen by `seed`, until the unit is healed or rewritten. Holes are not affected.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
         self.base().guard.damage(range_bytes, seed);
     }

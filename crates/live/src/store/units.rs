@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// Numbers of the units that a byte range touches, even if only partly.
+/// Numbers of the units that a byte range covers in full or in part.
 pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
     if len_bytes == 0 {
         return 0..0;

@@ -45,8 +45,8 @@ pub struct NoiseEstimate {
 }
 
 impl NoiseEstimate {
-    /// Long-run variance, (1 + ρ)/(1 − ρ) times the variance of a point: the variance of independent points whose
-    /// mean would be equally uncertain.
+    /// Long-run variance, (1 + ρ)/(1 − ρ) times the variance of a point. The mean of independent points with this
+    /// variance would have the same standard error.
     pub fn long_run(&self) -> f64 {
         self.variance * (1.0 + self.rho) / (1.0 - self.rho)
     }

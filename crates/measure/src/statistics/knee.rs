@@ -42,9 +42,10 @@ pub enum Optimum {
     Found {
         /// Index of the best point: the fewest outstanding I/Os with at least 98 % of the highest IOPS.
         chosen: usize,
-        /// Index of the point with the highest IOPS under the ceilings.
+        /// Index of the point with the highest IOPS among those that meet all latency ceilings.
         most: usize,
-        /// Index of the point with the highest IOPS under the ceilings except `chosen`; None if there is no other.
+        /// Index of the point, other than `chosen`, with the highest IOPS among those that meet all latency ceilings;
+        /// None if there is no other.
         runner_up: Option<usize>,
     },
     /// Every point exceeds a ceiling or is unsound. Display the point `least`, marked "over ceiling".
@@ -142,9 +143,10 @@ pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     order
 }
 
-/// Chooses `count` points between the point with the fewest outstanding I/Os and the point with the most IOPS, both
-/// under the ceilings. Divides the IOPS between these two into equal steps, and returns the point closest to each
-/// step; ties go to fewer outstanding I/Os. Returns fewer points if one is the closest to several steps.
+/// Among the points that meet all latency ceilings, chooses `count` points between the one with the fewest
+/// outstanding I/Os and the one with the highest IOPS. Divides the IOPS between these two into equal steps, and
+/// returns the point closest to each step; ties go to fewer outstanding I/Os. Returns fewer points if one is the
+/// closest to several steps.
 pub fn mid_points(points: &[LoadPoint], ceilings_ns: &[f64], count: u32) -> Vec<usize> {
     let feasible: Vec<usize> =
         (0..points.len()).filter(|&i| points[i].within(ceilings_ns)).collect();

@@ -115,7 +115,7 @@ fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
         "LATE_SUBMISSION",
         Level::Note,
         format!(
-            "{:.0} % of the operations were submitted over 1 ms after their intended start, at most {}: {why}; response times count from the intended start and include the delay",
+            "{:.0} % of the operations were submitted over 1 ms (at most {}) after their intended start: {why}; response times count from the intended start and include the delay",
             share * 100.0,
             human::time_ns(lateness.max_ns().unwrap_or(0) as f64)
         ),

@@ -199,7 +199,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
     )
 }
 
-/// Size of all pages that a write touches, divided by the size of the write.
+/// Total size of the pages that a write covers in full or in part, divided by the size of the write.
 fn pages_factor(cell: &Cell) -> f64 {
     let factor = |bytes: u32| {
         let pages = if bytes.is_multiple_of(PAGE_BYTES) {

@@ -39,8 +39,8 @@ pub struct Findings {
     pub standard: Option<String>,
     /// Name of the group of settings in effect; `None` if the method has none.
     pub setting: Option<String>,
-    /// Deviations of the run from the specification or the method file, as text. Whoever shows the
-    /// specification's name must also show them.
+    /// Deviations of the run from the specification or the method file, as text. Output that names the specification
+    /// must also show these deviations.
     pub deviations: Vec<String>,
     /// Whether all stages were carried out.
     pub complete: bool,

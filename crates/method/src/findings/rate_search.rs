@@ -25,10 +25,10 @@ pub struct RateSearchFinding {
     /// Latency metric to which the limit applies.
     #[serde(skip)]
     pub metric: Metric,
-    /// Capacity: rate in closed loop, operations per second.
+    /// Capacity: rate of the closed-loop cell, operations per second.
     pub capacity_iops: f64,
-    /// Rate at which the search gave up because too few operations completed to determine the latency; `None` if
-    /// it did not.
+    /// Rate at which the search gave up because too few operations completed to determine the latency; `None` if the
+    /// search did not give up.
     pub unknown_iops: Option<f64>,
     /// Measuring time that would have sufficed to determine the latency at `unknown_iops`, s.
     pub time_needed_s: Option<f64>,
@@ -36,19 +36,19 @@ pub struct RateSearchFinding {
     pub holds_iops: Option<f64>,
     /// Lowest rate that missed the limit; `None` if all rates up to almost the capacity met it.
     pub fails_iops: Option<f64>,
-    /// Highest rate that certainly meets the limit: its latency's 95 % confidence interval is below the limit,
-    /// and no cell at this or a lower rate missed it. `None` if there is none.
+    /// Highest rate that certainly meets the limit: its latency's 95 % confidence interval is below the limit, and no
+    /// cell at this or a lower rate missed the limit. `None` if there is no such rate.
     pub surely_holds_iops: Option<f64>,
-    /// Lowest rate that certainly misses the limit: its latency's 95 % confidence interval is above the limit, or
-    /// too few operations completed, and no cell at this or a higher rate met it. `None` if there is none.
+    /// Lowest rate that certainly misses the limit: its latency's 95 % confidence interval is above the limit, or too
+    /// few operations completed, and no cell at this or a higher rate met the limit. `None` if there is no such rate.
     pub surely_fails_iops: Option<f64>,
     /// Range of rates with mixed outcomes, from the lowest at which a cell missed the limit to the highest at
     /// which one met it. `None` if all misses are at higher rates than all successes.
     pub mixed_iops: Option<(f64, f64)>,
     /// Number of cells measured at the highest rate that met the limit.
     pub cells_at_answer: usize,
-    /// Description of an external limit that determined a rate. It was read from the kernel in any cell, or
-    /// inferred in closed loop or at the highest rate. `None` if there is none.
+    /// Description of an external limit that determined a rate. The limit was read from the kernel in any cell, or
+    /// inferred in the closed-loop cell or at the highest rate. `None` if no limit was found.
     pub limited_by: Option<String>,
     /// Results at all rates tried, in ascending order.
     pub probes: Vec<Probe>,
@@ -62,7 +62,7 @@ impl RateSearchFinding {
         of.response_time.get(self.metric.quantity)
     }
 
-    /// Describes the result of the search in a sentence.
+    /// Formats the result of the search as a message.
     pub fn sentence(&self) -> String {
         let rate = |iops: f64| format!("{}/s", human::count(iops));
         let capacity = rate(self.capacity_iops);
@@ -144,7 +144,7 @@ impl RateSearchFinding {
 /// Result at one tried rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
-    /// Offered rate, operations per second; `None` for the closed loop.
+    /// Offered rate, operations per second; `None` for the closed-loop cell.
     pub offered_iops: Option<f64>,
     /// Completed operations of all kinds per second.
     pub iops: f64,
@@ -152,7 +152,7 @@ pub struct Probe {
     pub latency_ns: Option<f64>,
     /// 95 % confidence interval of the latency; `None` for a mean, or with too few samples.
     pub within: Option<Within>,
-    /// Whether the target sustained the rate with the latency under the limit; `None` for the closed loop.
+    /// Whether the target sustained the rate with the latency under the limit; `None` for the closed-loop cell.
     pub holds: Option<bool>,
     /// Results of each kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
@@ -196,7 +196,7 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     let surely_holds_iops = below.reduce(f64::max);
     let above = surely_fails.map(|(rate, _)| rate).filter(|rate| *rate > last_success);
     let surely_fails_iops = above.reduce(f64::min);
-    // The closed loop comes last.
+    // The closed-loop cell comes last.
     let rate = |probe: &Probe| probe.offered_iops.unwrap_or(f64::INFINITY);
     probes.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     let metric = search.limit.metric;
@@ -222,7 +222,7 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     })
 }
 
-/// External limit that was read from the kernel in any cell, or else inferred in closed loop or at the
+/// External limit that was read from the kernel in any cell, or else inferred in the closed-loop cell or at the
 /// highest rate. In other cells none is inferred, since among many rates one is round by chance.
 fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     let mut cells: Vec<&Cell> = cells.collect();

@@ -34,7 +34,8 @@ pub struct Load {
     pub ceilings: Vec<String>,
     /// Latency ceilings: text such as `p99 ≤ 1 ms`, and the maximum in ns.
     pub limits: Vec<(String, f64)>,
-    /// Best point under the ceilings; its indices refer to `points`.
+    /// Result of the search for the best point among those that meet all latency ceilings; its indices refer to
+    /// `points`.
     pub optimum: Optimum,
     /// Indices in `points` of the points statistically indistinguishable from the best one, because the 95 %
     /// confidence intervals of their IOPS overlap. Without ceilings, the reference is the point of highest IOPS.

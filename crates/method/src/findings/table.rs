@@ -146,7 +146,7 @@ impl Row {
             [_] => all[0].summary.kinds.clone(),
             several => KindSummary::of_several(several),
         };
-        // For a single kind, these are the intervals of the whole.
+        // With a single kind of operation, its intervals are those of all operations.
         if row.kinds.len() > 1 {
             KindSummary::add_intervals(&mut row.kinds, &cells);
         }

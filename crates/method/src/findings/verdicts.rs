@@ -76,7 +76,7 @@ pub(super) fn of_steps(
             format!("deviates from {standard}: {}", deviations.join("; ")),
         );
     } else if !deviations.is_empty() {
-        // A reduced purge or fill changes what the cells measure; a choice or a simulation does not.
+        // A reduced purge or fill changes the measured values; a choice or a simulation does not.
         let lacking = is_prepared_less(steps);
         let (code, level) =
             if lacking { ("STAGE_SKIPPED", Level::Warning) } else { ("CHANGED", Level::Note) };

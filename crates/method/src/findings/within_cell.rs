@@ -23,8 +23,8 @@ pub struct Stalls {
     pub interval_s: f64,
 }
 
-/// Joins the rates of consecutive cells. Returns the rate of each complete interval, and the length of an
-/// interval, s. `None` if the cells have different interval lengths.
+/// Joins the rates of consecutive cells. Returns the rate of each complete interval, and the length of an interval,
+/// s. `None` if the cells have different interval lengths.
 fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64)> {
     let mut interval_ns = None;
     let mut all = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) ->
     judge(&means, interval_s * each as f64, &DriftLimits::default(), seed).ok()
 }
 
-/// Finds the stalls in the rate of consecutive cells.
+/// Finds the intervals of consecutive cells in which the rate was almost zero.
 pub(super) fn stalls<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Stalls {
     let Some((rates, interval_s)) = rates(steps) else { return Stalls::default() };
     let found = statistics::stalls::stalls(&rates);

@@ -5,8 +5,8 @@
 //! ([`Course::below`]). A simulated cell repeats exactly, so one decides; such a search may start from a rate that
 //! holds, and raises it until one fails ([`Course::above`]). Both then bisect to the same precision.
 
-/// Precision of the search. It ends when the gap between the highest rate that met the limit and the lowest
-/// that missed it is at most this fraction of the former.
+/// Precision of the search. The search ends when the gap between the highest rate that met the limit and the lowest
+/// that missed it is at most this fraction of the highest rate that met it.
 pub const PRECISION_SHARE: f64 = 0.02;
 /// Fraction of the capacity below which no rate is tried.
 const LEAST_SHARE: f64 = 0.001;
@@ -60,7 +60,7 @@ impl Tried {
 /// State of a search for the highest rate that meets a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
-    /// Capacity: rate in closed loop, operations of all kinds per second; infinite if unknown.
+    /// Capacity: rate of the closed-loop cell, operations of all kinds per second; infinite if unknown.
     pub(crate) capacity_iops: f64,
     /// Highest rate known to meet the limit; 0 if none yet.
     pub holds_iops: f64,
@@ -113,7 +113,7 @@ impl Course {
         }
         let is_near = self.fails_iops - self.holds_iops <= PRECISION_SHARE * self.holds_iops;
         if is_near {
-            // The answer must hold again.
+            // The highest rate that met the limit must meet it again.
             let answer = self.tried.iter().find(|tried| tried.is(self.holds_iops))?;
             let is_open = answer.held < self.deciding && answer.cells() < CELLS_MAX;
             return is_open.then_some(self.holds_iops);
@@ -148,7 +148,7 @@ impl Course {
                 self.fails_iops = rate_iops;
                 self.has_failed = true;
                 if self.holds_iops >= rate_iops {
-                    // The answer did not hold again: take the next lower rate that did.
+                    // The highest rate did not meet the limit again: take the next lower rate that did.
                     let below = self.tried.iter().filter(|tried| {
                         tried.rate_iops < rate_iops && tried.verdict(self.deciding) == Some(true)
                     });

@@ -141,7 +141,7 @@ impl Reader<'_> {
             (Some(_), false) => {
                 return Err(wrong(
                     raw.place("of"),
-                    "`of` names the stage whose IOPS are 100 % of a rate, but no rate is in percent",
+                    "`of` names the stage that rates in percent refer to, but no rate is in percent",
                 ));
             }
             (None, true) => {

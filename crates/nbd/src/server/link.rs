@@ -157,8 +157,8 @@ impl Link {
         self.granted.store(granted, SeqCst);
     }
 
-    /// Sets the memory of the connection's own thread, including the request that it is about to read. Called
-    /// before requesting a grant from the budget.
+    /// Records the number of bytes that the connection's own thread occupies, including the request that it is about
+    /// to read. Called before requesting a grant from the memory budget.
     pub(crate) fn set_own_bytes(&self, bytes: usize) {
         self.own_bytes.store(bytes, SeqCst);
     }
@@ -396,7 +396,7 @@ impl Link {
         free
     }
 
-    /// Ends sending the replies of the connection's own thread, and sends replies queued meanwhile.
+    /// Ends sending the replies of the connection's own thread, and sends replies queued in the meantime.
     pub(crate) fn end_own(&self) -> io::Result<()> {
         if !self.used() {
             return Ok(());

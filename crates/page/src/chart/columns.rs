@@ -96,7 +96,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
     let mut taken = Taken::new([0.0, top, frame.width, bottom]);
     // Front columns first, since nothing hides them.
     for (i, &(Position { x, y }, _, value)) in tops.iter().enumerate().rev() {
-        // A hidden column has no label, since it would seem to belong to the nearer column.
+        // A hidden column has no label, since the label would seem to belong to the nearer column.
         let hides = |&(top, up, _): &(Position, f64, f64)| {
             (x - top.x).abs() < plane.half.0 * THICK && y > top.y - 2.0 && y < top.y + up
         };

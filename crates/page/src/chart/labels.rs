@@ -33,8 +33,8 @@ impl Taken {
         }));
     }
 
-    /// Chooses a label's area among the candidates `offered`, marks it as occupied and returns its index. It lies
-    /// within the bounds, overlaps no occupied area, and covers as little of the lines as possible. `None` if no
+    /// Chooses a label's area among the candidates `offered`, marks it as occupied and returns its index. The area
+    /// lies within the bounds, overlaps no occupied area, and covers as little of the lines as possible. `None` if no
     /// candidate fits.
     pub(super) fn choose(&mut self, offered: &[[f64; 4]]) -> Option<usize> {
         let mut best: Option<(usize, usize)> = None;

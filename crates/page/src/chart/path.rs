@@ -60,7 +60,8 @@ impl Path {
             push_tenths(&mut self.d, to.0 - self.at.0);
             self.number(to.1 - self.at.1);
         }
-        // Pairs after a move are lines; after an absolute move they would be absolute.
+        // Further coordinate pairs after a move are relative lines; after an absolute move they would be absolute
+        // lines.
         self.command = 'm';
         self.at = to;
         self.start = to;

@@ -15,7 +15,8 @@ use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name};
 use crate::tone;
 
-/// Maximum number of points of a series for all to be labelled; in longer series only points with a sign are.
+/// Maximum number of points of a series for all points to be labelled; in longer series only points with a sign are
+/// labelled.
 const LABELS_UP_TO: usize = 120;
 /// Space around a panel's box for marks at its edge, in pixels: half a dot.
 const MARGIN: f64 = 5.0;
@@ -143,7 +144,7 @@ impl Drawing<'_> {
             legend::sign(&mut group, tone, spot.at.x, sign_y(series, spot));
             legend::triangle(&mut group, series.mark, spot.at);
         }
-        // More labels would be illegible; points with a sign keep theirs.
+        // More labels would be illegible; points with a sign keep their labels.
         let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
         let is_blur = words > LABELS_UP_TO;
         for spot in spots {

@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Transforms a value; `None` if it has no position on the scale, such as 0 on a logarithmic one.
+    /// Transforms a value; `None` if it has no position on the scale, such as 0 on a logarithmic scale.
     pub(super) fn transform(self, value: f64) -> Option<f64> {
         match self {
             Self::Linear => (value.abs() < HUGE).then_some(value),
@@ -126,7 +126,7 @@ impl Ruler {
         ruler
     }
 
-    /// Position of a value in pixels, at most [`BEYOND`] outside the axis; `None` if the value has none.
+    /// Position of a value in pixels, at most [`BEYOND`] outside the axis; `None` if the value has no position.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let t = self.kind.transform(value)?;
         // Halved, so that differences of large values stay finite.
@@ -136,7 +136,7 @@ impl Ruler {
         Some(place.clamp(a - BEYOND, b + BEYOND))
     }
 
-    /// Position of a value in pixels, clamped to the axis; `None` if the value has none.
+    /// Position of a value in pixels, clamped to the axis; `None` if the value has no position.
     pub(super) fn place_within(&self, value: f64) -> Option<f64> {
         let (a, b) = (self.from.min(self.to), self.from.max(self.to));
         Some(self.place(value)?.clamp(a, b))

@@ -128,7 +128,7 @@ pub fn page(document: &Document) -> String {
     });
     let embedded = document.embedded.iter().map(|it| EmbeddedView {
         id: name::safe(&it.id),
-        // Any other type might be one that a browser executes.
+        // Another type might be one that a browser executes.
         media_type: if it.media_type.ends_with("json") {
             &it.media_type
         } else {

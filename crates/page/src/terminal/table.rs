@@ -184,7 +184,7 @@ fn field(cell: &Cell, column: &Column, indent: &str, style: Style) -> Field {
     Field::Figure(number.to_owned(), rest.to_owned(), role)
 }
 
-/// Cleans a text that may contain parts already cleaned by the caller, and leaves those unchanged.
+/// Cleans a text that may contain parts already cleaned by the caller, and leaves these parts unchanged.
 fn harmless(text: &str, style: Style) -> String {
     let isolated = text.split_once(ISOLATE).and_then(|(before, rest)| {
         let (inner, after) = rest.split_once(ISOLATE_END)?;

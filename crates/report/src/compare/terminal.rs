@@ -162,7 +162,7 @@ fn grounds(compared: &Compared, style: Style) -> Vec<String> {
         text += " Intervals of the shift cover runs on these targets, not other devices.";
     }
     if has(Covers::Repeats) {
-        text += " Intervals of the shift cover repeats of a cell within one run, not other runs or devices.";
+        text += " Intervals of the shift are computed from repeats of a cell within one run, not from other runs or devices.";
     }
     paragraph(&text, Role::Dim, style)
 }

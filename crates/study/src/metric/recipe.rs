@@ -11,7 +11,7 @@ pub enum Recipe {
     Of(Quantity, CellKey),
     /// A result of one cell that [`Quantity`] does not include.
     Figure(CellFigure, CellKey),
-    /// Messages per second in one cell; the number is that of messages per operation.
+    /// Messages per second in one cell; the number is the messages per operation.
     Messages(u32, CellKey),
     /// Smallest number of threads among the cells that reach this fraction of the highest rate.
     FewestThreads(f64, Vec<CellKey>),
@@ -39,8 +39,8 @@ pub enum Recipe {
     Given(f64),
 }
 
-/// Rule for the optimum operating point: the fewest outstanding operations whose mean latency is within a
-/// ceiling and whose rate is close to the maximum.
+/// Rule for the optimum operating point: the fewest outstanding operations with a mean latency within a ceiling and a
+/// rate close to the maximum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
     /// Candidates for the optimum.
@@ -66,11 +66,13 @@ pub enum AtOptimum {
 const OPTIMUM_SHARE: f64 = 0.98;
 
 impl Optimum {
-    /// Finds the optimum in the results `taken`. If no candidate is within the latency ceiling, returns the one
-    /// with the fewest outstanding operations. Of candidates with equally many, the faster one wins.
+    /// Finds the optimum in the results `taken`. If no candidate is within the latency ceiling, returns the one with
+    /// the fewest outstanding operations. Of candidates with equally many outstanding operations, the faster one
+    /// wins.
     ///
     /// # Panics
-    /// If there are no points, or one of them is not in `taken`.
+    ///
+    /// If there are no candidates, or one of them is not in `taken`.
     pub fn find(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
         let within = |cell: &&CellKey| taken[*cell].mean_ns <= self.ceiling_ns as f64;
         let rate = |cell: &CellKey| taken[cell].iops;

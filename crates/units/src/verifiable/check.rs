@@ -89,7 +89,7 @@ impl fmt::Display for Flaw {
             ),
             Self::OtherLength { mark } => write!(
                 f,
-                "part of the unit was written in units of {} bytes (generation {}): the rest can't be checked",
+                "the unit contains data of a verifiable unit of another length, {} bytes (generation {}): the rest can't be checked",
                 mark.len_bytes, mark.generation
             ),
         }

@@ -173,7 +173,7 @@ fn check_walk(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
 
 fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
     if !(1..=MAX_ITEMS).contains(&spots.len()) {
-        faults.add(format!("{key}.spots"), format!("there must be 1 to {MAX_ITEMS} spots"), "");
+        faults.add(format!("{key}.spots"), format!("there must be 1 to {MAX_ITEMS} hot spots"), "");
         return;
     }
     for (i, spot) in spots.iter().enumerate() {
@@ -181,16 +181,21 @@ fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
             faults.share(&format!("{key}.spots[{i}].share"), spot.share);
         }
         if spot.range == Percent::ZERO {
-            faults.add(format!("{key}.spots[{i}].range"), "a spot must have a range above 0%", "");
+            faults.add(
+                format!("{key}.spots[{i}].range"),
+                "a hot spot must have a range above 0%",
+                "",
+            );
         }
     }
     if spots.iter().all(|spot| spot.share == 0.0) {
-        faults.add(format!("{key}.spots"), "at least one spot must have a share above 0", "");
+        faults.add(format!("{key}.spots"), "at least one hot spot must have a share above 0", "");
     }
     let parts: u64 = spots.iter().map(|spot| u64::from(spot.range.parts_per_billion())).sum();
     if parts != u64::from(Percent::ALL.parts_per_billion()) {
-        let message = format!("the spots' ranges add up to {}%, not to 100%", parts as f64 / 1e7);
-        let help = "a part that is never used is a spot too: `{ share = 0, range = \"10%\" }`";
+        let message =
+            format!("the hot spots' ranges add up to {}%, not to 100%", parts as f64 / 1e7);
+        let help = "an unused part is an entry, too: `{ share = 0, range = \"10%\" }`";
         faults.add(format!("{key}.spots"), message, help);
     }
 }

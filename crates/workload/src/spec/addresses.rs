@@ -5,7 +5,7 @@ use crate::range::Percent;
 /// A hot spot of [`Pattern::HotSpots`]: a part of the active range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spot {
-    /// Weight of the spot, relative to the other spots; with 0, the spot is an unused gap.
+    /// Weight of the hot spot, relative to the other hot spots; 0 makes it an unused gap.
     pub share: f64,
     /// Size of the hot spot, as a fraction of the active range. Each hot spot starts where the previous one ends.
     pub range: Percent,

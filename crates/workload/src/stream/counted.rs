@@ -7,7 +7,7 @@ use iodyno_units::OpKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters that all workers of a target share; None if unused.
+/// Counters that all workers of a target share. Each is None if the workload does not need it.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
     bursts: Option<Arc<Bursts>>,

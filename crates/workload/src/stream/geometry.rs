@@ -116,10 +116,10 @@ pub enum GeometryError {
     /// A hot spot is smaller than a block.
     #[error(
         "hot spot {number} takes {range} of the active range, less than one block; use a larger \
-         range or fewer spots"
+         range or fewer hot spots"
     )]
     EmptySpot {
-        /// Number of the spot, from 1.
+        /// Number of the hot spot, from 1.
         number: usize,
         /// Size of the hot spot, as a fraction of the range.
         range: crate::spec::Percent,

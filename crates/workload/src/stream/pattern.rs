@@ -75,8 +75,8 @@ pub(crate) enum Pattern {
     HotSpots {
         rng: Generator,
         choice: Weighted,
-        /// For each spot, its first start address and its number of start addresses, in units of the workload's
-        /// alignment.
+        /// For each hot spot, its first start address and its number of start addresses, in units of the
+        /// workload's alignment.
         spots: Box<[(u64, u64)]>,
         scatter: Option<Arc<Permutation>>,
     },

@@ -1,5 +1,5 @@
 //! The windows of a cell in virtual time: the end of the warm-up, the times and beginnings of windows, batches, and the
-//! fork of a pilot before its window.
+//! fork (a clone of the machine and its workers) of a pilot cell before its window.
 
 use super::EventLoop;
 use crate::model::due_queue::NEVER;
@@ -10,8 +10,8 @@ use iodyno_workload::Source;
 use std::sync::atomic::Ordering;
 
 impl<S: Source> EventLoop<'_, S> {
-    /// Copies the state for a second run, once. Does nothing after a failed operation: the second run must then
-    /// start from the beginning, to count the failure.
+    /// Clones the machine and its workers for a second cell, once. Does nothing after a failed operation: the second
+    /// cell must then start from the beginning, to count the failure.
     #[cold]
     pub(super) fn fork(&mut self) {
         let Some(forking) = &mut self.forking else { return };
@@ -49,7 +49,8 @@ impl<S: Source> EventLoop<'_, S> {
             self.settling.as_ref().map_or(self.last_ns, |s| self.last_ns.min(s.edge_ns - 1));
     }
 
-    /// Ends the warm-up if all stores are at rest. The cell then starts at the present time.
+    /// Ends the warm-up if the fill levels of all buffers and caches have stopped rising or falling. The cell then
+    /// starts at the present time.
     #[cold]
     fn check_warm_up(&mut self) {
         let Some(warm_up) = &mut self.warm_up else { return };
@@ -86,7 +87,7 @@ impl<S: Source> EventLoop<'_, S> {
         }
     }
 
-    /// Handles the end of a batch of events. May end the warm-up or the cell, or fork.
+    /// Handles the end of a batch of events. May end the warm-up or the cell, or clone the machine and its workers.
     #[cold]
     pub(super) fn end_batch(&mut self) {
         if self.warm_up.is_some() {

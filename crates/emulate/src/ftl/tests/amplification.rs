@@ -103,7 +103,7 @@ fn writes_within_a_part_start_where_they_lead() {
         written.amplification(&mut load, 2.0);
         let at_last = written.amplification(&mut load, 1.0);
         let active = (part.end - part.start) as f64 / shape.logical_pages as f64;
-        // Of all slots, those that the other pages take aren't there.
+        // The slots that the other pages occupy are not available to the part.
         let data = 1.0 - shape.spare_usable();
         let spare = 1.0 - data * active / (1.0 - data * (1.0 - active));
         let expected = write_amplification_uniform(spare);

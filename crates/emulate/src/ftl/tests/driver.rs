@@ -1,4 +1,4 @@
-//! Drives a translation layer as a device would, but without time: programs complete at once.
+//! Drives a translation layer as a device would, but without time: program operations complete at once.
 
 use std::ops::Range;
 

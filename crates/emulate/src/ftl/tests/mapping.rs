@@ -1,4 +1,4 @@
-//! The map compared with a model that records the content of every slot, with programs and copies in
+//! The map compared with a model that records the content of every slot, with program operations and copies in
 //! flight that complete in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use crate::ftl::{Ftl, Page, PageCopy, Residence, Shape, State, Stream};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Write(u64),
-    /// Completes the program in flight with this index, modulo the number of programs.
+    /// Completes the program operation in flight with this index, modulo the number of program operations.
     Complete(usize),
     Discard(usize),
     Trim(u64, u64),
@@ -216,7 +216,7 @@ proptest! {
     }
 }
 
-/// A write that was overtaken by a newer one in another block does not return, even if all programs
+/// A write that was overtaken by a newer one in another block does not return, even if all program operations
 /// of the newer block have completed, so that garbage collection could move its pages.
 #[test]
 fn an_overtaken_write_stays_overtaken() {

@@ -503,8 +503,8 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Initial state for a Unix socket; `None` for other sockets, which don't show whether the client has read
-    /// the data.
+    /// Returns the initial state for a Unix socket. `None` for other sockets: their send queue does not show
+    /// whether the client has read the data.
     pub(super) fn of(socket: BorrowedFd<'_>) -> Option<Self> {
         syscalls::is_unix(socket).then_some(Self { sends: 0, state: Watch::Idle })
     }
