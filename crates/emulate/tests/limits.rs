@@ -41,7 +41,9 @@ fn device(kind: Kind, limits: Vec<Limit>) -> Device {
 
 fn system(devices: &[Device]) -> System {
     let mut system = System::new("limits", common::host());
-    devices.iter().for_each(|device| system.add_device(device.clone(), FRESH, 0));
+    for device in devices {
+        system.add_device(device.clone(), FRESH, 0);
+    }
     system
 }
 

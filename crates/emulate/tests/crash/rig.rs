@@ -57,7 +57,7 @@ impl Rig {
             add(&mut whole, member.kind.clone(), Written::Fresh);
         }
         for (placed, member) in whole.devices_mut().zip(members) {
-            placed.device.limits = member.limits.clone();
+            placed.device.limits.clone_from(&member.limits);
         }
         let mut machine = Machine::represented(&whole, seed, 1).unwrap();
         machine.keep_content();

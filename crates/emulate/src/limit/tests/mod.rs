@@ -148,7 +148,9 @@ fn small_sequential_ios_count_together() {
     let cost = |limit: &Limit, ops: &[Op]| -> i128 {
         let mut meter = Meter::new(limit);
         let before = credits(&mut meter, 0);
-        ops.iter().for_each(|op| meter.take(op));
+        for op in ops {
+            meter.take(op);
+        }
         before - credits(&mut meter, 0)
     };
     let mut st1 = bursting(Counted::Bytes, 40 * MIB, 250 * MIB, TIB, MIB);
