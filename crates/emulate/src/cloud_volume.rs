@@ -1,7 +1,6 @@
 //! A cloud volume: storage of a provider behind a network, of which only latency and bandwidth are known. Every I/O takes a
 //! latency that partly varies, and occupies the network for its data. The provider replicates what it acknowledges,
-//! so a power cut of the instance loses no acknowledged write. What the volume is allowed to serve is the business of
-//! its limits (`limit`).
+//! so a power cut of the instance loses no acknowledged write. The limits (`limit`) of the volume decide its rates.
 //!
 //! The latency is its constant part plus an exponentially distributed one, drawn for each I/O, so short latencies are
 //! bounded and long ones are rare.
@@ -37,7 +36,7 @@ pub(crate) struct CloudVolume {
     accepted: u32,
     waiting: List,
     latencies: Generator,
-    /// Of reads, and of writes.
+    /// Indexed by direction: reads, writes.
     phases: [Phases; 2],
     /// Units written since content storage was turned on, each with the token of its last write.
     content: Option<BTreeMap<u64, u64>>,

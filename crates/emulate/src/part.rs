@@ -4,6 +4,7 @@
 //! A part acts on its own events, and sends requests to other parts by [`Core::ask`]. When such a child ends, the
 //! part is notified at that event. It completes its own request when all children of that request have ended.
 
+mod limited;
 #[cfg(test)]
 #[path = "machine/tests/mirror.rs"]
 mod mirror;
@@ -15,7 +16,7 @@ use crate::cloud_volume::CloudVolume;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Place, Population};
 use crate::hdd::Hdd;
-use crate::limit::Limited;
+use crate::limit::Limits;
 use crate::medium::{Held, Medium};
 use crate::memory::MemoryDevice;
 use crate::part_id::PartId;
@@ -28,6 +29,7 @@ use crate::store::Store;
 use crate::usage::{Phase, Resource};
 use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
+use limited::Limited;
 use std::ops::Range;
 
 /// A component of a machine: a device, possibly with limits, an array, a path through RAID adapters or a read cache.
@@ -108,17 +110,18 @@ impl Part {
         if limits.is_empty() {
             return Ok(made);
         }
-        Ok(Self::Limited(Box::new(Limited::new(made, limits, id))))
+        let limits = Limits::new(limits, id);
+        Ok(Self::Limited(Box::new(Limited { limits, device: made })))
     }
 
     /// The device behind limits; any other part itself.
     fn inner(&self) -> &Self {
-        if let Self::Limited(limited) = self { limited.device() } else { self }
+        if let Self::Limited(limited) = self { &limited.device } else { self }
     }
 
     /// The device behind limits, mutable; any other part itself.
     fn inner_mut(&mut self) -> &mut Self {
-        if let Self::Limited(limited) = self { limited.device_mut() } else { self }
+        if let Self::Limited(limited) = self { &mut limited.device } else { self }
     }
 
     /// The flash device, if the part is one.
@@ -152,7 +155,7 @@ impl Part {
         match self {
             Self::Flash(flash) => flash.hot(),
             Self::Array(array) => Hot::first_of(&**array),
-            Self::Limited(limited) => limited.device().hot(),
+            Self::Limited(limited) => limited.device.hot(),
             _ => Hot::first_of(self),
         }
     }
@@ -306,7 +309,7 @@ impl Part {
             Self::Disk(disk) => disk.keep_content(),
             Self::Memory(memory) => memory.keep_content(),
             Self::CloudVolume(volume) => volume.keep_content(),
-            Self::Limited(limited) => limited.device_mut().keep_content(core),
+            Self::Limited(limited) => limited.device.keep_content(core),
             Self::Array(array) => array.keep_content(),
             Self::AdapterPath(path) => path.keep_content(core),
             Self::ReadCache(cache) => cache.keep_content(),
@@ -323,7 +326,7 @@ impl Part {
             Self::Disk(disk) => disk.unit_value(unit),
             Self::Memory(memory) => memory.unit_value(unit),
             Self::CloudVolume(volume) => volume.unit_value(unit),
-            Self::Limited(limited) => limited.device().unit_value(unit, parts, core),
+            Self::Limited(limited) => limited.device.unit_value(unit, parts, core),
             Self::Array(array) => {
                 let of = |part: PartId, unit| parts[part.index()].unit_value(unit, parts, core);
                 array.unit_value(unit, of)

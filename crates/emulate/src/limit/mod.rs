@@ -36,7 +36,6 @@ mod meter;
 mod tests;
 
 use crate::core::Core;
-use crate::part::Part;
 use crate::part_id::PartId;
 use crate::request::State;
 use crate::spec::Limit;
@@ -45,11 +44,10 @@ use iodyno_units::OpKind;
 use meter::Meter;
 use std::collections::VecDeque;
 
-/// A device with limits, as a part of a volume's tree.
+/// The limits of a device, and the requests that wait for them.
 #[derive(Clone, Debug)]
-pub(crate) struct Limited {
+pub(crate) struct Limits {
     part: PartId,
-    device: Part,
     meters: Vec<Meter>,
     /// Requests that wait for the limits, in order of arrival, each with its arrival, ns.
     waiting: VecDeque<(u32, u64)>,
@@ -59,47 +57,40 @@ pub(crate) struct Limited {
     waits: [(u64, u64); 2],
 }
 
-impl Limited {
-    pub(crate) fn new(device: Part, limits: &[Limit], part: PartId) -> Self {
+impl Limits {
+    pub(crate) fn new(limits: &[Limit], part: PartId) -> Self {
         let meters = limits.iter().map(Meter::new).collect();
-        Self { part, device, meters, waiting: VecDeque::new(), held_by: None, waits: [(0, 0); 2] }
+        Self { part, meters, waiting: VecDeque::new(), held_by: None, waits: [(0, 0); 2] }
     }
 
-    /// The device behind the limits.
-    pub(crate) fn device(&self) -> &Part {
-        &self.device
-    }
-
-    /// The device behind the limits, mutable.
-    pub(crate) fn device_mut(&mut self) -> &mut Part {
-        &mut self.device
-    }
-
-    /// Processes the event of a request of this device: one that arrives, one that the limits allow, or one that
-    /// the device has already started.
-    // Not inlined: it contains another copy of the whole path of an event, which devices without limits never run.
-    #[inline(never)]
-    pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
+    /// Processes the event of a request of the device: one that arrives, one that the limits allow, or one that the
+    /// device has already started. `device` processes an event behind the limits.
+    pub(crate) fn event(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        mut device: impl FnMut(&mut Core, u32),
+    ) {
         let request = &mut core.slab[slot];
         match request.state {
             State::Issued if request.kind != OpKind::Flush => {
                 request.state = State::Waiting;
                 self.waiting.push_back((slot, core.now));
                 if self.waiting.len() == 1 {
-                    self.start(core);
+                    self.start(core, device);
                 }
             }
             State::Allowed => {
                 self.end_wait(core.now);
-                self.start(core);
+                self.start(core, device);
             }
-            _ => self.device.event(core, slot),
+            _ => device(core, slot),
         }
     }
 
     /// Starts waiting requests as long as all limits have room for the first one. Schedules the event at which they
     /// will have room for the next.
-    fn start(&mut self, core: &mut Core) {
+    fn start(&mut self, core: &mut Core, mut device: impl FnMut(&mut Core, u32)) {
         let now_ns = core.now;
         while let Some(&(slot, arrived_ns)) = self.waiting.front() {
             let op = core.slab[slot].op();
@@ -124,7 +115,7 @@ impl Limited {
                 *waits = (waits.0 + now_ns - arrived_ns, waits.1 + 1);
             }
             core.slab[slot].state = State::Issued;
-            self.device.event(core, slot);
+            device(core, slot);
         }
     }
 
@@ -136,13 +127,12 @@ impl Limited {
     }
 
     /// Processes a power failure: all waiting requests are gone. Credits are kept by the provider, so they stay.
-    pub(crate) fn power_off(&mut self, core: &mut Core) {
-        self.end_wait(core.now);
+    pub(crate) fn power_off(&mut self, now_ns: u64) {
+        self.end_wait(now_ns);
         self.waiting.clear();
-        self.device.power_off(core);
     }
 
-    /// The limits, busy while a request waits for them, and the device's resources.
+    /// The limits as resources, which are busy while a request waits for them.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let held_by = self.held_by.map(|(of, since_ns)| (of, core.now.saturating_sub(since_ns)));
         let mut resources = Vec::new();
@@ -154,17 +144,15 @@ impl Limited {
                 resources.push(Resource { name, part, count: 1, held: false, busy_ns });
             }
         }
-        resources.extend(self.device.resources(core));
         resources
     }
 
-    /// Phase times of the device's I/Os since the start; their time before the device is the first phase.
-    pub(crate) fn phases(&self) -> Vec<Phase> {
+    /// Waiting times of the device's I/Os since the start.
+    pub(crate) fn phases(&self) -> impl Iterator<Item = Phase> {
         let of_kinds = [Of::Read, Of::Write].into_iter().zip(self.waits);
-        let waits = of_kinds.map(|(of, (total_ns, count))| {
+        of_kinds.map(|(of, (total_ns, count))| {
             let name = "waits for the limits of the device";
             Phase { name, of, total_ns, count }
-        });
-        waits.chain(self.device.phases()).collect()
+        })
     }
 }
