@@ -357,8 +357,11 @@ impl Part {
         self.as_flash().map(FlashDevice::buffered_bytes)
     }
 
-    /// Calls `take` with the fill level of each buffer and cache of the component.
+    /// Calls `take` with the fill level of each buffer and cache of the component, and of its burst credits.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        if let Self::Limited(limited) = self {
+            limited.limits.stores(take);
+        }
         match self.inner() {
             Self::Flash(flash) => flash.stores(take),
             Self::Disk(disk) => disk.stores(take),

@@ -11,9 +11,12 @@ pub enum Keeps {
     /// Copies of data, with a uniform sample of the volume at the start. The fill level counts only data added
     /// since.
     Sample,
+    /// Burst credits of a limit, counted in operations or in bytes: I/Os use them up, and they accrue at the base rate.
+    Credits,
 }
 
-/// Fill level of all write buffers or caches of one kind in a machine.
+/// Fill level of all write buffers, caches or buckets of burst credits of one kind in a machine. Credits of operations
+/// are counted in operations instead of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     /// Name of the kind of buffer or cache, such as `disk's write cache`.

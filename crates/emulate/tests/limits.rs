@@ -84,12 +84,15 @@ fn a_volume_bursts_until_its_credits_are_spent() {
     let mut system = System::new("gp2", host);
     system.add_device(device, FRESH, 0);
     let mut machine = Machine::new(&system, 1).unwrap();
+    let credits = |machine: &Machine| machine.stores().first().copied().unwrap();
+    assert_eq!((credits(&machine).held_bytes, credits(&machine).capacity_bytes), (5400, 5400));
     let before = machine.snapshot();
     // 5400 credits last for 2 s at 3000 - 300; the window allows 300 more at once.
     let counts = rates(&mut machine, 64, S, 4);
     assert!((2900..=3300).contains(&counts[0]), "{counts:?}");
     assert!((2400..=3000).contains(&counts[1]), "{counts:?}");
     assert!((299..=365).contains(&counts[2]) && counts[3].abs_diff(300) <= 1, "{counts:?}");
+    assert!(credits(&machine).held_bytes < 5);
     let usage = machine.snapshot().since(&before);
     let busy = |name: &str| {
         let of = usage.volumes[0].resources.iter().find(|resource| resource.name == name);

@@ -226,7 +226,8 @@ pub struct WarmUp {
     pub net_share: Option<f64>,
 }
 
-/// Fill of one kind of buffer or cache at the start and end of a window, summed over the emulated system.
+/// Fill of one kind of buffer or cache at the start and end of a window, summed over the emulated system. Burst credits
+/// of operations are counted in operations instead of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoreLevel {
     /// Kind of buffer or cache, such as `disk's write cache`.

@@ -548,6 +548,18 @@ fn emulated_transients_are_warned_of() {
     );
     let text = said(&cell(level(20, 10, true)), "TRANSIENT").unwrap();
     assert!(text.contains("would be empty 2 s later"), "{text}");
+    let credits = StoreLevel {
+        store: "burst credits of operations".into(),
+        taken_bytes: 0,
+        ..level(48, 36, true)
+    };
+    let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
+    assert!(
+        text.contains("fell from 25 % to 19 %") && text.contains("last for 6 s more"),
+        "{text}"
+    );
+    let accrue = StoreLevel { one_way: false, ..credits };
+    assert_eq!(said(&cell(accrue), "TRANSIENT"), None);
     for at_rest in [level(48, 48, false), level(48, 60, false), level(100_000, 100_000, true)] {
         assert_eq!(said(&cell(at_rest), "TRANSIENT"), None);
     }

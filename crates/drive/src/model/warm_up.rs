@@ -248,6 +248,8 @@ impl Relevance {
             Keeps::Sample => {
                 self.reads && (self.is_skewed || self.active_bytes < self.capacity_bytes / 100 * 99)
             }
+            // They may last for hours. A cell that uses them up has a warning.
+            Keeps::Credits => false,
         }
     }
 }
@@ -340,7 +342,8 @@ impl Levels {
     }
 }
 
-/// Fill levels of the buffers and caches that affect the workloads and received data or changed.
+/// Fill levels of the buffers and caches that affect the workloads and received data or changed, and of burst
+/// credits that changed.
 pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> Vec<StoreLevel> {
     let of_one = |(first, last, one_way): &(Store, Store, bool)| StoreLevel {
         store: first.name.to_owned(),
@@ -350,11 +353,13 @@ pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> 
         taken_bytes: last.passed_bytes.saturating_sub(first.passed_bytes),
         // Sequential writes leave nothing to choose.
         choice_bytes: if relevance.writes_in_order { 0 } else { first.choice_bytes },
-        one_way: *one_way,
+        // A limit is the same whether its credits are few or many, until there are none.
+        one_way: *one_way && (first.keeps != Keeps::Credits || last.held_bytes < first.held_bytes),
     };
     let is_used =
         |level: &StoreLevel| level.taken_bytes > 0 || level.start_bytes != level.end_bytes;
-    let relevant = stores.iter().filter(|store| relevance.has(&store.0));
+    let relevant =
+        stores.iter().filter(|store| store.0.keeps == Keeps::Credits || relevance.has(&store.0));
     relevant.map(of_one).filter(is_used).collect()
 }
 

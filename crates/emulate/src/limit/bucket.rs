@@ -49,7 +49,6 @@ impl Bucket {
     }
 
     /// The level in whole units, rounded down; negative if in debt.
-    #[cfg(test)]
     pub(super) fn units(&self) -> i128 {
         self.level.div_euclid(PARTS)
     }

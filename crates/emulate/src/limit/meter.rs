@@ -2,6 +2,7 @@
 
 use super::bucket::Bucket;
 use crate::spec::{Counted, Limit};
+use crate::store::{Keeps, Store};
 use iodyno_units::{Op, OpKind};
 
 /// A bucket, with the name of the limit that it enforces and the time that requests waited for it.
@@ -29,6 +30,8 @@ pub(super) struct Meter {
     account_bytes: Option<u64>,
     merges: bool,
     last: Option<Last>,
+    /// Credits that the bucket holds at most; `None` for a limit without credits.
+    credits_max: Option<u64>,
     /// The rate or the credits, then the burst rate if there are credits.
     pub(super) gauges: Vec<Gauge>,
 }
@@ -58,7 +61,8 @@ impl Meter {
             }
         };
         let Limit { counts, account_bytes, merges, .. } = *limit;
-        Self { counts, account_bytes, merges, last: None, gauges }
+        let credits_max = limit.credits.as_ref().map(|credits| credits.most);
+        Self { counts, account_bytes, merges, last: None, credits_max, gauges }
     }
 
     /// The cost of an operation, in units of the limit.
@@ -93,6 +97,24 @@ impl Meter {
             }
         }
         latest
+    }
+
+    /// The burst credits as of the last operation; `None` without credits.
+    pub(super) fn credits(&self) -> Option<Store> {
+        let (most, bucket) = (self.credits_max?, &self.gauges.first()?.bucket);
+        let name = match self.counts {
+            Counted::Operations => "burst credits of operations",
+            Counted::Bytes => "burst credits of bytes",
+        };
+        let held_bytes = u64::try_from(bucket.units()).unwrap_or(0);
+        Some(Store {
+            name,
+            keeps: Keeps::Credits,
+            held_bytes,
+            capacity_bytes: most,
+            passed_bytes: 0,
+            choice_bytes: 0,
+        })
     }
 
     /// Counts an operation that starts.

@@ -39,6 +39,7 @@ use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::State;
 use crate::spec::Limit;
+use crate::store::Store;
 use crate::usage::{Of, Phase, Resource};
 use iodyno_units::OpKind;
 use meter::Meter;
@@ -145,6 +146,11 @@ impl Limits {
             }
         }
         resources
+    }
+
+    /// Calls `take` with the burst credits of each limit that has some.
+    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        self.meters.iter().filter_map(Meter::credits).for_each(take);
     }
 
     /// Waiting times of the device's I/Os since the start.

@@ -44,6 +44,9 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     }
 }
 
+/// Beginning of the names of burst credits among the stores of an emulated system.
+const CREDITS: &str = "burst credits";
+
 const SKEWED: &str = "writes are skewed, but the flash started in the steady state of uniform \
                       writes. After days of skewed writing, garbage collection would copy a \
                       different amount of data. To start in the right steady state, use uniform \
@@ -97,6 +100,16 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
         ("empty", level.end_bytes)
     };
     let left_ns = left_bytes as f64 / per_ns.max(1e-18);
+    if level.store.starts_with(CREDITS) {
+        return format!(
+            "the {} fell from {} to {} during the window, and would last for {} more: the figures show the burst, not the long-run rate; add --ramp {}",
+            level.store,
+            share(level.start_bytes),
+            share(level.end_bytes),
+            human::duration_ns(left_ns as u64),
+            whole_seconds(1.5 * left_ns),
+        );
+    }
     format!(
         "the {} went from {} to {} of {} during the window, and would be {does} {} later: the figures show the transient, not the steady state; add --ramp {}, or leave out state=fresh",
         level.store,
