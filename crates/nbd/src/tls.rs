@@ -22,7 +22,7 @@ pub enum TlsError {
     File {
         /// Path of the certificate or key file.
         file: String,
-        /// What is wrong with the file.
+        /// Fault of the file.
         why: String,
     },
     /// The certificate and the key do not match, or their type is not supported.

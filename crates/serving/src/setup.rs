@@ -24,7 +24,7 @@ pub(crate) const READY: &str = "ready\n";
 /// record.
 const CHECKS_PER_WARNING: u32 = 10;
 
-/// What is needed to start a server of emulated storage.
+/// Inputs of a server of emulated storage.
 pub(crate) struct Setup<'a> {
     pub(crate) request: &'a ServeRequest,
     pub(crate) console: Console,
