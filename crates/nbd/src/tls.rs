@@ -22,7 +22,7 @@ pub enum TlsError {
     File {
         /// Path of the certificate or key file.
         file: String,
-        /// Fault of the file.
+        /// Problem with the file.
         why: String,
     },
     /// The certificate and the key do not match, or their type is not supported.

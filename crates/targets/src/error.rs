@@ -139,7 +139,7 @@ pub enum TargetError {
     BadName {
         /// Name as the user gave it.
         name: String,
-        /// Fault of the name, as a sentence.
+        /// Problem with the name, as a sentence.
         problem: String,
         /// The correct form of the name, as a sentence.
         help: String,
@@ -160,7 +160,7 @@ pub enum TargetError {
     Unreachable {
         /// Name or path of the target.
         target: String,
-        /// Fault of the connection, as a clause of the message.
+        /// Problem with the connection, as a clause of the message.
         problem: String,
         /// What the user can do, as a sentence.
         help: String,
