@@ -47,7 +47,10 @@ fn a_device_is_compared_with_itself_and_with_a_slower_one() {
     assert!((-0.15..-0.06).contains(&shift), "{shift}");
     let output = place.iodyno("compare last last~1 --strict");
     let shown = &output.succeeds().stdout;
-    assert!(shown.contains("2 faster") && shown.contains("not from other runs or devices"), "{shown}");
+    assert!(
+        shown.contains("2 faster") && shown.contains("not from other runs or devices"),
+        "{shown}"
+    );
     // A shift below the given tolerance is no loss.
     place.iodyno("compare last~1 last --threshold 50%").succeeds();
 }
