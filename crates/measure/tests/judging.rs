@@ -554,10 +554,7 @@ fn emulated_transients_are_warned_of() {
         ..level(48, 36, true)
     };
     let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
-    assert!(
-        text.contains("fell from 25 % to 19 %") && text.contains("last for 6 s more"),
-        "{text}"
-    );
+    assert!(text.contains("the rest (19 % of all) lasts for 6 s more"), "{text}");
     let accrue = StoreLevel { one_way: false, ..credits };
     assert_eq!(said(&cell(accrue), "TRANSIENT"), None);
     for at_rest in [level(48, 48, false), level(48, 60, false), level(100_000, 100_000, true)] {

@@ -69,6 +69,20 @@ fn a_group_runs_is_kept_and_shown_again() {
 }
 
 /// Many devices are volumes of one system; their merged cell is their sum.
+/// A window that uses up burst credits has a warning; one below the base rate, or on a volume without credits, has not.
+#[test]
+fn a_burst_is_not_the_long_run_rate() {
+    let place = Place::new();
+    for (on, is_burst) in
+        [("ebs-gp2-100g", true), ("ebs-gp2-100g --rate 200", false), ("ebs-gp3-500g", false)]
+    {
+        let document = place.document(&format!("run random-read --on model:{on} --time 5s"));
+        let codes = codes(&cells(&document)[0]);
+        assert_eq!(codes.contains(&"TRANSIENT"), is_burst, "{on}: {codes:?}");
+        assert_eq!(codes.contains(&"VALID"), !is_burst, "{on}: {codes:?}");
+    }
+}
+
 #[test]
 fn many_devices_are_one_system() {
     let place = Place::new();

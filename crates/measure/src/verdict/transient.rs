@@ -102,9 +102,8 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
     let left_ns = left_bytes as f64 / per_ns.max(1e-18);
     if level.store.starts_with(CREDITS) {
         return format!(
-            "the {} fell from {} to {} during the window, and would last for {} more: the figures show the burst, not the long-run rate; add --ramp {}",
+            "the {} were being used up: at this rate the rest ({} of all) lasts for {} more. The figures show the burst, not the long-run rate: add --ramp {}",
             level.store,
-            share(level.start_bytes),
             share(level.end_bytes),
             human::duration_ns(left_ns as u64),
             whole_seconds(1.5 * left_ns),
