@@ -512,7 +512,7 @@ pub struct Explain {
 /// Parses the path of a Unix socket, with or without the prefix `unix:`.
 fn socket(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("unix:").unwrap_or(text) {
-        "" => Err("write unix:/run/ctl.sock".to_owned()),
+        "" => Err("give a path such as unix:/run/ctl.sock".to_owned()),
         path => Ok(PathBuf::from(path)),
     }
 }
@@ -523,7 +523,9 @@ fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let port = port.strip_prefix(':').unwrap_or(port).parse::<u16>();
     port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).or_else(|_| {
         text.parse().map_err(|_| {
-            format!("`{text}` is not an address: write 9469, 127.0.0.1:9469 or [::1]:9469")
+            format!(
+                "`{text}` is not an address: use a form such as 9469, 127.0.0.1:9469 or [::1]:9469"
+            )
         })
     })
 }

@@ -270,7 +270,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("gid", "iodyno does not change its group", "remove the line, and use `sudo -g`"),
     ("cgroup_weight", "iodyno does not enter cgroups", "remove the line"),
     ("cgroup_nodelete", "iodyno does not enter cgroups", "remove the line"),
-    ("profile", "iodyno does not have fio's profiles", "write the profile's jobs out"),
+    ("profile", "iodyno does not have fio's profiles", "replace the profile with its jobs"),
     ("merge_blktrace_file", "a job can't replay a trace", "remove the line"),
     ("merge_blktrace_iters", "a job can't replay a trace", "remove the line"),
     ("merge_blktrace_scalars", "a job can't replay a trace", "remove the line"),

@@ -166,7 +166,7 @@ impl Reading<'_, '_> {
                     let words = format!(
                         "a range must ascend by a step above 0 and have at most {MAX_SIZES} sizes"
                     );
-                    self.found.refuse(&parameter.span, words, "write sizes with their shares");
+                    self.found.refuse(&parameter.span, words, "give sizes with their shares");
                     return None;
                 }
                 Some((0..count).map(|i| Block::new(least + i * step, 1.0)).collect())
@@ -183,7 +183,7 @@ impl Reading<'_, '_> {
             }
             _ => {
                 let words = "this is not a list of sizes with their shares";
-                self.found.refuse(&parameter.span, words, "write it as (4k,60,8k,40)");
+                self.found.refuse(&parameter.span, words, "use the form (4k,60,8k,40)");
                 None
             }
         }

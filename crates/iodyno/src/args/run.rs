@@ -269,7 +269,7 @@ fn scale(text: &str) -> Result<f64, String> {
     if text.ends_with('%') {
         return parse_percent(text).map_err(|e| e.to_string());
     }
-    text.parse().map_err(|_| format!("`{text}` is not a share: write 0.1 or 10%"))
+    text.parse().map_err(|_| format!("`{text}` is not a share: use a form such as 0.1 or 10%"))
 }
 
 /// Parses a duration that limits a workload, ns.

@@ -67,7 +67,7 @@ pub enum UriError {
     #[error("`{0}` is not a port; a port is a number from 1 to 65,535")]
     Port(String),
     /// A percent sign is not followed by two hexadecimal digits, or the decoded bytes are not UTF-8.
-    #[error("`{0}` is not percent-encoded UTF-8; a percent sign itself is written %25")]
+    #[error("`{0}` is not percent-encoded UTF-8; use %25 for a percent sign")]
     Encoding(String),
     /// The URI has an unknown parameter.
     #[error(
