@@ -1,6 +1,6 @@
 //! Reads a table by its schema. Each unknown, missing, misplaced or invalid key is an error at its
 //! position. The rest becomes values under their paths, so that rules can check the readable values
-//! and all errors of a file are reported at once.
+//! and all errors of a file are reported together.
 
 use core::ops::Range;
 

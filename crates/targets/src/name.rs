@@ -1,7 +1,7 @@
 //! Parser and printer of target names, independent of whether the target exists.
 //!
 //! ```text
-//! null:[SIZE]                          completes at once, moves no bytes
+//! null:[SIZE]                          completes immediately, moves no bytes
 //! ram:SIZE                             memory of this process
 //! PATH[?size=SIZE&direct=no]           a file, a block device, or a character device
 //! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
@@ -13,8 +13,8 @@
 //! nbd+unix:///EXPORT?socket=PATH       the same by a unix socket; nbds+unix:// over TLS
 //! ```
 //!
-//! Options follow the last `?`. A path that contains `?` is written with one more at its end: `odd?name?`. A path that
-//! begins like a scheme is written with a leading `./`. [`TargetName`]'s `Display` prints the canonical form, which
+//! Options follow the last `?`. A path that contains `?` needs one more at its end: `odd?name?`. A path that
+//! begins like a scheme needs a leading `./`. [`TargetName`]'s `Display` prints the canonical form, which
 //! parses back to the same name.
 
 mod array;

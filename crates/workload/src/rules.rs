@@ -338,7 +338,7 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
             faults.add("arrivals.refill_at", "`refill_at` must be below the depth", help);
         }
         if thinks || is_open || flow.is_some() {
-            let message = "`refill_at` requires a closed loop without think time and flow";
+            let message = "`refill_at` requires a closed loop with neither think time nor flow";
             faults.add("arrivals.refill_at", message, "leave one of them out");
         }
     }

@@ -42,7 +42,7 @@ fn exact(bytes: u64) -> String {
     whole.map_or(format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 
-/// The rules of flash devices.
+/// Rules that the file of a flash device must satisfy.
 pub(super) const FLASH: &[Rule] = &[
     Rule {
         name: "capacity-units",
@@ -307,7 +307,7 @@ fn row_bytes(v: &Record) -> Option<u64> {
     Some(planes(v)? * v.whole("nand.page")? * v.whole("nand.pages_per_block")?)
 }
 
-/// The rules of disks.
+/// Rules that the file of a rotating disk must satisfy.
 pub(super) const DISK: &[Rule] = &[
     Rule { name: "capacity-sectors", check: whole_sectors },
     Rule {
@@ -361,7 +361,7 @@ fn whole_sectors(v: &Record) -> Option<Fault> {
     Some(fault("capacity", "the capacity of a device must be a multiple of 512 B".to_owned(), help))
 }
 
-/// The rules of systems.
+/// Rules that a system file must satisfy.
 pub(super) const SYSTEM: &[Rule] = &[
     Rule {
         name: "memory-bandwidth",

@@ -10,8 +10,8 @@ use iodyno_workload::{Pattern, Percent, Spot};
 /// Maximum number of block sizes that a `bsrange` may contain.
 const MAX_SIZES: u64 = 2048;
 
-/// Maximum number of zones of a distribution: one less than the maximum number of hot spots, because the
-/// unused rest of the range may need another one.
+/// Maximum number of zones of a distribution. It is one less than the maximum number of hot spots, because the
+/// space outside all zones becomes a further hot spot, without operations.
 const MAX_ZONES: usize = 63;
 
 /// Sequential addresses, with one cursor per clone.

@@ -97,7 +97,7 @@ const NOTED: &[(&str, &str)] = &[
     ("norandommap", "addresses are independent draws, unless random_generator is lfsr"),
     ("group", "each job is reported separately"),
     ("allow_file_create", "the target is given by --on"),
-    ("allow_mounted_write", "storage in use is refused; --destroy names the targets to overwrite"),
+    ("allow_mounted_write", "storage in use is always refused; --destroy lifts other refusals"),
     ("name", "the job's name; in `[global]` it has no effect, as in fio"),
     ("verify_fatal", "reads of wrong content are counted and shown"),
     ("verify_dump", "reads of wrong content are counted and shown"),

@@ -351,7 +351,7 @@ impl Reading<'_, '_> {
             self.found.judged_trap(&storage.span, words);
         }
         if reads > 0.0 {
-            let words = "reads of blocks that were never written may not touch the medium: vdbench writes a new file first, iodyno does with --fill";
+            let words = "reads of blocks that were never written might not reach the medium: vdbench writes a new file first, iodyno does with --fill";
             self.found.judged_trap(&storage.span, words);
         }
         if is_open {

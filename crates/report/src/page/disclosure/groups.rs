@@ -276,7 +276,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
             "from and to",
             "submission (open loop: intended start) to completion, as the generator sees it",
         ),
-        row("histogram", "128 buckets an octave: within 0.4 %; minimum, maximum, mean exact"),
+        row("histogram", "128 buckets per doubling: within 0.4 %; minimum, maximum, mean exact"),
         row("intervals", intervals.join(", ")),
         row(
             "lowest rate that the generator alone reaches",
