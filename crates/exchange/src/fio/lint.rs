@@ -56,7 +56,7 @@ impl Reading<'_> {
             && (1..SLOW_RATE).contains(&rate)
         {
             let words = format!(
-                "a rate is in bytes a second, so {rate} is next to nothing: use {rate}k or {rate}m"
+                "a rate is in bytes a second, so {rate} is almost nothing: use {rate}k or {rate}m"
             );
             self.trap(&opt.place, words);
         }

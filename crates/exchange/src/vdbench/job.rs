@@ -359,7 +359,7 @@ impl Reading<'_, '_> {
             self.found.trap(&run.span, words);
         }
         if reads < 100.0 && self.general.compression <= 1.0 && !self.general.validate {
-            let words = "vdbench writes the same buffer over and over: a device that deduplicates may not store it; iodyno's blocks are all different";
+            let words = "vdbench writes the same buffer over and over: a device that deduplicates might not store it; iodyno's blocks are all different";
             self.found.trap(&run.span, words);
         }
     }
