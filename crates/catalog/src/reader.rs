@@ -1,6 +1,6 @@
 //! Reads a table by its schema. Each unknown, missing, misplaced or invalid key is an error at its
 //! position. The rest becomes values under their paths, so that rules can check the readable values
-//! and all errors of a file are reported at once.
+//! and all errors of a file are reported together.
 
 use core::ops::Range;
 
@@ -91,7 +91,7 @@ impl Reader {
 
     fn is_of_kind(&mut self, root: &Table<'_>, wanted: Kind) -> bool {
         let noun = wanted.noun();
-        let write = format!("write `kind = \"{noun}\"`");
+        let write = format!("set `kind = \"{noun}\"`");
         let Some(node) = root.get("kind") else {
             self.refuse(0..0, "the key `kind` is missing", write);
             return false;
@@ -112,7 +112,7 @@ impl Reader {
     }
 
     fn is_of_schema(&mut self, root: &Table<'_>) -> bool {
-        let write = format!("write `schema = {SCHEMA}`");
+        let write = format!("set `schema = {SCHEMA}`");
         let Some(node) = root.get("schema") else {
             self.refuse(0..0, "the key `schema` is missing", write);
             return true;
@@ -234,7 +234,7 @@ impl Reader {
         let unread = |span| Entry { span, value: Value::Unread };
         let no_source = format!("the parameter `{}` has no source", key.path);
         let write = |value: Option<&Node<'_>>| {
-            format!("write `{} = {}`", key.name(), with_source(key, value))
+            format!("set `{} = {}`", key.name(), with_source(key, value))
         };
         let Some(table) = node.get_ref().as_table() else {
             self.refuse(node.span(), no_source, write(Some(node)));
@@ -260,7 +260,7 @@ impl Reader {
 
     /// Reads the source of a parameter, as `SOURCE: WHY`; None, with an error recorded, if it is invalid.
     fn source(&mut self, key: &Key, node: &Node<'_>) -> Option<(Source, String)> {
-        let form = "write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then \
+        let form = "give one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then \
                     `: ` and a text";
         let Some(text) = node.get_ref().as_str() else {
             let what = in_words(node.get_ref());
@@ -280,7 +280,7 @@ impl Reader {
         if why.is_empty() {
             let message =
                 format!("`from` of `{}` is only `{source}`, without an explanation", key.path);
-            self.refuse(node.span(), message, format!("write `{source}: ` and {}", source.wants()));
+            self.refuse(node.span(), message, format!("use `{source}: ` and {}", source.wants()));
             return None;
         }
         Some((source, why.to_owned()))
@@ -328,7 +328,7 @@ impl Reader {
             self.refuse(
                 node.span(),
                 message,
-                format!("write for example `{}`", table_example(keys)),
+                format!("use a value such as `{}`", table_example(keys)),
             );
             Value::Unread
         };
@@ -369,8 +369,8 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
         let right = if whole { key.value.in_words() } else { of.in_words() };
         let message = format!("`{path}` must be {right}, not {}", in_words(node));
         let help = match of {
-            ValueType::Table(_) => format!("write `[{path}]`"),
-            _ => format!("write for example `{}`", key.example()),
+            ValueType::Table(_) => format!("use `[{path}]`"),
+            _ => format!("use a value such as `{}`", key.example()),
         };
         (message, help)
     };
@@ -435,7 +435,7 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
         ValueType::Text => match text()? {
             text if text.trim().is_empty() && key.required => Err((
                 format!("`{path}` is empty"),
-                format!("write for example `{}`", key.example()),
+                format!("use a value such as `{}`", key.example()),
             )),
             text => Ok(Value::Text(text.to_owned())),
         },

@@ -141,7 +141,8 @@ impl Record {
         self.items(path).iter().filter_map(Entry::record)
     }
 
-    /// Inherits the entries of `base` that this record lacks. Their position becomes that of the key `base`.
+    /// Inherits the entries of `base` that this record lacks. Errors in these entries are reported at the key `base`
+    /// of this file.
     pub(crate) fn lay_over(&mut self, base: &Self) {
         let span = self.place("base");
         for (path, entry) in base.entries() {

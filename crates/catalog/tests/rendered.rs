@@ -148,7 +148,7 @@ error: `passes` has no effect for a part that does `look`
 #[test]
 fn a_wrong_unit_has_its_caret_on_the_value() {
     let expected = "\
-error: `block`: `4kb` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)
+error: `block`: `4kb` is not a size: use a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)
  --> my/load.toml:2:9
   |
 2 | block = \"4kb\"   # not so
@@ -165,7 +165,7 @@ error: `threads` must be a whole number, not the text \"four\"
 2 | threads = \"four\"
   |           ^^^^^^
   |
-  = help: write for example `16`";
+  = help: use a value such as `16`";
     assert_eq!(rendered("schema = 1\nthreads = \"four\""), expected);
     for (line, message) in [
         ("threads = -1", "`threads` must be from 0 to 99"),

@@ -1,4 +1,4 @@
-//! Breakdown of the latency of a real I/O, as its worker sees it. Some turns get two additional stamps:
+//! Breakdown of the latency of a real I/O, as its worker sees it. Some iterations get two additional stamps:
 //! after the queued operations have been submitted but before any wait, and after the completions have been
 //! counted. The rest of the latency, between the two, is the device, the kernel and all waiting, which no
 //! stamp of this process can separate.
@@ -11,25 +11,25 @@
 use iodyno_measure::{Spent, SpentOf};
 use iodyno_units::rng::{Generator, below, stream};
 
-/// Approximate time between turns of the engine that get additional timestamps, ns. At one per millisecond,
-/// the two timestamps and an additional call cost less than 0.1 %.
+/// Approximate time between iterations of the engine's loop that get additional timestamps, ns. At one per
+/// millisecond, the two timestamps and an additional call cost less than 0.1 %.
 const EVERY_NS: u64 = 1_000_000;
-/// Maximum number of turns between two that are timestamped, in case the rate of turns falls.
+/// Maximum number of iterations between two that are timestamped, in case the rate of iterations falls.
 const STRIDE_MAX: u64 = 1 << 16;
 
 /// Names in results of the two measured phases of an operation.
 const SUBMISSION: &str = "submission";
 const REAPING: &str = "reaping";
 
-/// Time in submission and in reaping, summed over one worker's timestamped turns of the engine.
+/// Time in submission and in reaping, summed over one worker's timestamped iterations of the engine's loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyBreakdown {
-    /// Number of submitting turns until the next timestamped one. The interval is a random number of turns: the
-    /// first turn after a fixed time would too often be one after a long turn.
+    /// Number of submitting iterations until the next timestamped one. The interval is a random number of
+    /// iterations, because the first iteration after a fixed time would too often follow a long iteration.
     left: u64,
-    /// Number of turns, from the first one at `start_ns` to the next timestamped one. Their mean duration sets
-    /// the sampling interval. A mean since the last timestamp would shorten it after long turns, and so favour
-    /// some turns.
+    /// Number of iterations, from the first one at `start_ns` to the next timestamped one. Their mean duration sets
+    /// the sampling interval. A mean since the last timestamp would shorten it after long iterations, and so favour
+    /// some iterations.
     turns: u64,
     start_ns: u64,
     rng: Generator,
@@ -37,7 +37,7 @@ pub(crate) struct LatencyBreakdown {
     reaping: Sum,
 }
 
-/// Operations that all spent the time between the same two timestamps in one phase.
+/// Operations that were all in one phase from `from_ns` to `to_ns`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) ops: u64,
@@ -68,29 +68,29 @@ impl Sum {
 }
 
 impl LatencyBreakdown {
-    /// Starts a breakdown at the first turn, at `now_ns`.
+    /// Starts a breakdown at the first iteration, at `now_ns`.
     pub(crate) fn new(now_ns: u64) -> Self {
         let (submission, reaping) = (Sum::default(), Sum::default());
-        // The choice of stamped turns has no effect on the issued operations: one stream serves every
+        // The choice of stamped iterations has no effect on the issued operations: one stream serves every
         // worker.
         let rng = stream(0, "stamped turns", 0);
         Self { left: 1, turns: 1, start_ns: now_ns, rng, submission, reaping }
     }
 
-    /// True if the submitting turn that begins now must be timestamped.
+    /// True if the submitting iteration that begins now must be timestamped.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.left -= 1;
         self.left == 0
     }
 
-    /// Stops timestamping, because a turn could not separate submission from execution.
+    /// Stops timestamping, because the engine submits and executes operations in a single step.
     #[cold]
     pub(crate) fn never(&mut self) {
         self.left = u64::MAX;
     }
 
-    /// Records a timestamped turn: the operations that it submitted and those whose completions it counted, each
+    /// Records a timestamped iteration: the operations that it submitted and those whose completions it counted, each
     /// with the phase's start and end.
     pub(crate) fn add(&mut self, handed_over: Span, counted: Span) {
         self.submission.add(handed_over);
@@ -113,8 +113,8 @@ impl LatencyBreakdown {
 mod tests {
     use super::*;
 
-    /// Simulates turns of 10 µs that submit one operation; every tenth is followed by a turn of 990 µs that
-    /// submits ten. If turns were chosen by time, nearly every timestamped turn would be one after a long turn.
+    /// Simulates iterations of 10 µs that submit one operation. Every tenth is followed by an iteration of 990 µs
+    /// that submits ten. If iterations were chosen by time, nearly every timestamped one would follow a long one.
     #[test]
     fn long_turns_are_not_stamped_more_often_than_they_occur() {
         let mut trip = LatencyBreakdown::new(0);

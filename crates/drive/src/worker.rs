@@ -56,7 +56,8 @@ pub(crate) struct Control {
     pub(crate) closing_bytes: AtomicU64,
     /// Time at which a worker in `closing` last completed an operation or began its final operations, ns.
     pub(crate) closing_since_ns: AtomicU64,
-    /// Time at which the last worker in `closing` is abandoned if nothing completes before, ns.
+    /// Latest deadline of the workers in `closing`, ns. A worker that reaches its deadline is abandoned; each
+    /// completion moves the deadline.
     pub(crate) closing_until_ns: AtomicU64,
     /// Wakes the workers that wait for the cell's start.
     started: (Mutex<()>, Condvar),
@@ -169,7 +170,7 @@ pub(crate) struct WorkerReport {
     pub(crate) carried_out_ns: i128,
     /// Resolution of the timestamps.
     pub(crate) stamps: StampQuality,
-    /// Times spent in phases of an operation, sampled at some turns of the engine.
+    /// Time spent in each phase of an operation, sampled in some iterations of the engine's loop.
     pub(crate) spent: Vec<Spent>,
     /// Delays of submissions after their scheduled times; `None` in closed loop.
     pub(crate) lateness: Option<Histogram>,

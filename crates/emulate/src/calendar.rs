@@ -3,7 +3,7 @@
 //! A [`Server`](crate::server::Server) serves in the order of its calls, so it must be called when the
 //! request arrives. Copies to or from memory are made by the submitter's core, and a worker that submits
 //! 30 operations at one instant makes 30 consecutive copies. It reserves the memory bus for all of them
-//! before another worker, whose first copy begins at once on another core, reserves it for one. If served
+//! before another worker, whose first copy begins immediately on another core, reserves it for one. If served
 //! in the order of calls, that copy would wait for the first worker's last. So reservations are kept as a
 //! calendar: an earlier copy fills a gap before later ones, if it fits.
 

@@ -5,7 +5,7 @@ use iodyno_units::IoError;
 /// Completion of a host's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Time of completion, ns.
+    /// Virtual time at which the operation completed, ns.
     pub at_ns: u64,
     /// Token that the submitter gave the operation.
     pub token: u64,

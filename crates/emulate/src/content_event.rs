@@ -96,7 +96,7 @@ pub enum ContentEvent {
         part: PartId,
         /// Number of the 4 KiB unit that is read.
         unit: u64,
-        /// New name for the unit's content.
+        /// Identifier assigned to the unit's content.
         name: u64,
     },
     /// Adds the content of `term`, multiplied by `factor` in GF(2^8), to the content of `name`.
@@ -111,7 +111,7 @@ pub enum ContentEvent {
     /// Creates a name for the content of `onto` in which a range is replaced by the same range of
     /// `over`.
     Laid {
-        /// New name for the merged content.
+        /// Identifier assigned to the merged content.
         name: u64,
         /// Name of the bytes outside of the range; 0: zeroes.
         onto: u64,
@@ -130,7 +130,7 @@ pub enum ContentEvent {
         /// Name of the unit's previous content, used for the bytes that the write does not cover; 0:
         /// zeroes, or the write covers the whole unit.
         onto: u64,
-        /// New name for the content after the write.
+        /// Identifier assigned to the content after the write.
         name: u64,
     },
     /// A host's read of an array or adapter path returns the content of a name.

@@ -191,7 +191,7 @@ pub struct Device {
     pub kind: Kind,
     /// Whether the device can be replaced while the system is on.
     pub hot_swap: bool,
-    /// Limits of its rates, all of which hold at once.
+    /// Limits of its rates, all of which apply together.
     pub limits: Vec<Limit>,
 }
 

@@ -5,7 +5,7 @@ use crate::flash_counts::Counts;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
 
-/// A resource, or several equal ones combined.
+/// Usage of a resource of the machine, such as its flash channels. Equal resources are combined.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Name of the resource, such as `flash channels`.
@@ -44,7 +44,7 @@ pub struct Phase {
     pub count: u64,
 }
 
-/// Usage of one volume.
+/// Busy times of a volume's resources, times of its phases, and its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeUsage {
     /// Resources of the host, which are the same for every volume, and of the volume's components.
@@ -67,7 +67,7 @@ pub struct Snapshot {
     pub at_ns: u64,
     /// Number of events up to `at_ns`.
     pub events: u64,
-    /// Usage of each volume.
+    /// Usage of each volume, in the order of their numbers.
     pub volumes: Vec<VolumeUsage>,
 }
 

@@ -89,7 +89,7 @@ error: `memory.io` must be a time with its unit, not the integer 3
 8 | io = { is = 3, from = "assumed: usual" }
   |             ^
   |
-  = help: write for example `"80us"`
+  = help: use a value such as `"80us"`
 error: unknown key `flash`
   --> my/device.toml:13:1
    |
@@ -247,9 +247,9 @@ const WRITTEN: &[Case] = &[
             r#"schema = "1"
 "#,
         )],
-        r#"schema ["1"] `schema` must be a whole number, not the text "1" (write `schema = 1`)"#,
+        r#"schema ["1"] `schema` must be a whole number, not the text "1" (set `schema = 1`)"#,
     ),
-    (MEMORY, &[("schema = 1\n", "")], "start [] the key `schema` is missing (write `schema = 1`)"),
+    (MEMORY, &[("schema = 1\n", "")], "start [] the key `schema` is missing (set `schema = 1`)"),
     (
         MEMORY,
         &[(
@@ -257,7 +257,7 @@ const WRITTEN: &[Case] = &[
 "#,
             "",
         )],
-        r#"start [] the key `kind` is missing (write `kind = "device"`)"#,
+        r#"start [] the key `kind` is missing (set `kind = "device"`)"#,
     ),
     (
         MEMORY,
@@ -286,7 +286,7 @@ const WRITTEN: &[Case] = &[
             r#"summary = " "
 "#,
         )],
-        r#"summary [" "] `summary` is empty (write for example `"what it is, in one line"`)"#,
+        r#"summary [" "] `summary` is empty (use a value such as `"what it is, in one line"`)"#,
     ),
     (
         MEMORY,
@@ -297,7 +297,7 @@ host = "rtp"
             "host = 5\n",
         )],
         r#"start [] the key `summary` is missing (for example `summary = "what it is, in one line"`)
-host [5] `host` must be a text in quotes, not the integer 5 (write for example `"x3850-x6"`)"#,
+host [5] `host` must be a text in quotes, not the integer 5 (use a value such as `"x3850-x6"`)"#,
     ),
     (
         MEMORY,
@@ -313,39 +313,39 @@ host [5] `host` must be a text in quotes, not the integer 5 (write for example `
             "memory = 5\n[x]\n",
         )],
         r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "1MiB", from = "assumed: why this value" }`)
-memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
+memory [5] `memory` must be a table, not the integer 5 (use `[memory]`)
 [x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory`)"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, "3")],
-        r#"io [3] `memory.io` must be a time with its unit, not the integer 3 (write for example `"80us"`)"#,
+        r#"io [3] `memory.io` must be a time with its unit, not the integer 3 (use a value such as `"80us"`)"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, r#""3""#)],
-        r#"io ["3"] `memory.io`: `3` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
+        r#"io ["3"] `memory.io`: `3` has no unit of time: use a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
     (
         MEMORY,
         &[(r#""3us""#, r#""80MiB""#)],
-        r#"io ["80MiB"] `memory.io`: `80MiB` is not a duration: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
+        r#"io ["80MiB"] `memory.io`: `80MiB` is not a duration: use a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`"#,
     ),
     (MEMORY, &[(r#""3us""#, r#""3s""#)], r#"io ["3s"] `memory.io` must be from 0 ns to 1 ms"#),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""80us""#)],
-        r#"capacity ["80us"] `capacity`: `80us` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"#,
+        r#"capacity ["80us"] `capacity`: `80us` is not a size: use a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, r#""1073741824""#)],
-        r#"capacity ["1073741824"] `capacity` must be a size with its unit, not the text "1073741824" (write for example `"1MiB"`)"#,
+        r#"capacity ["1073741824"] `capacity` must be a size with its unit, not the text "1073741824" (use a value such as `"1MiB"`)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, "1073741824")],
-        r#"capacity [1073741824] `capacity` must be a size with its unit, not the integer 1073741824 (write for example `"1MiB"`)"#,
+        r#"capacity [1073741824] `capacity` must be a size with its unit, not the integer 1073741824 (use a value such as `"1MiB"`)"#,
     ),
     (
         MEMORY,
@@ -360,7 +360,7 @@ memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#"read = { is = "6 GB/s""#, "read = { is = 6")],
-        r#"read [6] `memory.read` must be a bandwidth with its unit, not the integer 6 (write for example `"405 MB/s"`)"#,
+        r#"read [6] `memory.read` must be a bandwidth with its unit, not the integer 6 (use a value such as `"405 MB/s"`)"#,
     ),
     (
         MEMORY,
@@ -370,7 +370,7 @@ memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[("read_passes = { is = 2", r#"read_passes = { is = "2""#)],
-        r#"read_passes ["2"] `memory.read_passes` must be a number, not the text "2" (write for example `2.5`)"#,
+        r#"read_passes ["2"] `memory.read_passes` must be a number, not the text "2" (use a value such as `2.5`)"#,
     ),
     (
         MEMORY,
@@ -385,22 +385,22 @@ memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[("is = false", r#"is = "no""#)],
-        r#"protected ["no"] `memory.protected` must be `true` or `false`, not the text "no" (write for example `true`)"#,
+        r#"protected ["no"] `memory.protected` must be `true` or `false`, not the text "no" (use a value such as `true`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = "0ns""#)],
-        r#"flush ["0ns"] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush ["0ns"] the parameter `memory.flush` has no source (set `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, "flush = 5")],
-        r#"flush [5] the parameter `memory.flush` has no source (write `flush = { is = 5, from = "assumed: why this value" }`)"#,
+        r#"flush [5] the parameter `memory.flush` has no source (set `flush = { is = 5, from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
         &[(r#"flush = { is = "0ns", from = "assumed: usual" }"#, r#"flush = { is = "0ns" }"#)],
-        r#"flush [{ is = "0ns" }] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
+        r#"flush [{ is = "0ns" }] the parameter `memory.flush` has no source (set `flush = { is = "0ns", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
@@ -408,7 +408,7 @@ memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { from = "assumed: usual" }"#,
         )],
-        r#"flush [{ from = "assumed: usual" }] the parameter `memory.flush` has no value (write `flush = { is = "80us", from = "assumed: why this value" }`)"#,
+        r#"flush [{ from = "assumed: usual" }] the parameter `memory.flush` has no value (set `flush = { is = "80us", from = "assumed: why this value" }`)"#,
     ),
     (
         MEMORY,
@@ -416,7 +416,7 @@ memory [5] `memory` must be a table, not the integer 5 (write `[memory]`)
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", form = "assumed: usual" }"#,
         )],
-        r#"flush [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` has no source (write `flush = { is = "0ns", from = "assumed: why this value" }`)
+        r#"flush [{ is = "0ns", form = "assumed: usual" }] the parameter `memory.flush` has no source (set `flush = { is = "0ns", from = "assumed: why this value" }`)
 flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `from`)"#,
     ),
     (
@@ -425,7 +425,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = 3 }"#,
         )],
-        "flush [3] `from` of `memory.flush` must be a text in quotes, not the integer 3 (write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
+        "flush [3] `from` of `memory.flush` must be a text in quotes, not the integer 3 (give one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)",
     ),
     (
         MEMORY,
@@ -433,7 +433,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "assume: usual" }"#,
         )],
-        r#"flush ["assume: usual"] `from` of `memory.flush` has an unknown source: "assume" (did you mean `assumed`? write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
+        r#"flush ["assume: usual"] `from` of `memory.flush` has an unknown source: "assume" (did you mean `assumed`? give one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then `: ` and a text)"#,
     ),
     (
         MEMORY,
@@ -441,7 +441,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "fitted" }"#,
         )],
-        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (write `fitted: ` and the published number that the value is fitted to)"#,
+        r#"flush ["fitted"] `from` of `memory.flush` is only `fitted`, without an explanation (use `fitted: ` and the published number that the value is fitted to)"#,
     ),
     (
         MEMORY,
@@ -449,7 +449,7 @@ flush [form] unknown key `form` (did you mean `from`? the keys here are `is`, `f
             r#"flush = { is = "0ns", from = "assumed: usual" }"#,
             r#"flush = { is = "0ns", from = "derived: " }"#,
         )],
-        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (write `derived: ` and the method of derivation and the numbers that it uses)"#,
+        r#"flush ["derived: "] `from` of `memory.flush` is only `derived`, without an explanation (use `derived: ` and the method of derivation and the numbers that it uses)"#,
     ),
     (
         MEMORY,
@@ -493,7 +493,7 @@ const DEVICES: &[Case] = &[
             "[memory]",
             "[throughput_limit]\nrate = { is = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\n[memory]",
         )],
-        "rate [3] `throughput_limit.rate` must be a bandwidth with its unit, not the integer 3 (write for example `\"405 MB/s\"`)",
+        "rate [3] `throughput_limit.rate` must be a bandwidth with its unit, not the integer 3 (use a value such as `\"405 MB/s\"`)",
     ),
     (
         FLASH,
@@ -557,7 +557,7 @@ page = { is = "2KiB""#,
     (
         FLASH,
         &[(r#""600us""#, r#""2.1ms""#)],
-        r#"program_fast ["2.1ms"] a fast page must not take longer to program than a slow page (rule `program-order`) (for NAND with only one kind of page, write the same time for both)"#,
+        r#"program_fast ["2.1ms"] a fast page must not take longer to program than a slow page (rule `program-order`) (for NAND with only one kind of page, use the same time for both)"#,
     ),
     (
         FLASH,
@@ -570,13 +570,13 @@ page = { is = "2KiB""#,
             (r#"read_command = { is = "0ns""#, r#"read_command = { is = "1us""#),
             (r#"write_command = { is = "0ns""#, r#"write_command = { is = "2us""#),
         ],
-        r#"read_command ["1us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)
-write_command ["2us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (write `"0ns"`, and give the thread's time as `memory_channel.command`)"#,
+        r#"read_command ["1us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (use `"0ns"`, and give the thread's time as `memory_channel.command`)
+write_command ["2us"] on a memory channel the driver thread handles commands, so the controller must not take time for them (rule `commands-by-thread`) (use `"0ns"`, and give the thread's time as `memory_channel.command`)"#,
     ),
     (
         FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
-        "parity_stripe [128] a stripe of 128 data pages and 1 parity page needs more than 128 planes (rule `parity-stripe`) (write 0 for a device without parity)",
+        "parity_stripe [128] a stripe of 128 data pages and 1 parity page needs more than 128 planes (rule `parity-stripe`) (use 0 for a device without parity)",
     ),
     (
         FLASH,
@@ -682,7 +682,7 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#""75%""#, r#""0%""#)],
-        r#"unbalanced ["0%"] an unbalanced channel must have some bandwidth left (rule `unbalanced`) (write `"100%"` for no loss)"#,
+        r#"unbalanced ["0%"] an unbalanced channel must have some bandwidth left (rule `unbalanced`) (use `"100%"` for no loss)"#,
     ),
     (
         SYSTEM,
@@ -692,7 +692,7 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#"is = "independent""#, "is = 1")],
-        r#"memory_mode [1] `slots.memory_mode` must be one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (write for example `"independent"`)"#,
+        r#"memory_mode [1] `slots.memory_mode` must be one of `"independent"`, `"lockstep"`, `"sparing"`, `"mirroring"`, not the integer 1 (use a value such as `"independent"`)"#,
     ),
     (
         SYSTEM,
@@ -706,7 +706,7 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[(r#"device = "exflash-400g""#, "device = 400")],
-        r#"device [400] `device` must be a text in quotes, not the integer 400 (write for example `"exflash-400g"`)"#,
+        r#"device [400] `device` must be a text in quotes, not the integer 400 (use a value such as `"exflash-400g"`)"#,
     ),
     (
         SYSTEM,
@@ -725,7 +725,7 @@ count = 32
             ),
             ("[host]", "volumes = [32]\n[host]"),
         ],
-        r#"volumes [32] each item of `volumes` must be a table, not the integer 32 (write for example `{ device = "exflash-400g" }`)"#,
+        r#"volumes [32] each item of `volumes` must be a table, not the integer 32 (use a value such as `{ device = "exflash-400g" }`)"#,
     ),
     (
         SYSTEM,
@@ -739,7 +739,7 @@ count = 32
             ),
             ("[host]", "volumes = 32\n[host]"),
         ],
-        r#"volumes [32] `volumes` must be an array of tables, not the integer 32 (write for example `[{ device = "exflash-400g" }]`)"#,
+        r#"volumes [32] `volumes` must be an array of tables, not the integer 32 (use a value such as `[{ device = "exflash-400g" }]`)"#,
     ),
     (
         SYSTEM,

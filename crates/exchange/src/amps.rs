@@ -192,7 +192,7 @@ impl Reading<'_, '_> {
         if self.is_given("file_size") {
             self.note(
                 "file_size",
-                "MB are taken as MiB; at the end of the file, the log continues at its start",
+                "MB are taken as MiB; when the log reaches the end of the file, it continues at the start of the file",
             );
         }
         if read_percent > 0 {

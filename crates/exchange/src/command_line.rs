@@ -114,7 +114,7 @@ pub(crate) fn file(line: &str) -> File {
 pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     if line.len() > MAX_BYTES {
         let words = format!("the command line is longer than {} KiB", MAX_BYTES >> 10);
-        return Err(Fault { span: 0..0, words, help: "write a job file" });
+        return Err(Fault { span: 0..0, words, help: "use a job file" });
     }
     let mut out = CommandLine::default();
     let all = words(line, escapes, &mut out.notes)?;
@@ -222,7 +222,11 @@ impl Splitter<'_, '_> {
                 self.escaped(at);
             } else if is_escaping && (c == '`' || c == '$' && next == Some('(')) {
                 let words = "only a shell can run this command and insert its output".to_owned();
-                return Err(Fault { span: at..end, words, help: "write its output in its place" });
+                return Err(Fault {
+                    span: at..end,
+                    words,
+                    help: "replace the command with its output",
+                });
             } else if let Some((quote, _)) = self.quote {
                 let is_end = quote == c;
                 self.quote.take_if(|_| is_end);

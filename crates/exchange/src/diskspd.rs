@@ -30,7 +30,7 @@ const NOTED: &[(char, &str)] = &[
 
 /// First letters of options that are not supported, with the reason and the remedy.
 const REFUSED: &[(char, &str, &str)] = &[
-    ('X', "iodyno does not read XML profiles", "write its options into the command line"),
+    ('X', "iodyno does not read XML profiles", "give its options on the command line"),
     (
         'a',
         "processors are set for the whole run",
@@ -92,7 +92,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             };
             if !names.is_empty() {
                 let words = format!("`{text}` follows a target");
-                found.refuse(&span, words, "write options before the targets");
+                found.refuse(&span, words, "give options before the targets");
                 continue;
             }
             let mut chars = option.chars();

@@ -267,7 +267,7 @@ fn jobs(
 ) -> Result<JobFile, Problem> {
     let mut refused = std::mem::take(&mut lines.refused);
     if refused.is_empty() && sections.is_empty() {
-        let help = "write a section for each job, such as `[randread]`";
+        let help = "add a section for each job, such as `[randread]`";
         refused.push(Refusal::new(Place::START, "the file has no job", help));
     }
     if sections.len() > MAX_JOBS {

@@ -48,7 +48,7 @@ impl<'a> Found<'a> {
                         let words = format!(
                             "`{name}` is a variable of a shell, which iodyno does not replace"
                         );
-                        self.refuse(&word.span, words, "write its value");
+                        self.refuse(&word.span, words, "give its value");
                     }
                 }
                 (!self.is_refused()).then_some(read.words)
@@ -211,7 +211,7 @@ pub(crate) fn read_write_mix(workload: &mut Draft, read_percent: f64) {
 /// # Errors
 /// A message if the text is not a size.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a size: write digits and at most one of K, M, G, T");
+    let wrong = || format!("`{text}` is not a size: use digits and at most one of K, M, G, T");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at(end);
     let number: u64 = digits.parse().map_err(|_| wrong())?;

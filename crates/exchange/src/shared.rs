@@ -7,7 +7,7 @@ pub(crate) const DURABLE: &str =
     "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
 
 /// Warning added to jobs that read.
-pub(crate) const UNWRITTEN: &str = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
+pub(crate) const UNWRITTEN: &str = "reads of blocks that were never written might not reach the medium: write the target first, or give --fill";
 
 /// Finds the entry of a workload key in a table. `path` may point into the key's value: `write.block[0].size`
 /// finds the entry of `block`.

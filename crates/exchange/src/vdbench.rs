@@ -85,7 +85,7 @@ pub fn read_command(line: &str) -> Result<JobFile, Problem> {
     }
     if path.is_none() {
         let all = 0..line.len();
-        found.refuse(&all, "no parameter file is named", "write `vdbench -f FILE`");
+        found.refuse(&all, "no parameter file is named", "use `vdbench -f FILE`");
     }
     match path {
         Some(path) if !found.is_refused() => read_with(&path, &overrides),
@@ -131,7 +131,7 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
         }
     }
     if groups.is_empty() && !found.is_refused() {
-        let help = "write a line such as `rd=run1,wd=wd1,iorate=max,elapsed=60`";
+        let help = "add a line such as `rd=run1,wd=wd1,iorate=max,elapsed=60`";
         found.refuse(&(0..0), "the file has no run", help);
     }
     if found.is_refused() {
@@ -183,7 +183,7 @@ impl General {
                 }
                 "include" => {
                     let words = "iodyno does not read included files";
-                    found.refuse(&parameter.span, words, "write its lines into this file");
+                    found.refuse(&parameter.span, words, "put its lines into this file");
                 }
                 key if key.starts_with("dedup") => {
                     let words = "deduplication by ratio and unit can't be honoured";

@@ -816,7 +816,7 @@ fn traps_are_explained() {
         ("rw=randread\nsize=1g\nrate_iops=10k", "1024 operations"),
         ("rw=write\nsize=1g\ndirect=1\nzero_buffers", "zeroes compress"),
         ("rw=read\nsize=1g\nioengine=libaio\niodepth=8", "asynchronous with direct=1 only"),
-        ("rw=read\nsize=1g\nrate=1250", "1250 is next to nothing"),
+        ("rw=read\nsize=1g\nrate=1250", "1250 is almost nothing"),
         (
             "rw=read\nsize=1g\nrate_iops=100\nbssplit=4k/50:64k/50",
             "converts it to bytes by the smallest block size",

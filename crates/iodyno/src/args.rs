@@ -332,8 +332,8 @@ pub struct Purge {
     /// Choose the erase method [default: the first below that the target supports]
     ///
     /// Methods: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
-    /// ata-erase-enhanced, discard, and anew (creates memory, or a file that is
-    /// made for one run, again).
+    /// ata-erase-enhanced, discard, and anew (no command, because the run creates the target: memory, or a file
+    /// that does not exist yet).
     #[arg(long, value_name = "METHOD")]
     pub method: Option<Method>,
     /// Confirm the erase: NAME is the target's device name, path, serial number or URI
@@ -357,7 +357,7 @@ pub struct Study {
     pub json: bool,
     /// Simulate a tenth of the operations, with about three times the standard error
     ///
-    /// Warm-ups keep their length, so a study that consists mostly of warm-ups is little faster.
+    /// Warm-ups keep their length, so a study that consists mostly of warm-ups hardly gets faster.
     #[arg(long)]
     pub quick: bool,
     /// Simulate only this table or figure of the paper, by its name in the results; may be repeated
@@ -395,7 +395,7 @@ pub struct Compare {
     pub a: String,
     /// Runs to judge against the baseline, in the same form as A
     pub b: String,
-    /// Treat differences smaller than this as the same; must be above 0%
+    /// Treat values that differ by less than this as equal; must be above 0%
     ///
     /// Should be at least the noise: the difference between repeated runs of the same configuration.
     #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
@@ -491,7 +491,7 @@ pub struct Explain {
     #[arg(long, value_name = "N", requires = "workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Set the block size, such as `4KiB`, or a mix, such as `4KiB:60,8KiB:40` (60 % of 4 KiB)
+    /// Set the block size, such as `4KiB`, or a mix, such as `4KiB:60,8KiB:40` (4 KiB for 60 % of the operations)
     #[arg(long, value_name = "SIZE", requires = "workload", value_parser = Block::parse_list)]
     pub block: Option<std::vec::Vec<Block>>,
     /// Use only this part of each volume, such as `0%..50%`, or `8GiB` for the first 8 GiB
@@ -512,7 +512,7 @@ pub struct Explain {
 /// Parses the path of a Unix socket, with or without the prefix `unix:`.
 fn socket(text: &str) -> Result<PathBuf, String> {
     match text.strip_prefix("unix:").unwrap_or(text) {
-        "" => Err("write unix:/run/ctl.sock".to_owned()),
+        "" => Err("give a path such as unix:/run/ctl.sock".to_owned()),
         path => Ok(PathBuf::from(path)),
     }
 }
@@ -523,7 +523,9 @@ fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     let port = port.strip_prefix(':').unwrap_or(port).parse::<u16>();
     port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).or_else(|_| {
         text.parse().map_err(|_| {
-            format!("`{text}` is not an address: write 9469, 127.0.0.1:9469 or [::1]:9469")
+            format!(
+                "`{text}` is not an address: use a form such as 9469, 127.0.0.1:9469 or [::1]:9469"
+            )
         })
     })
 }

@@ -79,7 +79,7 @@ pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
     match (&flags.out, jobs.as_slice()) {
         (None, [job]) => print(&workload_file(job)),
         (None, _) => Err(Failure::input(format!(
-            "`{}` has {} jobs: name one with --section, write a file for each with -o FOLDER, or run them all with `iodyno run {}`",
+            "`{}` has {} jobs: name one with --section, convert each to a file with -o FOLDER, or run them all with `iodyno run {}`",
             flags.job,
             jobs.len(),
             flags.job

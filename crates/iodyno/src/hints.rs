@@ -15,7 +15,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
     (
         &["randrw", "rw-random", "randomrw", "mixed", "mix", "oltp"],
-        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `random-read --read 70%` sets any share",
+        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % reads of 4 KiB); `random-read --read 70%` sets any share",
     ),
     (&["read", "seqread", "sequential-read"], "`seq-read`"),
     (&["write", "seqwrite", "sequential-write"], "`seq-write`"),
@@ -68,7 +68,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     (&["uncached"], "append it to the target: `--on 'data.bin?uncached=yes'`"),
     (
         &["rate_iops", "rate-iops", "iops"],
-        "use --rate, such as `--rate 50k/s`, per target over all its workers",
+        "use --rate, such as `--rate 50k/s`: the rate of each target, summed over its workers",
     ),
     (&["randseed", "random-seed"], "use --seed"),
     (&["loops", "repeats", "runs"], "use --repeat"),

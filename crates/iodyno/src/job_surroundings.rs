@@ -35,7 +35,7 @@ impl Surroundings for OfRun<'_> {
 }
 
 /// Index of the target that a job names as its file or device; None if it names none of them, or if
-/// there is only one target.
+/// there is only one target, which needs no choice.
 pub(crate) fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
     if targets.len() < 2 {
         return None;

@@ -101,7 +101,7 @@ pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
         }
         if axes.iter().any(|other| other.kind == axis.kind) {
             return Err(refused(format!(
-                "`{name}` is varied twice: write all its values in one list"
+                "`{name}` is varied twice: give all its values in one list"
             )));
         }
         refuse_idle_axis(flags, &axis).map_err(refused)?;

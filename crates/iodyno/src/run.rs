@@ -86,7 +86,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Determines destinations and formats from the flags.
+    /// Determines from the flags where the results of a run are written, and in which formats.
     pub(crate) fn of(flags: &Measuring, metrics: Option<RunMetrics>) -> Self {
         Self {
             json: flags.json || flags.series,

@@ -76,7 +76,7 @@ fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
         Some(path) => Ok(Endpoint::Unix(PathBuf::from(path))),
         None => text.parse().map(Endpoint::Tcp).map_err(|_| {
             let why =
-                "write unix:/run/flash.sock, or an address with a port, such as 127.0.0.1:10809";
+                "use unix:/run/flash.sock, or an address with a port, such as 127.0.0.1:10809";
             Failure::input(format!("--nbd {text}: {why}"))
         }),
     };

@@ -82,7 +82,7 @@ impl Arguments<'_> {
 /// Parses a fault command.
 ///
 /// # Errors
-/// The command is not valid; the message shows the syntax.
+/// The command is not valid. The message shows the syntax.
 pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
         return Err(format!("the fault is missing: {}", table::examples()));
@@ -173,7 +173,7 @@ fn argument_number(
             match more {
                 [] => Ok(Some(number)),
                 [more, ..] => Err(format!(
-                    "`{more}` is not expected after a complete fault: {}",
+                    "`{more}` is not expected after the number of a volume or device: {}",
                     table::examples()
                 )),
             }

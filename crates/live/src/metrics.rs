@@ -142,7 +142,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ("torn_writes_total", "Writes torn by power cuts.", Volumes(|of| count(of.torn_writes))),
     (
         "busy_seconds_total",
-        "Busy time in machine time, summed over all resources of a kind.",
+        "Busy time by the emulated machine's clock, summed over all resources of a kind.",
         Resources(|ns| ns as f64 * NS_PER_S),
     ),
 ];

@@ -1,4 +1,4 @@
-//! Limits costly scans to half of the processors, so that cheap work is served at once during any number of scans.
+//! Limits costly scans to half of the processors, so that cheap work is served immediately during any number of scans.
 //! Scans wait in order of arrival, and leave after some milliseconds.
 
 use std::collections::VecDeque;

@@ -40,7 +40,7 @@ pub struct ServerOptions {
     pub token: Vec<u8>,
     /// Options for writing and retaining the log.
     pub log: LogOptions,
-    /// Limits on the clients' resources and times.
+    /// Limits on the resources that clients use, and timeouts.
     pub limits: Limits,
 }
 
@@ -149,7 +149,7 @@ impl Server {
     /// notifies the clients. Clients that do not read are disconnected after [`Limits::stop`].
     ///
     /// # Errors
-    /// Some appended messages could not be persisted; the error is the reason.
+    /// Some appended messages could not be persisted. The error gives the reason.
     pub fn stop(self) -> Result<(), String> {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.acceptor.join();

@@ -135,9 +135,9 @@ pub struct StampQuality {
     pub reaps: u64,
     /// Number of completions reaped.
     pub completions: u64,
-    /// Time since the engine's previous poll, summed over completions that were reaped together, ns.
+    /// Time since the engine's previous poll, ns: the sum over all completions that were not reaped alone.
     pub span_sum_ns: u128,
-    /// Longest time since the previous poll for completions reaped together, ns.
+    /// Time since the engine's previous poll, ns: the maximum over all completions that were not reaped alone.
     pub span_max_ns: u64,
 }
 

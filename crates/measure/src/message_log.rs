@@ -109,8 +109,9 @@ pub struct Spikes {
     pub intervals: usize,
     /// Number of intervals with persisted messages.
     pub of: usize,
-    /// Median time between spikes, ns; None if they are not regular. Regular means at least four spikes, with
-    /// half of the times between them within a quarter of the median.
+    /// Median time between spikes, ns; None if they are not regular. Regular means at least four
+    /// spikes, in at most half of the intervals. At least half of the times between them must be within 25 % of their
+    /// median.
     pub every_ns: Option<u64>,
     /// Most frequent cause of the spikes, and the number of spikes with this cause; None on real storage.
     pub cause: Option<(String, usize)>,

@@ -129,7 +129,7 @@ impl FromStr for Threshold {
             let why = if text.contains('=') {
                 "a measured figure never equals a value exactly: use <, <=, > or >="
             } else {
-                "the threshold has no < or >: write it in quotes, such as 'p99<500us', because a shell reads < and > as redirections"
+                "the threshold has no < or >: give it in quotes, such as 'p99<500us', because a shell reads < and > as redirections"
             };
             return Err(wrong(part(0..text.len()), why.to_owned()));
         };
@@ -146,7 +146,7 @@ impl FromStr for Threshold {
             None => (None, part(0..sign)),
         };
         if metric_at.is_empty() {
-            let why = "no metric precedes the < or >: write for example p99<500us";
+            let why = "no metric precedes the < or >: give one, such as p99<500us";
             return Err(wrong(sign..sign + bound.sign().len(), why.to_owned()));
         }
         let mut metric: Metric = text[metric_at.clone()]
@@ -162,7 +162,7 @@ impl FromStr for Threshold {
                 }
                 (Some(kind), None) => metric.kind = Some(kind),
                 (None, _) if scope.is_empty() => {
-                    let why = "the cell name before the colon is missing: write a name or pattern, such as random-*, or leave the colon out";
+                    let why = "the cell name before the colon is missing: give a name or pattern, such as random-*, or leave the colon out";
                     return Err(wrong(0..text.len().min(at.start + 1), why.to_owned()));
                 }
                 (None, _) => cells = Some(scope.to_owned()),

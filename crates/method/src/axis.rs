@@ -86,7 +86,7 @@ impl AxisKind {
         let count = || -> Result<u32, String> {
             let n = text.parse().map_err(|_| {
                 format!(
-                    "`{text}` is not a whole number (write a list as 1,2,4, and a doubling range as 1..64)"
+                    "`{text}` is not a whole number (give a list as 1,2,4, and a doubling range as 1..64)"
                 )
             })?;
             if n == 0 && self != Self::Fsync {
@@ -158,7 +158,7 @@ impl Value {
         // Also fails if either end is not an amount.
         if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
             return Err(format!(
-                "`{self}..{end}` is not a range: START must be above 0, and doubles up to a larger END; write a list instead"
+                "`{self}..{end}` is not a range: START must be above 0, and doubles up to a larger END; use a list instead"
             ));
         }
         let of = |amount: f64| match self {

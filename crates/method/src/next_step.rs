@@ -307,8 +307,8 @@ pub(crate) fn of_stage(
     done.iter().filter(move |d| d.place.subject == subject && d.place.stage as usize == stage)
 }
 
-/// Converts the results of a grid to points of a load curve, each with its index in the grid. Repeats are
-/// averaged; of rounds (`last_round`) only the last complete one is used.
+/// Converts the results of a grid to points of a load curve, each with its index in the grid. Averages
+/// repeats. If `last_round`, uses only the results of the last complete round.
 pub(crate) fn load_points(
     grid: &Grid,
     done: &[&Done],

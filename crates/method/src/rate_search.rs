@@ -45,7 +45,7 @@ impl FromStr for LatencyLimit {
     /// Parses a latency limit such as `p99<1ms`, `read.p99.9 < 2ms` or `mean<200us`.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, time)) = text.split_once('<') else {
-            return Err(format!("`{text}` is not a limit: write one such as p99<1ms"));
+            return Err(format!("`{text}` is not a limit: use one such as p99<1ms"));
         };
         let metric: Metric = name.trim().parse().map_err(|e: NoMetric| e.to_string())?;
         let known = |q: f64| PERCENTILES.iter().any(|p| p.quantile.total_cmp(&q).is_eq());

@@ -1,8 +1,8 @@
 //! Number of processes started by the launcher, from its environment variables.
 
-/// Environment variables in which launchers give the number of processes, in order of precedence: Slurm may
-/// have started Open MPI's `mpirun`, with one process per host. MPICH, Intel MPI and `srun --mpi=pmi2` set
-/// `PMI_SIZE`.
+/// Environment variables in which launchers give the number of processes, in order of precedence. Open
+/// MPI's precedes Slurm's, because Slurm may have started `mpirun` with one process per host. MPICH, Intel MPI
+/// and `srun --mpi=pmi2` set `PMI_SIZE`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 /// Variables set by launchers that give the number of processes only to the MPI library.
 const OTHERS: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PMI_FD"];

@@ -184,7 +184,7 @@ impl<'a> Chunk<'a> {
     /// Parses and verifies the chunk at the start of `bytes`, which must belong to log `log_id` at `position`.
     ///
     /// # Errors
-    /// The bytes are not that chunk; the error is the reason.
+    /// The bytes are not that chunk. The error gives the reason.
     pub fn parse(bytes: &'a [u8], log_id: u64, position: u64) -> Result<Self, Invalid> {
         let header = ChunkHeader::peek(bytes).ok_or(Invalid::NoHeader)?;
         if header.log_id != log_id {

@@ -54,7 +54,7 @@ impl Filter {
     /// Parses the text of a filter.
     ///
     /// # Errors
-    /// The filter is not valid; the error has the position.
+    /// The filter is not valid. The error gives the position.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         match parse::condition(text) {
             Ok(condition) => Ok(Self { condition }),

@@ -4,7 +4,7 @@
 //!
 //! Messages are numbered from 0 in the order of their due times. With a rate, message `n` is due `n / rate` after the
 //! start, whatever the log does; its latency counts from then. Without a rate, each persisted message is followed by
-//! the next one at once, so that publishers always hold as many as they may.
+//! the next one immediately, so that publishers always hold as many as they may.
 
 mod publishers;
 mod reader;

@@ -78,8 +78,8 @@ fn small_read_bytes(layout: &Layout) -> usize {
     (layout.chunk_bytes as usize).next_power_of_two()
 }
 
-/// Normal size of a read, bytes. The buffer has the same amount of space again before the read's data, for the start
-/// of a chunk that spans two reads. Both together fill a huge page.
+/// Size of a read by [`SegmentReader::new`], bytes. The buffer is twice as large: the space before the read's data is
+/// for the start of a chunk that spans two reads. The buffer fills a huge page.
 fn large_read_bytes(layout: &Layout) -> usize {
     READ_BYTES.max(small_read_bytes(layout))
 }
@@ -164,7 +164,7 @@ impl<'a> SegmentReader<'a> {
     /// Reads and verifies the chunk at a position of the log.
     ///
     /// # Errors
-    /// The position has no valid chunk; the error is the reason.
+    /// The position has no valid chunk. The error gives the reason.
     pub fn chunk(&mut self, position: u64) -> Result<Chunk<'_>, Invalid> {
         let layout = self.layout;
         let (offset_bytes, left_bytes) =

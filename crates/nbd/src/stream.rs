@@ -64,7 +64,7 @@ impl Stream {
     /// sending.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
+    /// [`io::ErrorKind::TimedOut`] at the deadline, or the error of the socket or of TLS.
     pub fn receive(&self, to: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
         let fd = self.socket.as_fd();
         loop {
@@ -84,7 +84,7 @@ impl Stream {
     /// Sends all bytes. If the socket is full, waits for the peer to read, until the deadline.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
+    /// [`io::ErrorKind::TimedOut`] at the deadline, or the error of the socket or of TLS.
     pub fn send(&self, bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
         self.send_until(bytes, || deadline, &mut |_| false)
     }
@@ -93,7 +93,7 @@ impl Stream {
     /// the total time without progress; false ends the wait.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when `goes_on` returns false; the socket or TLS failed.
+    /// [`io::ErrorKind::TimedOut`] when `goes_on` returns false, or the error of the socket or of TLS.
     pub fn send_while(
         &self,
         bytes: &[u8],

@@ -312,7 +312,7 @@ mod present {
 
         fn process(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
             if self.decrypt().is_none() {
-                // An alert tells the peer the reason, if it can be sent at once.
+                // An alert tells the peer the reason, if it can be sent immediately.
                 let _ = self.connection.write_tls(&mut Socket(fd));
                 let why = self.failure.clone().unwrap_or_default();
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
@@ -374,7 +374,7 @@ mod present {
             }
         }
 
-        /// Buffers bytes for sending until the buffer is full. Returns the number of bytes accepted.
+        /// Copies bytes to the send buffer until it is full. Returns the number of bytes copied.
         pub(crate) fn give(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.connection.writer().write(bytes)
         }

@@ -95,7 +95,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Several runs have ids that start with the given prefix.
-    #[error("`{prefix}` is the beginning of several runs' ids: {}; write more characters", candidates.join(", "))]
+    #[error("`{prefix}` is the beginning of several runs' ids: {}; give more characters", candidates.join(", "))]
     AmbiguousRun {
         /// Prefix of a run's id as entered by the user.
         prefix: String,

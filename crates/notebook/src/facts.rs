@@ -20,7 +20,7 @@ pub const HOST_NAME: &str = "host_name";
 /// Flag that confirms the destruction of data.
 const CONFIRMING: &str = "--destroy";
 
-/// Facts about a target that other code uses, parsed from JSON.
+/// Description of a target, parsed from the JSON that a run stored. Contains only the facts that reports use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetDescription {
     /// Type of target, such as a file or a block device.

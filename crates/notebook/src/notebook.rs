@@ -30,7 +30,7 @@ impl Notebook {
         Ok(Self { db: schema::open_for_reading(path)?, path: path.to_owned() })
     }
 
-    /// Path of the notebook.
+    /// Path of the notebook's file, as it was given when the notebook was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -171,7 +171,7 @@ pub struct Rule {
     pub upright: bool,
     /// Name, shown at the line; may be empty.
     pub name: String,
-    /// Tone, shown as the colour of the line and a sign before its name.
+    /// Meaning of the line, such as a warning; sets its colour and the sign before its name.
     pub tone: Tone,
 }
 

@@ -200,7 +200,7 @@ impl Ranks {
             }
             return Ok(copied(value));
         }
-        let mut link = self.link().expect("a rank other than the first is connected");
+        let mut link = self.link().expect("every rank above 0 is connected to rank 0");
         link.value(0)
     }
 

@@ -14,7 +14,7 @@ const METHOD_HEADLINES_MAX: usize = 3;
 /// Verdict and headline of a whole run, shown in lists of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The verdict on the run.
+    /// Verdicts on the run's method, and the most severe level of all verdicts.
     pub verdict: RunVerdict,
     /// The results of the run's method in a few words; None for a list of cells.
     pub headline: Option<String>,

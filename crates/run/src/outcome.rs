@@ -22,7 +22,7 @@ pub struct Outcome {
 /// Details of a run that its notebook could not store.
 #[derive(Debug)]
 pub struct NotKept {
-    /// Error of the notebook.
+    /// Error that prevented the notebook from storing the run.
     pub why: notebook::Error,
     /// Path of a fallback notebook that stores only this run; or the reason why that failed, too.
     pub instead: Result<PathBuf, String>,

@@ -81,8 +81,9 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Writes back and drops the active range, so that no reads hit pages cached earlier, and counts the pages
-    /// left. None unless the target's I/O is uncached (`RWF_DONTCACHE`).
+    /// Writes back the active range and drops it from the page cache, so that no reads hit pages cached earlier.
+    /// Counts the pages that remain cached. Does nothing and returns None unless the target's I/O is uncached
+    /// (`RWF_DONTCACHE`).
     pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec) -> Option<Self> {
         let file = target.medium.file().filter(|file| file.uncached)?;
         let range = active_range(spec, file.capacity_bytes);

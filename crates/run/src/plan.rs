@@ -308,7 +308,7 @@ impl Plan {
         let on = if targets == 1 {
             String::new()
         } else if self.on_own_targets {
-            format!(", each job on its own one of {targets} targets")
+            format!(", each job on a different one of {targets} targets")
         } else {
             format!(" on each of {targets} targets at the same time")
         };

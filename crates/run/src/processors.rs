@@ -17,7 +17,7 @@ impl FromStr for Processors {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("`{text}` is not a list of processors: write numbers and ranges such as 0-3,8")
+            format!("`{text}` is not a list of processors: use numbers and ranges such as 0-3,8")
         };
         let number = |text: &str| {
             text.trim().parse::<usize>().ok().filter(|n| *n < SET_BITS).ok_or_else(wrong)

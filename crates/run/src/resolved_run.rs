@@ -74,7 +74,7 @@ pub struct Process {
 /// The finished part of a run that is being resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resume {
-    /// Id of the run.
+    /// Id of the run in the notebook.
     pub id: String,
     /// Finished cells of the run to resume, in order.
     pub cells: Vec<Cell>,

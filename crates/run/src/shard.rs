@@ -55,7 +55,7 @@ impl FromStr for Shard {
         });
         parts.filter(|s| (1..=s.of).contains(&s.number)).ok_or_else(|| {
             format!(
-                "`{text}` is not a shard: write K/N, such as 3/64, with K from 1 to N, and N at most {SHARDS_MAX}"
+                "`{text}` is not a shard: use K/N, such as 3/64, with K from 1 to N, and N at most {SHARDS_MAX}"
             )
         })
     }

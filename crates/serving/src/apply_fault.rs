@@ -250,7 +250,7 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
 /// Describes the losses by a fault: the number of failed operations, then one line per volume that lost data.
 fn losses(taken: &[Taken]) -> String {
     let failed = taken.iter().map(|taken| taken.failed).sum();
-    let mut lines = vec![format!("in flight: {} failed", counted(failed, "operation"))];
+    let mut lines = vec![format!("{} in flight failed", counted(failed, "operation"))];
     for (volume, Taken { dropped, .. }) in taken.iter().enumerate() {
         let bytes = human::size(dropped.bytes);
         if dropped.writes > 0 {
@@ -284,11 +284,11 @@ mod tests {
         let taken = |failed, dropped| Taken { failed, dropped };
         assert_eq!(
             losses(&[taken(2, dropped(0, 0, 0)), taken(1, dropped(0, 0, 1))]),
-            "in flight: 3 operations failed\nvolume 1: 1 write torn, and partly lost\nno acknowledged write is lost"
+            "3 operations in flight failed\nvolume 1: 1 write torn, and partly lost\nno acknowledged write is lost"
         );
         assert_eq!(
             losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))]),
-            "in flight: 0 operations failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all its data (1 MiB), because it is memory"
+            "0 operations in flight failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all its data (1 MiB), because it is memory"
         );
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
                     let device = PartId(device);
                     let is_volume = machine.system().volumes.iter().any(|v| v.root == device);
                     match rebuilt(machine, device, offset_bytes, len_bytes) {
-                        // Reads of an array's member go to its client at once.
+                        // Reads of an array's member go to its client immediately.
                         Effect::Rebuilt(by) if !is_volume => Effect::FirstFails(by),
                         effect => effect,
                     }

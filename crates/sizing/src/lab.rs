@@ -1,4 +1,4 @@
-//! Runs and counts the cells of a search, several at once.
+//! Runs and counts the cells of a search, several in parallel.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;

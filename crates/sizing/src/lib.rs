@@ -8,7 +8,7 @@
 //! | `candidate` | the kinds of systems to search |
 //! | `search` | the next trial: the fewest arrays, the highest rate. Pure |
 //! | `simulate` | a trial: one cell |
-//! | `lab` | cells, several at once |
+//! | `lab` | cells, several in parallel |
 //! | `row` | a sized candidate |
 //! | `sizing` | the search over all candidates |
 //! | `detail` | what-ifs, cache and sequential rates of the best candidate |

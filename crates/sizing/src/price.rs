@@ -71,7 +71,7 @@ fn map(reader: &mut Reader, record: &Record, key: &str, kind: Kind) -> Vec<(Stri
         let price = entry.real().unwrap_or_default();
         if !price.is_finite() || price < 0.0 {
             let message = format!("the price of `{name}` is below 0");
-            reader.refuse(entry.span.clone(), message, "write 0 for a part that costs nothing");
+            reader.refuse(entry.span.clone(), message, "use 0 for a part that costs nothing");
         }
         let is_path = name.contains('/')
             || Path::new(name).extension().is_some_and(|suffix| suffix == "toml");

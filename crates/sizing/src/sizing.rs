@@ -1,5 +1,5 @@
-//! Search over all candidates: each is sized by itself, several at once, and the best are examined closely. The result
-//! depends on the catalog and the demand alone, not on threads or time.
+//! Search over all candidates: each is sized by itself, several in parallel, and the best are examined closely. The
+//! result depends on the catalog and the demand alone, not on threads or time.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Loss};
@@ -28,7 +28,7 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 pub struct Sizing {
     /// The demand that the systems must meet.
     pub demand: Demand,
-    /// All systems that were searched.
+    /// All systems that were considered.
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,

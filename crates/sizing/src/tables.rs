@@ -37,7 +37,7 @@ pub(crate) fn systems(sizing: &Sizing) -> Table {
     table
 }
 
-/// Like [`systems`], but with the number of devices before their name, which makes the table narrower.
+/// Like [`systems`], but narrower: the column of devices begins with their number.
 pub(crate) fn systems_in_words(sizing: &Sizing) -> Table {
     let mut table = systems(sizing);
     for row in &mut table.rows {

@@ -27,7 +27,7 @@ pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
     demand.limits.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Describes the cell that confirms the result, and the cell with one array less.
+/// Describes the cell that confirms the result, and the cell with one array fewer.
 pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
     let held = "a run ten times as long as those of the search sustains the rate";
     let raised =

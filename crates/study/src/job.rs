@@ -71,7 +71,7 @@ pub(crate) fn volumes(study: &Study, key: &CellKey) -> f64 {
     f64::from(key.devices / study.systems[key.system].members())
 }
 
-/// Coordinates of the short cell that estimates the rate of a long cell.
+/// Key of the short cell that estimates the rate of a long cell.
 pub(crate) fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }

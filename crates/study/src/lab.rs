@@ -1,4 +1,4 @@
-//! Execution of a study's cells: each on a machine of its own, on several threads at once. The results do not
+//! Execution of a study's cells: each on a machine of its own, on several threads in parallel. The results do not
 //! depend on the number of threads, nor on which thread runs which cell.
 //!
 //! A cell is measured for a window of virtual time, not for a number of operations: at the end of a fixed number the
@@ -394,7 +394,7 @@ fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result
 }
 
 /// Applies SNIA's steady state rule to the rates of rounds. Returns the number of rounds until the steady
-/// state (or all), and whether it was reached.
+/// state was reached, and true; or the number of all rounds, and false.
 fn search(rounds: &[f64]) -> (u32, bool) {
     let Ok(mut state) = SteadyState::new(SteadyLimits::PTS, vec!["rate".to_owned()]) else {
         return (0, false);

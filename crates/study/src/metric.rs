@@ -196,7 +196,7 @@ impl Metric {
             Self::LatencyP99 => "99th percentile of latency",
             Self::IopsVsNoThink => "I/Os a second, relative to no think time",
             Self::LatencyVsNoThink => "mean latency, relative to no think time",
-            Self::Knee => "knee: latency at depth 1 × largest rate",
+            Self::Knee => "knee: (latency at depth 1) × (largest rate)",
             Self::Depth95 => "knee: depth that reaches 95 % of the largest rate",
             Self::IopsMaxVsOne => "I/Os a second (maximum), relative to one device",
             Self::BandwidthVsOne => "bandwidth, relative to one device",
@@ -232,7 +232,7 @@ impl Metric {
         self.unit().dimension()
     }
 
-    /// Unit of the values if no published value determines another.
+    /// Default unit of the metric's values. A published value in another unit overrides it.
     pub const fn unit(self) -> Unit {
         match self {
             Self::IopsMax

@@ -180,7 +180,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     }
     if figures.is_empty() {
         return Err(Problem::new(file.origin.as_str(), "there is no figure in this file")
-            .with_help("write one line per figure below the names of the columns"));
+            .with_help("add one line per figure below the names of the columns"));
     }
     Ok(figures)
 }
@@ -234,7 +234,7 @@ fn split(file: &File, line: &Line<'_>) -> Result<Vec<Field>, Problem> {
         let span = start + at..start + at + len;
         // Characters that move the cursor must never reach a terminal.
         if text.chars().any(char::is_control) {
-            let help = "write the line in plain characters".to_owned();
+            let help = "use only printable characters".to_owned();
             return Err(Problem::at(file, span, "a field holds a control character", Some(help)));
         }
         fields.push(Field { text, span });
@@ -333,7 +333,7 @@ fn one_of<T: Copy>(
     all.iter().copied().find(|&known| word(known) == field.text).ok_or_else(|| {
         let words: Vec<String> = all.iter().map(|&known| format!("`{}`", word(known))).collect();
         let message = format!("`{}` is not a {name}", field.text);
-        Problem::at(file, field.span.clone(), message, Some(format!("write {}", words.join(", "))))
+        Problem::at(file, field.span.clone(), message, Some(format!("use {}", words.join(", "))))
     })
 }
 

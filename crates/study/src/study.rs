@@ -57,7 +57,7 @@ impl Study {
     /// Keeps only the rows of the named tables and figures.
     ///
     /// # Errors
-    /// The study has no table or figure of one of these names; the message lists the names that it has.
+    /// The study has no table or figure of one of these names. The message lists the names that it has.
     pub fn only(&mut self, figures: &[String]) -> Result<(), String> {
         let names: BTreeSet<&str> = self.rows.iter().map(|row| row.key.figure.as_str()).collect();
         if let Some(unknown) = figures.iter().find(|name| !names.contains(name.as_str())) {

@@ -30,7 +30,8 @@ pub struct Bench {
     pub has_adapters: bool,
     /// Array that the devices form; None: each device is a volume of its own.
     pub array: Option<ArrayName>,
-    /// Name of a volume as part of a target name, without a number.
+    /// A volume in the syntax of a target name, without the number of volumes, such as `raid5(hdd*8)` in
+    /// `model:raid5(hdd*8)*2`.
     pub volume: String,
     /// Default number of devices if the panel does not vary it; in a sizing table, the maximum that can be
     /// attached.

@@ -1,7 +1,7 @@
 //! Parser and printer of target names, independent of whether the target exists.
 //!
 //! ```text
-//! null:[SIZE]                          completes at once, moves no bytes
+//! null:[SIZE]                          completes immediately, moves no bytes
 //! ram:SIZE                             memory of this process
 //! PATH[?size=SIZE&direct=no]           a file, a block device, or a character device
 //! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
@@ -13,8 +13,8 @@
 //! nbd+unix:///EXPORT?socket=PATH       the same by a unix socket; nbds+unix:// over TLS
 //! ```
 //!
-//! Options follow the last `?`. A path that contains `?` is written with one more at its end: `odd?name?`. A path that
-//! begins like a scheme is written with a leading `./`. [`TargetName`]'s `Display` prints the canonical form, which
+//! Options follow the last `?`. A path that contains `?` needs one more at its end: `odd?name?`. A path that
+//! begins like a scheme needs a leading `./`. [`TargetName`]'s `Display` prints the canonical form, which
 //! parses back to the same name.
 
 mod array;
@@ -48,9 +48,9 @@ const RESERVED_SCHEMES: [&str; 1] = ["pcie"];
 /// Schemes of NBD targets, whose names are URIs as in libnbd and QEMU.
 const NBD_SCHEMES: [&str; 4] = ["nbd", "nbds", "nbd+unix", "nbds+unix"];
 
-const FORMS: &str = "write null:, ram:4GiB, scratch:, model:exflash-400g, nbd://host/export or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
+const FORMS: &str = "use null:, ram:4GiB, scratch:, model:exflash-400g, nbd://host/export or a path, such as /dev/nvme0n1 or disk.img?size=8GiB.";
 
-const NBD_FORMS: &str = "write nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
+const NBD_FORMS: &str = "use nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
 
 /// Use of the page cache by I/O on a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -123,13 +123,13 @@ fn bad<T>(
 fn size(name: &str, text: &str) -> Result<u64, TargetError> {
     match parse_size(text) {
         Err(error) => bad(name, "its size is not valid.", format!("{error}.")),
-        Ok(0) => bad(name, "a size of 0 leaves nothing to measure.", "write a size such as 4GiB."),
+        Ok(0) => bad(name, "a size of 0 leaves nothing to measure.", "use a size such as 4GiB."),
         Ok(bytes) if bytes % SIZE_STEP_BYTES != 0 => bad(
             name,
             format!(
                 "{bytes} bytes is not a multiple of {SIZE_STEP_BYTES} bytes, the smallest sector."
             ),
-            format!("write {}.", exact_size(bytes.next_multiple_of(SIZE_STEP_BYTES))),
+            format!("use {}.", exact_size(bytes.next_multiple_of(SIZE_STEP_BYTES))),
         ),
         Ok(bytes) => Ok(bytes),
     }
@@ -171,7 +171,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`uncached={value}` is not a valid option."),
-                    "write uncached=yes for buffered I/O that leaves nothing in the page cache.",
+                    "use uncached=yes for buffered I/O that leaves nothing in the page cache.",
                 );
             }
             Some(("size", value)) => options.size_bytes = Some(size(name, value)?),
@@ -182,7 +182,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`direct={value}` is not a valid option."),
-                    "write direct=no to go through the page cache, direct=yes to insist on \
+                    "use direct=no to go through the page cache, direct=yes to insist on \
                      bypassing it, or direct=auto.",
                 );
             }
@@ -191,7 +191,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`{key}` is not an option of a target."),
-                    "after `?` write size=8GiB, direct=no, uncached=yes or several joined by `&`; \
+                    "after `?` give size=8GiB, direct=no, uncached=yes or several joined by `&`; \
                      if the path itself contains `?`, append another `?`.",
                 );
             }
@@ -244,12 +244,12 @@ impl TargetName {
                 bad(
                     text,
                     format!("`{scheme}:` takes its size after the colon, and has no options."),
-                    format!("write {scheme}:{size}."),
+                    format!("use {scheme}:{size}."),
                 )
             }
             Some(("null", "")) => Ok(Self::Null { size_bytes: NULL_DEFAULT_BYTES }),
             Some(("null", rest)) => Ok(Self::Null { size_bytes: size(text, rest)? }),
-            Some(("ram", "")) => bad(text, "the amount of memory is missing.", "write ram:4GiB."),
+            Some(("ram", "")) => bad(text, "the amount of memory is missing.", "use ram:4GiB."),
             Some(("ram", rest)) => Ok(Self::Ram { size_bytes: size(text, rest)? }),
             Some(("scratch", rest)) => Self::parse_scratch(text, rest),
             Some(("model", rest)) => ModelName::parse(text, rest, false).map(Self::Model),
@@ -264,12 +264,12 @@ impl TargetName {
             Some((scheme, _)) if RESERVED_SCHEMES.contains(&scheme) => bad(
                 text,
                 format!("this version has no `{scheme}:` targets."),
-                format!("{FORMS} For a file with that name, write ./{text}"),
+                format!("{FORMS} For a file with that name, use ./{text}"),
             ),
             Some((scheme, _)) => bad(
                 text,
                 format!("there is no kind of target called `{scheme}:`."),
-                format!("{FORMS} For a file with that name, write ./{text}"),
+                format!("{FORMS} For a file with that name, use ./{text}"),
             ),
             None => {
                 let (path, options) = split_options(text, text)?;
@@ -294,7 +294,7 @@ impl TargetName {
             return bad(
                 text,
                 "the size of a scratch file must follow the colon.",
-                "write scratch:2GiB.",
+                "use scratch:2GiB.",
             );
         }
         let (size_part, dir) = match body.split_once('@') {
@@ -305,7 +305,7 @@ impl TargetName {
             return bad(
                 text,
                 "no directory follows the `@`.",
-                "write scratch:2GiB@/mnt/disk, or scratch: for the current directory.",
+                "use scratch:2GiB@/mnt/disk, or scratch: for the current directory.",
             );
         }
         Ok(Self::Scratch {

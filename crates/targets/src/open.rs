@@ -293,7 +293,7 @@ fn verb(options: &OpenOptions) -> &'static str {
 
 /// Fails if the descriptor is not of the inspected file or device.
 fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
-    // `File` gives the metadata; the duplicate is closed at once.
+    // `File` gives the metadata; the duplicate is closed immediately.
     let meta = fd.try_clone().and_then(|fd| File::from(fd).metadata());
     let meta =
         meta.map_err(|error| TargetError::from_errno("look at it", path, errno_of(&error)))?;

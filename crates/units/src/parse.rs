@@ -63,7 +63,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseUnitError> {
         "PB" => 1_000_000_000_000_000,
         _ => {
             return err(format!(
-                "`{text}` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"
+                "`{text}` is not a size: use a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)"
             ));
         }
     };
@@ -81,7 +81,7 @@ const DURATION_DAYS_MAX: u64 = u64::MAX / 86_400_000_000_000;
 /// Parses a duration into nanoseconds: `5s`, `500ms`, `10us`, `100ns`, `2m`, `1h`, `1d`, `1m30s`. A number
 /// without a unit is an error.
 pub fn parse_duration_ns(text: &str) -> Result<u64, ParseUnitError> {
-    let help = "write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`";
+    let help = "use a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`";
     let mut rest = text.trim();
     if rest.is_empty() {
         return err(format!("an empty text is not a duration: {help}"));
@@ -171,9 +171,9 @@ pub fn parse_percent(text: &str) -> Result<f64, ParseUnitError> {
     let number = text.trim().strip_suffix('%').map(|n| n.trim_end().parse::<f64>());
     match number {
         Some(Ok(n)) if (0.0..=100.0).contains(&n) => Ok(n / 100.0),
-        _ => err(format!(
-            "`{text}` is not a share: write a percentage from 0% to 100%, such as `20%`"
-        )),
+        _ => {
+            err(format!("`{text}` is not a share: use a percentage from 0% to 100%, such as `20%`"))
+        }
     }
 }
 

@@ -73,7 +73,7 @@ impl Precondition {
         let refused =
             |problem: String, help: &str| Err(PreconditionError { problem, help: help.to_owned() });
         let Some(block) = text.strip_prefix("random:") else {
-            let help = "write state=auto, state=fresh, state=sequential, state=random or state=random:16KiB.";
+            let help = "use state=auto, state=fresh, state=sequential, state=random or state=random:16KiB.";
             let word = Self::of_word(text, Self::IN_NAMES);
             return word.map_or_else(|| refused(format!("`{text}` is not a state."), help), Ok);
         };
@@ -86,7 +86,7 @@ impl Precondition {
             }
             Ok(_) => refused(
                 format!("`{block}` is not a block size that a device accepts."),
-                "write a multiple of 512 bytes under 4GiB, such as 16KiB.",
+                "use a multiple of 512 bytes that is less than 4GiB, such as 16KiB.",
             ),
         }
     }

@@ -17,7 +17,7 @@ impl FromStr for Pattern {
     /// operations go to the first 20 % of the range).
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once(['=', ':']).unwrap_or((text, ""));
-        let unknown = || format!("`{text}` is not a pattern: write {PATTERNS}");
+        let unknown = || format!("`{text}` is not a pattern: use {PATTERNS}");
         match (name, value.is_empty()) {
             ("random" | "uniform", true) => Ok(Self::Uniform { once_per_pass: false }),
             ("once", true) => Ok(Self::Uniform { once_per_pass: true }),
@@ -49,7 +49,7 @@ impl Pattern {
     /// The text is not a number. The range of the exponent is not checked here.
     pub fn zipf(theta: &str) -> Result<Self, String> {
         let theta = theta.parse().map_err(|_| {
-            format!("`{theta}` is not an exponent of Zipf's law: write a number such as 1.1")
+            format!("`{theta}` is not an exponent of Zipf's law: use a number such as 1.1")
         })?;
         Ok(Self::Zipf { theta })
     }
@@ -61,7 +61,7 @@ impl Pattern {
     pub fn hot(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is not two shares: write 80/20 for 80 % of the operations in the first 20 % of the range"
+                "`{text}` is not two shares: use 80/20 for 80 % of the operations in the first 20 % of the range"
             )
         };
         let (ops, range) = text.split_once('/').ok_or_else(wrong)?;
@@ -111,7 +111,7 @@ impl FromStr for OfferedRate {
             let (name, rate) = part.split_once('=').unwrap_or((part, ""));
             let kind = OpKind::ALL.into_iter().find(|kind| kind.name() == name.trim());
             let kind = kind.ok_or_else(|| {
-                format!("`{part}` does not name a kind of operation: write read=20k/s,write=5k/s")
+                format!("`{part}` does not name a kind of operation: use a form such as read=20k/s,write=5k/s")
             })?;
             if all.iter().any(|(other, _)| *other == Some(kind)) {
                 return Err(format!("`{name}` is given twice: leave one of them out"));

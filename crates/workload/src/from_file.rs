@@ -65,7 +65,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
     keys::read(&mut spec, reader, record);
     if let Some(log) = &mut spec.log {
         if log.fua && log.durability == LogDurability::None {
-            let help = "leave `fua` out, or write `durability = \"batch\"`";
+            let help = "leave `fua` out, or set `durability = \"batch\"`";
             let message = "FUA makes writes durable, contrary to `durability = \"none\"`";
             reader.refuse(record.place("log.fua"), message, help);
         }

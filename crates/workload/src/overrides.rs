@@ -50,8 +50,8 @@ impl Spec {
     /// Sets the same block sizes for all kinds of operations.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; with an explicit alignment, a size that is not a
-    /// multiple of it.
+    /// The changed specification would break a rule, which the message states, or a size is not a multiple of an
+    /// explicit alignment.
     pub fn with_block(mut self, block: Vec<Block>) -> Result<Self, String> {
         if block.is_empty() {
             return Err("no block size is given".to_owned());
@@ -113,7 +113,7 @@ impl Spec {
     /// bursts of flushes.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; the workload has no writes.
+    /// The changed specification would break a rule, which the message states, or the workload has no writes.
     pub fn with_flush_every(mut self, writes: u32) -> Result<Self, String> {
         self.flush_every = writes;
         self.flush_again &= writes > 0;
@@ -124,7 +124,7 @@ impl Spec {
     /// Sets the share of writes with force unit access.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; the workload has no writes.
+    /// The changed specification would break a rule, which the message states, or the workload has no writes.
     pub fn with_fua(mut self, share: Percent) -> Result<Self, String> {
         self.fua = share;
         self.checked_with_writes("durable writes")
@@ -143,7 +143,7 @@ impl Spec {
     /// Makes the workload an open loop with the offered rate. Rates by kind of operation also replace the mix.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; the workload has a think time.
+    /// The changed specification would break a rule, which the message states, or the workload has a think time.
     pub fn with_offered(
         mut self,
         rate: &OfferedRate,
@@ -165,7 +165,8 @@ impl Spec {
     /// Open loop with pauses: the length of a pause.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; an open loop without pauses.
+    /// The changed specification would break a rule, which the message states, or the workload is an open loop
+    /// without pauses.
     pub fn with_think_time(mut self, ns: u64) -> Result<Self, String> {
         match &mut self.arrivals {
             ArrivalKind::Closed { think_time_ns, .. } => *think_time_ns = ns,
@@ -184,7 +185,7 @@ impl Spec {
     /// open loop keeps its process and a closed loop becomes Poisson.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; the workload has a think time.
+    /// The changed specification would break a rule, which the message states, or the workload has a think time.
     pub fn with_rate(mut self, rate_iops: f64, process: Option<Process>) -> Result<Self, String> {
         let before = match self.arrivals {
             ArrivalKind::Open { process, .. } => process,

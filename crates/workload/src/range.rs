@@ -121,8 +121,8 @@ impl ActiveRange {
         Self { start, end, is_length: false }
     }
 
-    /// Start and end (exclusive) of the range on a target with this capacity, bytes. The start is rounded to a
-    /// multiple of `align_bytes`. The end can exceed the capacity.
+    /// Start and end (exclusive) of the range on a target with this capacity, bytes. The start is rounded up
+    /// to a multiple of `align_bytes`. The end can exceed the capacity.
     pub const fn on(self, capacity_bytes: u64, align_bytes: u64) -> (u64, u64) {
         let start_bytes = match self.start.on(capacity_bytes).checked_next_multiple_of(align_bytes)
         {

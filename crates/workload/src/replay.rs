@@ -166,7 +166,7 @@ impl Replay {
     /// Returns the mapping of the trace's addresses to a target with this capacity.
     ///
     /// # Errors
-    /// The trace does not fit; the message includes the remedy.
+    /// The trace does not fit. The message includes the remedy.
     pub fn placement(&self, capacity_bytes: u64) -> Result<Placement, Misfit> {
         let of = self.trace.summary();
         let (align_bytes, offset_bytes) = (u64::from(self.align_bytes()), self.offset_bytes);

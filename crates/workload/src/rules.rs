@@ -214,7 +214,7 @@ fn check_range(spec: &Spec, faults: &mut Faults) {
         (Edge::Share(start), Edge::Bytes(end)) => start == Percent::ALL || end == 0,
     };
     if is_empty {
-        let help = "write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`";
+        let help = "give the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`";
         faults.add("active", "the active range is empty", help);
     } else if spec.active.is_in_bytes() {
         // Another rule refuses an alignment of 0.
@@ -338,7 +338,7 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
             faults.add("arrivals.refill_at", "`refill_at` must be below the depth", help);
         }
         if thinks || is_open || flow.is_some() {
-            let message = "`refill_at` requires a closed loop without think time and flow";
+            let message = "`refill_at` requires a closed loop with neither think time nor flow";
             faults.add("arrivals.refill_at", message, "leave one of them out");
         }
     }

@@ -52,7 +52,7 @@ impl Block {
                 let (size, share) = item.split_once(':').unwrap_or((item, "1"));
                 let bytes = parse_size(size).map_err(|e| e.to_string())?;
                 let share = share.trim().parse().map_err(|_| {
-                    format!("`{share}` is not a share: write a number, as in `4KiB:60,8KiB:40`")
+                    format!("`{share}` is not a share: use a number, as in `4KiB:60,8KiB:40`")
                 })?;
                 Ok(Self::new(bytes, share))
             })
@@ -165,7 +165,7 @@ impl FromStr for Content {
                 "dedupable" => &mut dedupable,
                 _ => {
                     return Err(format!(
-                        "`{part}` is not a kind of content: write incompressible, verifiable, \
+                        "`{part}` is not a kind of content: use incompressible, verifiable, \
                          zeroes or `compressible=50%,dedupable=20%`"
                     ));
                 }

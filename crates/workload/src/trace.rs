@@ -126,7 +126,7 @@ impl Trace {
         self.rows.is_empty()
     }
 
-    /// Statistics of the trace.
+    /// Counts, sizes, rates and address ranges of the trace's operations.
     pub fn summary(&self) -> &TraceSummary {
         &self.summary
     }

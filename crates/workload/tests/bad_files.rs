@@ -37,7 +37,7 @@ const CASES: &[(&str, &str)] = &[
         "log = { message = \"64KiB\", commit = 0, fua = true, durability = \"none\", when_full = \"drop\" }",
         "2:19 [\"64KiB\"] a chunk of 65536 bytes does not hold one message (make `block` larger or `message` smaller)\n\
          2:37 [0] the number of chunks must be a whole number from 1 to 65536\n\
-         2:46 [true] FUA makes writes durable, contrary to `durability = \"none\"` (leave `fua` out, or write `durability = \"batch\"`)\n\
+         2:46 [true] FUA makes writes durable, contrary to `durability = \"none\"` (leave `fua` out, or set `durability = \"batch\"`)\n\
          2:85 [\"drop\"] messages can only be dropped if there is a rate (give a `rate`, or leave `when_full` out)",
     ),
     (
@@ -61,7 +61,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nfile_set = { files = 4, size = \"half\" }",
-        "3:32 [\"half\"] `half` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)",
+        "3:32 [\"half\"] `half` is not a size: use a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"pareto\", h = 1.0 } }",
@@ -77,7 +77,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nactive = \"1MiB..+0%\"\nwrite = { flush_again = true }",
-        "3:10 [\"1MiB..+0%\"] the active range is empty (write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)\n4:9 [{ flush_again = true }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n4:25 [true] `flush_again` has no effect without `flush_every` (give `flush_every` too, or remove it)",
+        "3:10 [\"1MiB..+0%\"] the active range is empty (give the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)\n4:9 [{ flush_again = true }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n4:25 [true] `flush_again` has no effect without `flush_every` (give `flush_every` too, or remove it)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", streams = 0 } }",
@@ -97,7 +97,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
-        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave it out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
+        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave it out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop with neither think time nor flow (leave one of them out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
@@ -181,11 +181,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "block = []\nmix = { read = 1 }",
-        "2:9 [[]] no block size is given (write a size such as `\"4KiB\"`)",
+        "2:9 [[]] no block size is given (give a size such as `\"4KiB\"`)",
     ),
     (
         "active = \"50%..50%\"\nmix = { read = 1 }",
-        "2:10 [\"50%..50%\"] the active range is empty (write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)",
+        "2:10 [\"50%..50%\"] the active range is empty (give the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)",
     ),
     (
         "block = \"64KiB\"\nactive = \"1KiB..100KiB\"\nmix = { read = 1 }",
@@ -193,7 +193,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "active = \"0..8x\"\nmix = { read = 1 }",
-        "2:10 [\"0..8x\"] `8x` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)",
+        "2:10 [\"0..8x\"] `8x` is not a size: use a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)",
     ),
     (
         "mix = { read = 1 }\n[write]\nfua = \"10%\"",
@@ -305,22 +305,22 @@ const CASES: &[(&str, &str)] = &[
     // Values that are written wrongly; what rules say of the rest is reported beside them.
     (
         "mix = { read = \"all\" }",
-        "2:16 [\"all\"] `mix.read` must be a number, not the text \"all\" (write for example `70`)",
+        "2:16 [\"all\"] `mix.read` must be a number, not the text \"all\" (use a value such as `70`)",
     ),
     (
         "limits = { time = 5 }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:19 [5] `limits.time` must be a time with its unit, not the integer 5 (write for example `\"10s\"`)",
+         2:19 [5] `limits.time` must be a time with its unit, not the integer 5 (use a value such as `\"10s\"`)",
     ),
     (
         "limits = { time = \"5\" }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:19 [\"5\"] `limits.time`: `5` has no unit of time: write a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`",
+         2:19 [\"5\"] `limits.time`: `5` has no unit of time: use a number with ns, us, ms, s, m, h or d, such as `5s`, `200us` or `1m30s`",
     ),
     (
         "block = true",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:9 [true] `block` must be a size, a table, or an array of tables, not the boolean true (write for example `\"4KiB\"`)",
+         2:9 [true] `block` must be a size, a table, or an array of tables, not the boolean true (use a value such as `\"4KiB\"`)",
     ),
     (
         "all = { addresses = \"unifrom\" }",
@@ -330,7 +330,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "all = \"zipf\"",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:7 [\"zipf\"] `all` must be a table, not the text \"zipf\" (write `[all]`)",
+         2:7 [\"zipf\"] `all` must be a table, not the text \"zipf\" (use `[all]`)",
     ),
     (
         "read = { fua = \"1%\" }",
@@ -342,7 +342,7 @@ const CASES: &[(&str, &str)] = &[
         "write = { fua = 0.5 }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
          2:9 [{ fua = 0.5 }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n\
-         2:17 [0.5] `write.fua` must be a percentage with its sign, not the number 0.5 (write for example `\"27%\"`)",
+         2:17 [0.5] `write.fua` must be a percentage with its sign, not the number 0.5 (use a value such as `\"27%\"`)",
     ),
 ];
 
@@ -355,7 +355,7 @@ fn the_schema_is_checked() {
     );
     assert_eq!(
         errors("mix = { read = 1 }"),
-        "1:1 [] the key `schema` is missing (write `schema = 1`)\n"
+        "1:1 [] the key `schema` is missing (set `schema = 1`)\n"
     );
 }
 

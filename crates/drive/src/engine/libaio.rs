@@ -82,7 +82,7 @@ pub struct LibaioEngine<'a> {
     pending: Vec<*mut Iocb>,
     events: Box<[IoEvent]>,
     taken: usize,
-    /// Queued operations without an asynchronous form. The next turn executes them synchronously.
+    /// Queued operations without an asynchronous form. The next iteration executes them synchronously.
     blocking: Vec<(u32, Op)>,
     at_once: Vec<(u32, i32)>,
     /// True if completions are read from the ring mapped into this process, without a system call.
@@ -190,7 +190,7 @@ impl<'a> LibaioEngine<'a> {
             let e = io::Error::last_os_error();
             match e.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // Temporarily out of resources: completions free some; submit the rest in the next turn.
+                // Temporarily out of resources: completions free some; submit the rest in the next iteration.
                 Some(libc::EAGAIN) => break,
                 // The first one can't be submitted: fail it, and continue with the rest.
                 Some(errno) => {

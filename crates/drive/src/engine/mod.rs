@@ -1,7 +1,7 @@
 //! The interface of an engine: takes operations and returns completions. The worker owns the loop
 //! and the stamps; an engine only moves bytes.
 //!
-//! One turn of the loop: `queue` each operation into its slot, `turn` once (submits them and waits as requested;
+//! One iteration of the loop: `queue` each operation into its slot, `turn` once (submits them and waits as requested;
 //! occasionally preceded by `submit`, to be stamped separately), `drain` the completions. An engine never allocates,
 //! locks, logs or formats in these calls.
 //!
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 
-/// How long one turn of an engine may block.
+/// How long one iteration of an engine's loop may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Return immediately.
@@ -42,7 +42,7 @@ pub enum Wait {
 
 /// Interface of an engine, which executes a worker's I/O operations.
 pub trait Engine {
-    /// True if a turn is a system call that submits a whole batch to a device, which then works asynchronously.
+    /// True if an iteration is a system call that submits a whole batch to a device, which then works asynchronously.
     /// The first operations of a batch then wait until the last is prepared.
     const HANDS_OVER: bool = false;
 
@@ -50,7 +50,7 @@ pub trait Engine {
     /// [`Self::drain`] reports the completion.
     fn queue(&mut self, slot: u32, op: &Op);
 
-    /// Submits queued operations without waiting. The next turn then only waits. Engines that submit and execute
+    /// Submits queued operations without waiting. The next iteration then only waits. Engines that submit and execute
     /// in a single step do nothing and return false.
     fn submit(&mut self) -> io::Result<bool> {
         Ok(false)
@@ -63,7 +63,7 @@ pub trait Engine {
     /// number.
     fn drain(&mut self, done: impl FnMut(u32, i32));
 
-    /// Maximum number of operations to queue before a turn.
+    /// Maximum number of operations to queue before an iteration.
     fn batch_max(&self) -> u32 {
         64
     }

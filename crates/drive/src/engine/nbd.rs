@@ -2,7 +2,7 @@
 //! worker's depth. The worker waits in the kernel, like the engines of files.
 //!
 //! A broken connection ends its target, but keeps the results: operations in flight fail as on a
-//! removed device, and only the next turn reports the error.
+//! removed device, and only the next iteration reports the error.
 
 use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::Buffers;
@@ -201,7 +201,7 @@ mod tests {
     use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
     use std::sync::Arc;
 
-    /// Whichever call notices a lost connection, the operations in flight are returned once, and the next turn
+    /// Whichever call notices a lost connection, the operations in flight are returned once, and the next iteration
     /// then returns the error.
     #[test]
     fn in_flight_operations_are_returned_before_the_error() {

@@ -1,4 +1,4 @@
-//! The null engine: every operation completes at once and moves nothing. It measures the generator
+//! The null engine: every operation completes immediately and moves nothing. It measures the generator
 //! itself.
 
 use super::{About, Engine, Facts, Seat, Wait};

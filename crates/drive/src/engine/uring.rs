@@ -272,7 +272,7 @@ on_file!(types::Fd);
 pub enum NoRequest {
     /// The operation fails with this negative error number.
     Failed(i32),
-    /// The operation has no asynchronous form. The next turn executes it synchronously.
+    /// The operation has no asynchronous form. The next iteration executes it synchronously.
     Blocking,
 }
 
@@ -360,7 +360,7 @@ pub struct UringEngine<'a, R: Requests> {
     queued: u32,
     /// Completions to return: those read from the ring, and those of operations executed synchronously.
     ready: Vec<(u32, i32)>,
-    /// Queued operations without an asynchronous form. The next turn executes them synchronously.
+    /// Queued operations without an asynchronous form. The next iteration executes them synchronously.
     blocking: Vec<(u32, Op)>,
 }
 
@@ -400,7 +400,7 @@ impl<'a, R: Requests> UringEngine<'a, R> {
         match taken {
             Ok(_) => {}
             // Temporarily out of resources, or nothing completed in time: process completions first,
-            // then submit the rest in the next turn.
+            // then submit the rest in the next iteration.
             Err(e)
                 if matches!(
                     e.raw_os_error(),
@@ -446,7 +446,7 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
 
     fn submit(&mut self) -> io::Result<bool> {
         self.sq.sync();
-        // Without GETEVENTS: the following turn takes completions.
+        // Without GETEVENTS: the following iteration takes completions.
         // SAFETY: as in `enter`.
         let taken = unsafe { self.submitter.enter::<libc::sigset_t>(self.queued, 0, 0, None) };
         self.settle(taken)?;

@@ -322,7 +322,7 @@ pub(crate) fn drive_cell(
 /// with the devices as the earlier cells left them. All cells on one machine must name the same system.
 ///
 /// # Errors
-/// The errors of [`drive_model`]; the machine is then unusable.
+/// The errors of [`drive_model`]. The machine is then unusable.
 pub fn drive_carried(
     plan: &CellPlan,
     carried: &mut Carried,

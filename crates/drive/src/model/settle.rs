@@ -32,7 +32,7 @@ const TREND_MAX: f64 = 4.0;
 /// Minimum number of periods of an oscillation that the window must contain.
 const PERIODS_MIN: f64 = 10.0;
 
-/// Operations that completed in one batch, an equal part of the window.
+/// Operations that completed in one batch. Batches divide the window into parts of equal length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Batch {
     ops: u64,

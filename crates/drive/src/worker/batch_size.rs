@@ -24,7 +24,7 @@ pub(super) struct BatchSize {
 
 impl BatchSize {
     /// Creates the choice for a worker with up to `slots` operations in flight. The engine handles up to
-    /// `engine_most` operations per turn. `fixed` is the workload's batch size, if it sets one.
+    /// `engine_most` operations per iteration. `fixed` is the workload's batch size, if it sets one.
     pub(super) fn new(slots: u32, engine_most: u32, fixed: Option<u32>, start_ns: u64) -> Self {
         let most = engine_most.min(slots).min(fixed.unwrap_or(u32::MAX)) as usize;
         let decided_after = if fixed.is_none() { QUEUES * u64::from(slots) } else { u64::MAX };
@@ -37,7 +37,7 @@ impl BatchSize {
         self.now
     }
 
-    /// Counts the completions of a turn that ended at `now_ns`, and chooses the batch size again if due.
+    /// Counts the completions of an iteration that ended at `now_ns`, and chooses the batch size again if due.
     #[inline]
     pub(super) fn completed(&mut self, ops: u64, now_ns: u64) {
         self.completed += ops;

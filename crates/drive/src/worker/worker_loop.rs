@@ -1,4 +1,4 @@
-//! The loop of a worker in real time. Each turn queues the operations that its source provides, stamps and submits
+//! The loop of a worker in real time. Each iteration queues the operations that its source provides, stamps and submits
 //! them, and waits; then it stamps, checks and counts the completions.
 
 mod content_check;
@@ -28,7 +28,7 @@ const CLAIM_TRIES: u32 = 64;
 /// Interval at which a worker that waits for other workers' completions queries its source, ns.
 const REQUERY_NS: u64 = 100_000;
 
-/// When a turn of the engine submitted its operations.
+/// Times of a submission by an iteration of the engine's loop.
 struct Submitted {
     /// Time of the submission, ns; if nothing was queued, time of the last check for completions.
     at_ns: u64,
@@ -39,7 +39,7 @@ struct Submitted {
 /// State of a worker's main loop.
 pub(super) struct WorkerLoop<S: Source> {
     in_flight: InFlight<S::Token>,
-    /// Indices of the operations queued since the last turn. They share a submission timestamp.
+    /// Indices of the operations queued since the last iteration. They share a submission timestamp.
     batch: Vec<u32>,
     batch_size: BatchSize,
     /// Operation from the source that must wait for a completion, because its blocks are in use by one in flight.
@@ -50,7 +50,7 @@ pub(super) struct WorkerLoop<S: Source> {
     now_ns: u64,
     window_start_ns: u64,
     window_end_ns: u64,
-    /// Time at which the loop next checks its time limit, ns; 0: in each turn.
+    /// Time at which the loop next checks its time limit, ns; 0: in each iteration.
     look_ns: u64,
     /// Integral of the number of operations in flight, up to `area_until_ns`.
     area: u128,
@@ -101,7 +101,7 @@ impl<S: Source> WorkerLoop<S> {
     /// Extends the integral of operations in flight up to `at_ns`, with `count` in flight.
     #[inline]
     fn integrate(&mut self, count: usize, at_ns: u64) {
-        // A turn may end beyond the window; operations in flight after the window don't count.
+        // An iteration may end beyond the window; operations in flight after the window don't count.
         let at_ns = at_ns.min(self.window_end_ns);
         let passed = at_ns.saturating_sub(self.area_until_ns);
         self.area += u128::from(passed * count as u64);
@@ -203,7 +203,7 @@ impl<S: Source> WorkerLoop<S> {
         w.limits.share.is_issued(done, w.recorder.bytes, &w.source, &self.in_flight)
     }
 
-    /// Queues the operations that are due. Returns how long the next turn of the engine may wait.
+    /// Queues the operations that are due. Returns how long the next iteration of the engine's loop may wait.
     #[inline]
     fn fill<E: Engine>(
         &mut self,
@@ -274,7 +274,7 @@ impl<S: Source> WorkerLoop<S> {
         None
     }
 
-    /// How the engine should wait in a turn if nothing is due before `due_ns`.
+    /// How the engine should wait in an iteration if nothing is due before `due_ns`.
     fn wait_until(&mut self, w: &Worker<S>, due_ns: u64) -> Wait {
         let until_ns = due_ns.min(self.window_end_ns);
         let left_ns = until_ns.saturating_sub(self.now_ns);
@@ -299,7 +299,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// Runs one turn of the engine: submits, waits, and handles completions.
+    /// Runs one iteration of the engine's loop: submits, waits, and handles completions.
     #[inline]
     fn turn<E: Engine>(
         &mut self,
@@ -321,7 +321,7 @@ impl<S: Source> WorkerLoop<S> {
         }
         if reaped > 0 && counts {
             // A single completion is stamped on arrival: either it was waited for, or the engine executed it in this
-            // turn.
+            // iteration.
             let span_ns = if reaped > 1 { now_ns - at_ns } else { 0 };
             w.recorder.stamps.add(reaped, span_ns);
         }
@@ -332,7 +332,7 @@ impl<S: Source> WorkerLoop<S> {
         Ok(())
     }
 
-    /// Timestamps the queued operations. In a turn whose phases are measured, also submits them before the wait.
+    /// Timestamps the queued operations. In an iteration whose phases are measured, also submits them before the wait.
     #[inline]
     fn submit<E: Engine>(&mut self, w: &Worker<S>, engine: &mut E) -> io::Result<Submitted> {
         if self.batch.is_empty() {
@@ -356,7 +356,7 @@ impl<S: Source> WorkerLoop<S> {
         Ok(Submitted { at_ns, handed_over })
     }
 
-    /// Handles the operations that completed in this turn. Records them if `counts`. Returns their number.
+    /// Handles the operations that completed in this iteration. Records them if `counts`. Returns their number.
     #[inline]
     fn reap<E: Engine>(
         &mut self,
@@ -366,7 +366,7 @@ impl<S: Source> WorkerLoop<S> {
         counts: bool,
     ) -> u64 {
         let (now_ns, window_end_ns) = (self.now_ns, self.window_end_ns);
-        // The window ended while this turn waited: its completions are not counted, but were in flight until then.
+        // The window ended while this iteration waited: its completions are not counted, but were in flight until then.
         let too_late = w.recorder.measuring() && !counts;
         let (mut reaped, mut moved_bytes) = (0, 0);
         let mut run = Run {
@@ -437,7 +437,7 @@ fn failure<S: Source>(
         && op.kind == OpKind::Read
         && let Some(buffers) = buffers
     {
-        // SAFETY: the operation has completed, and the slot is not used again before the next turn.
+        // SAFETY: the operation has completed, and the slot is not used again before the next iteration.
         let bytes = unsafe { &*buffers.bytes(index, op.len_bytes as usize) };
         if !w.source.check(op, bytes) {
             failure = Some(CORRUPT);

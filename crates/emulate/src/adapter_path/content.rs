@@ -169,7 +169,7 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// Adds the units of a host's write to the cache as dirty.
+    /// Caches the units of a host's write as dirty.
     pub(super) fn keep_written(&self, core: &mut Core, slot: u32) {
         let touched = units(&core.slab[slot]);
         if keeps_content(core) {

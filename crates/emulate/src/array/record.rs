@@ -70,7 +70,7 @@ impl Array {
         self.record.is_some() && self.is_redundant()
     }
 
-    /// Returns the units, counted within a strip, that a piece of work within one stripe writes.
+    /// Returns the units that piece `number` of the work writes, counted from the start of a strip.
     fn written_units(&self, number: usize) -> BTreeSet<u64> {
         self.pieces[number].writes.iter().flat_map(units_in).collect()
     }

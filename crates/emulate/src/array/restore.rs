@@ -206,7 +206,7 @@ impl Array {
     }
 
     /// Makes a piece of an operation restore its rows one by one first, if unreadable sectors on several members
-    /// prevent the recovery of all rows at once. Returns whether the piece does so, which is at most once.
+    /// prevent the recovery of all rows together. Returns whether the piece does so, which is at most once.
     pub(super) fn begins_to_mend(&mut self, number: usize) -> bool {
         let piece = &self.pieces[number];
         if piece.purpose != Purpose::Operation || piece.unreadable.is_empty() || piece.mended {

@@ -11,7 +11,7 @@ pub enum Bay {
     Nvme,
     /// A slot for PCIe cards.
     PcieSlot,
-    /// A memory slot.
+    /// A memory slot of the host, for flash DIMMs.
     MemorySlot,
 }
 

@@ -8,7 +8,7 @@ use iodyno_catalog::{Fault, Record};
 const TABLES: [(&str, Counted); 2] =
     [("iops_limit", Counted::Operations), ("throughput_limit", Counted::Bytes)];
 
-/// The rules of limits.
+/// Rules that the limits of a device file must satisfy.
 pub(super) const RULES: &[Rule] = &[
     Rule { name: "burst-credits", check: |v| burst_credits(v, "iops_limit") },
     Rule { name: "burst-credits", check: |v| burst_credits(v, "throughput_limit") },

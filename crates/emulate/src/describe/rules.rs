@@ -42,7 +42,7 @@ fn exact(bytes: u64) -> String {
     whole.map_or(format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 
-/// The rules of flash devices.
+/// Rules that the file of a flash device must satisfy.
 pub(super) const FLASH: &[Rule] = &[
     Rule {
         name: "capacity-units",
@@ -194,7 +194,7 @@ pub(super) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = "a fast page must not take longer to program than a slow page";
-            let help = "for NAND with only one kind of page, write the same time for both";
+            let help = "for NAND with only one kind of page, use the same time for both";
             Some(fault("nand.program_fast", message.to_owned(), help.to_owned()))
         },
     },
@@ -227,7 +227,7 @@ pub(super) const FLASH: &[Rule] = &[
             Some(fault(
                 "nand.parity_stripe",
                 message,
-                "write 0 for a device without parity".to_owned(),
+                "use 0 for a device without parity".to_owned(),
             ))
         },
     },
@@ -282,7 +282,7 @@ fn by_thread(v: &Record, path: &str) -> Option<Fault> {
         return None;
     }
     let message = "on a memory channel the driver thread handles commands, so the controller must not take time for them";
-    let help = "write `\"0ns\"`, and give the thread's time as `memory_channel.command`";
+    let help = "use `\"0ns\"`, and give the thread's time as `memory_channel.command`";
     Some(fault(path, message.to_owned(), help.to_owned()))
 }
 
@@ -307,7 +307,7 @@ fn row_bytes(v: &Record) -> Option<u64> {
     Some(planes(v)? * v.whole("nand.page")? * v.whole("nand.pages_per_block")?)
 }
 
-/// The rules of disks.
+/// Rules that the file of a rotating disk must satisfy.
 pub(super) const DISK: &[Rule] = &[
     Rule { name: "capacity-sectors", check: whole_sectors },
     Rule {
@@ -361,7 +361,7 @@ fn whole_sectors(v: &Record) -> Option<Fault> {
     Some(fault("capacity", "the capacity of a device must be a multiple of 512 B".to_owned(), help))
 }
 
-/// The rules of systems.
+/// Rules that a system file must satisfy.
 pub(super) const SYSTEM: &[Rule] = &[
     Rule {
         name: "memory-bandwidth",
@@ -391,7 +391,7 @@ pub(super) const SYSTEM: &[Rule] = &[
             Some(fault(
                 "host.unbalanced",
                 message.to_owned(),
-                "write `\"100%\"` for no loss".to_owned(),
+                "use `\"100%\"` for no loss".to_owned(),
             ))
         },
     },

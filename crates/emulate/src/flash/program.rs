@@ -56,7 +56,7 @@ impl FlashDevice {
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
                 self.hurry(core);
-                // An operation may have ended at once, without an event.
+                // An operation may have ended immediately, without an event.
                 if !self.copies_ready.is_empty()
                     || self.ftl.has_space(Stream::Host, self.program_units)
                 {

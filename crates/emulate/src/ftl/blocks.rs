@@ -2,7 +2,7 @@
 //!
 //! A block is free, then open while a stream takes its slots, then closing while program operations of its
 //! last slots are in flight, then sealed. Only sealed blocks can be collected. There is
-//! a list of them for each number of valid pages, so that the block with the fewest is found at once.
+//! a list of them for each number of valid pages, so that the block with the fewest is found without a search.
 //!
 //! Blocks filled by the host's stream are sealed in the order in which they were opened. So as
 //! long as a program operation is in flight, garbage collection can't have moved anything that was reserved after

@@ -16,8 +16,8 @@ use super::written::Written;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     permutation: Permutation,
-    /// Number of map pages that each represent one logical page. The map pages after them represent heavy
-    /// hitters.
+    /// Number of sampled logical pages. They have the first pages of the map, one each; the map pages after them
+    /// are for heavy hitters.
     pages: u32,
     hot: HeavyHitters,
     pub(super) written: Written,

@@ -3,7 +3,7 @@
 //! takes no time itself. It belongs to the device's part, so it works for every family, in arrays (where each member has
 //! its own limits) and behind adapters; a device without limits has no such stage.
 //!
-//! Reads, writes, trims and zeroes count. A flush transfers nothing and passes at once, because the writes that
+//! Reads, writes, trims and zeroes count. A flush transfers nothing and passes without delay, because the writes that
 //! it makes durable have already ended.
 //!
 //! # The rules of cloud providers

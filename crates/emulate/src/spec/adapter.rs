@@ -14,11 +14,11 @@ pub struct Adapters {
     pub host_paths: HostPaths,
     /// Maximum number of outstanding commands per adapter. Further ones wait in the host.
     pub commands_max: u32,
-    /// The PCIe slot of each adapter.
+    /// PCIe slot of each adapter: bandwidths and fetch times.
     pub slot: Slot,
-    /// The processor of each adapter.
+    /// Processor of each adapter: its times for operations of hosts and on devices.
     pub processor: Processor,
-    /// The parity engine of each adapter.
+    /// Parity engine of each adapter: its rates of computing P and Q.
     pub parity: ParityEngine,
     /// Latency from the end of the adapter's work to the host's driver, ns. Occupies no resource.
     pub latency_ns: u64,

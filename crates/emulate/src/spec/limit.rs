@@ -17,8 +17,8 @@ pub struct Limit {
     pub counts: Counted,
     /// Units per second that the device serves forever.
     pub rate: u64,
-    /// Length of the interval over which the rate, or the burst rate, may be exceeded: a device that was idle serves
-    /// the units of this interval at once.
+    /// Burst allowance as a time, ns: a device that was idle serves `rate` times this time without delay, or the
+    /// burst rate times this time if it has credits.
     pub window_ns: u64,
     /// Accounting unit in bytes: an operation counts as one for each begun accounting unit, and as many bytes.
     /// `None`: every operation counts as one, and bytes are counted exactly.

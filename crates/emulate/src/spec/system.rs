@@ -108,8 +108,8 @@ impl System {
 
     /// Combines volumes into arrays: each range becomes one volume with the given name and the preconditioning
     /// of its first volume. The ranges must be in order and cover all volumes. A range without a shape must be
-    /// one volume, which remains unchanged. In a system with adapters, the first grouping puts all volumes
-    /// behind them; later ones create arrays in the host.
+    /// one volume, which remains unchanged. In a system with adapters, the first call also puts all volumes
+    /// behind the adapters, which then handle its arrays. Later calls create arrays in the host.
     ///
     /// # Errors
     /// The violated rule, and the index of the range.

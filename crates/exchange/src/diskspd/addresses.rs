@@ -27,13 +27,13 @@ impl Reading<'_, '_> {
                     jumps = Some((percent, span));
                 } else {
                     let words = format!("`-rs{percent}` is not a percentage from 1 to 100");
-                    self.found.refuse(&span, words, "write it as -rs80");
+                    self.found.refuse(&span, words, "use the form -rs80");
                 }
             } else if let Some(ranges) = value.strip_prefix("dpct") {
                 match hot_spots(ranges) {
                     Ok(spots) => distribution = Some(spots),
                     Err(why) => {
-                        self.found.refuse(&span, why, "write it as -rdpct90/10:5/20");
+                        self.found.refuse(&span, why, "use the form -rdpct90/10:5/20");
                     }
                 }
             } else if value.starts_with('d') {

@@ -10,8 +10,8 @@ use iodyno_workload::{Pattern, Percent, Spot};
 /// Maximum number of block sizes that a `bsrange` may contain.
 const MAX_SIZES: u64 = 2048;
 
-/// Maximum number of zones of a distribution: one less than the maximum number of hot spots, because the
-/// unused rest of the range may need another one.
+/// Maximum number of zones of a distribution. It is one less than the maximum number of hot spots, because the
+/// space outside all zones becomes a further hot spot, without operations.
 const MAX_ZONES: usize = 63;
 
 /// Sequential addresses, with one cursor per clone.
@@ -32,7 +32,7 @@ impl Reading<'_> {
                 Some((Ok(_), Ok(_))) => {
                     let (reads, writes) = two.unwrap_or_default();
                     Err(format!(
-                        "`{text}` is two values: fio reads blocks of {reads} and writes blocks of {writes}; write bs={reads},{writes} for that, or bsrange={reads}-{writes} for a range of sizes"
+                        "`{text}` is two values: fio reads blocks of {reads} and writes blocks of {writes}; use bs={reads},{writes} for that, or bsrange={reads}-{writes} for a range of sizes"
                     ))
                 }
                 _ => count(text, kb_base).map(one),
@@ -255,7 +255,7 @@ impl Reading<'_> {
             }
             ("zoned", _) => match zones(rest, None, self.kb_base) {
                 Ok(zones) => return Some(zones),
-                Err(why) => (why, "write it as zoned:60/10:30/20:10/70"),
+                Err(why) => (why, "use the form zoned:60/10:30/20:10/70"),
             },
             ("zoned_abs", _) => match region.each_bytes {
                 None => (
@@ -264,7 +264,7 @@ impl Reading<'_> {
                 ),
                 Some(bytes) => match zones(rest, Some(bytes), self.kb_base) {
                     Ok(zones) => return Some(zones),
-                    Err(why) => (why, "write it as zoned_abs:60/10g:30/20g:10/70g"),
+                    Err(why) => (why, "use the form zoned_abs:60/10g:30/20g:10/70g"),
                 },
             },
             _ => (
@@ -284,7 +284,7 @@ fn share_of(percent: f64) -> Percent {
 /// Expands a `bsrange` to block sizes with their shares. fio draws sizes uniformly from the range and rounds
 /// them down to a multiple of the smallest; values above the last multiple become the largest size.
 fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
-    let wrong = || format!("`{text}` is not a range of sizes: write 4k-64k");
+    let wrong = || format!("`{text}` is not a range of sizes: use the form 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
     let (least, most) = (count(least, kb_base)?, count(most, kb_base)?);
     // fio swaps the ends of a descending range.
@@ -318,7 +318,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
         let (size, share) = part.split_once('/').unwrap_or((part, ""));
         if let Some((first, _)) = size.split_once('-').filter(|_| count(size, kb_base).is_err()) {
             return Err(format!(
-                "`{size}` is a range, of which fio's bssplit uses only {first}: write {first}, or list the sizes"
+                "`{size}` is a range, of which fio's bssplit uses only {first}: use {first}, or list the sizes"
             ));
         }
         let bytes = count(size, kb_base)?;
@@ -360,7 +360,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
         }
     }
     if merged.is_empty() {
-        return Err(format!("`{text}` gives no size a share: write it as 4k/60:64k/40"));
+        return Err(format!("`{text}` gives no size a share: use the form 4k/60:64k/40"));
     }
     Ok(merged)
 }
@@ -381,7 +381,7 @@ fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
 fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<Pattern, String> {
     let wrong = |part: &str| {
         format!(
-            "`{part}` is not a zone: write a percentage of the operations and the size of the range"
+            "`{part}` is not a zone: give a percentage of the operations and the size of the range"
         )
     };
     let mut parts: Vec<(Option<f64>, Option<f64>)> = Vec::new();

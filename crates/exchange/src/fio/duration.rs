@@ -397,7 +397,7 @@ impl<'a> Reading<'a> {
         let percent = limit.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
         let Some(percent) = percent.filter(|n| *n > 0.0 && *n <= 100.0) else {
             let words = "the limit of a steady state must be a percentage of the mean";
-            self.refuse(opt, words, "write it as ss=iops:5%");
+            self.refuse(opt, words, "use the form ss=iops:5%");
             return None;
         };
         self.note(

@@ -210,7 +210,7 @@ impl<'a> Reading<'a> {
         if let (Extent::Percent(1..), Some(opt)) = (self.offset(), self.opt("offset")) {
             if self.flag("offset_align") {
                 let help = "give offset in bytes, or remove offset_align";
-                let words = "a percentage of a target of unknown size can only be rounded up to a whole block";
+                let words = "`offset_align` can't be honoured: the size of the target is not known yet, so iodyno always rounds a percentage up to a whole block";
                 self.refuse(opt, words, help);
             }
             self.note(opt, "a percentage of the target; fio uses the size that the file has before the job, which is 0 if the file does not exist yet");

@@ -96,7 +96,7 @@ impl<'a> Reading<'a> {
         let ends = ends.map(|(a, b)| (count(a, self.kb_base), count(b, self.kb_base)));
         if let Some((Ok(least), Ok(most))) = ends {
             if least > most {
-                let help = format!("write it as filesize={}", ascending(value));
+                let help = format!("use filesize={}", ascending(value));
                 self.refuse(opt, "the range is descending, for which fio makes empty files", help);
                 return None;
             }
@@ -181,7 +181,7 @@ impl<'a> Reading<'a> {
         let opt = self.opt("filesize")?;
         if region.threads > 1 && !region.is_shared {
             let words = "in fio the files of each clone have different sizes, but in iodyno clones have equal parts of the target";
-            self.refuse(opt, words, "write a section for each clone, with numjobs=1");
+            self.refuse(opt, words, "use a section for each clone, with numjobs=1");
             return None;
         }
         let service = self.section.value("file_service_type").unwrap_or("roundrobin");

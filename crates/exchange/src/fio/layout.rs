@@ -331,7 +331,7 @@ pub(super) fn one_flow(sections: &[Section], groups: &[Group], refused: &mut Vec
             let own = id(section);
             if *first.get_or_insert_with(|| own.clone()) != own {
                 let place = section.opt("flow_id").map_or(&section.place, |opt| &opt.place);
-                let words = "simultaneous jobs have different flow_ids, but in iodyno they share one proportion";
+                let words = "simultaneous jobs have different flow_ids, but iodyno balances all of them against one another";
                 let help = "give all of them one flow_id, or separate them by stonewall";
                 refused.push(Refusal::new(place.clone(), words, help));
             }

@@ -169,7 +169,7 @@ impl<'a> Lines<'a> {
         let name = rest.strip_suffix(']').map(str::trim);
         let Some(name) = name.filter(|name| !name.is_empty() && name.len() <= MAX_OPTION_BYTES)
         else {
-            let help = "write a section as `[name]`";
+            let help = "use the form `[name]`";
             self.refused.push(Refusal::new(place, "this is not a section", help));
             return;
         };
@@ -195,14 +195,14 @@ impl<'a> Lines<'a> {
         let target = Path::new(origin).parent().unwrap_or(Path::new("")).join(path);
         if depth >= MAX_INCLUDES || self.files.len() >= MAX_INCLUDES {
             let words = format!("more than {MAX_INCLUDES} files are included");
-            self.refused.push(Refusal::new(place, words, "write their lines into one file"));
+            self.refused.push(Refusal::new(place, words, "put their lines into one file"));
             return;
         }
         match self.around.included(&target) {
             Ok(text) => self.file(&target.to_string_lossy(), &text, depth + 1),
             Err(why) => {
                 let words = format!("`{path}` can't be included: {why}");
-                let help = "write its path relative to the folder of this file";
+                let help = "give its path relative to the folder of this file";
                 self.refused.push(Refusal::new(place, words, help));
             }
         }
@@ -278,7 +278,7 @@ impl<'a> Lines<'a> {
                 out.push_str("4096");
                 rest = after;
             } else if rest.starts_with("mb_memory") {
-                return Err("`$mb_memory` is not known here: write the number".to_owned());
+                return Err("`$mb_memory` is not known here: give the number".to_owned());
             } else {
                 out.push('$');
             }

@@ -56,7 +56,7 @@ impl Reading<'_> {
             && (1..SLOW_RATE).contains(&rate)
         {
             let words = format!(
-                "a rate is in bytes a second, so {rate} is next to nothing: write {rate}k or {rate}m"
+                "a rate is in bytes a second, so {rate} is almost nothing: use {rate}k or {rate}m"
             );
             self.trap(&opt.place, words);
         }
@@ -238,7 +238,7 @@ pub(super) fn of_groups(
             all.push((*second, Note::new(at, words)));
         } else if !jobs.iter().any(|job| ON_PURPOSE.iter().any(|name| sections[*job].flag(name))) {
             let words = format!(
-                "{names} run at the same time on one target, and slow each other down: if they are separate tests, write `stonewall` into each"
+                "{names} run at the same time on one target, and slow each other down: if they are separate tests, add `stonewall` to each"
             );
             all.push((*second, Note::new(at, words)));
         }

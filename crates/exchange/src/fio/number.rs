@@ -7,12 +7,11 @@
 /// # Errors
 /// A message if the text can't be parsed.
 pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
-    let wrong =
-        || format!("`{text}` is not a number that fio reads: write digits and k, m, g or t");
+    let wrong = || format!("`{text}` is not a number that fio reads: use digits and k, m, g or t");
     let lower = text.trim().to_ascii_lowercase();
     if lower.contains(['(', '+', '*', '/']) {
         return Err(format!(
-            "`{text}` is arithmetic, which fio evaluates and iodyno does not: write the number"
+            "`{text}` is arithmetic, which fio evaluates and iodyno does not: give the number"
         ));
     }
     if let Some((first, second)) = lower.split_once(['-', ':'])
@@ -20,7 +19,7 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
         && count(second, kb_base).is_ok()
     {
         return Err(format!(
-            "`{text}` is two numbers, but this option takes one: write only one of them"
+            "`{text}` is two numbers, but this option takes one: give only one of them"
         ));
     }
     if let Some(hex) = lower.strip_prefix("0x") {
@@ -40,7 +39,7 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
         "p" => 5,
         "z" if rest.is_empty() => {
             return Err(format!(
-                "`{text}` counts zones of a zoned block device, which iodyno does not support: write bytes"
+                "`{text}` counts zones of a zoned block device, which iodyno does not support: give a size in bytes"
             ));
         }
         _ => return Err(wrong()),
@@ -60,7 +59,9 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
 /// # Errors
 /// A message if the text can't be parsed.
 pub(super) fn time_ns(text: &str, unit_ns: u64) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a time that fio reads: write 30s, 5m, 100ms or 10us");
+    let wrong = || {
+        format!("`{text}` is not a time that fio reads: use a form such as 30s, 5m, 100ms or 10us")
+    };
     let lower = text.trim().to_ascii_lowercase();
     let end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
     let (digits, suffix) = lower.split_at(end);

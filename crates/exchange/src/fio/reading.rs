@@ -107,7 +107,7 @@ impl<'a> Reading<'a> {
         match opt.value.as_deref() {
             Some(value) if !value.is_empty() => Some((value, opt)),
             _ => {
-                self.refuse(opt, format!("`{}` has no value", opt.name), "write it as NAME=VALUE");
+                self.refuse(opt, format!("`{}` has no value", opt.name), "use the form NAME=VALUE");
                 None
             }
         }
@@ -163,7 +163,7 @@ impl<'a> Reading<'a> {
         let Some(digits) = lower.strip_suffix("ib").or(lower.strip_suffix('i')) else { return };
         let Ok(read) = count(value, self.kb_base) else { return };
         let words = format!(
-            "`{}={value}` is {read} bytes with kb_base={}: write `{digits}` or set kb_base=1000 for IEC units",
+            "`{}={value}` is {read} bytes with kb_base={}: use `{digits}` or set kb_base=1000 for IEC units",
             opt.name, self.kb_base
         );
         self.trap(&opt.place, words);

@@ -32,7 +32,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             } else if command.is_none() {
                 command = Some((word.text, word.span));
             } else {
-                let help = "write a value as --NAME=VALUE";
+                let help = "give a value as --NAME=VALUE";
                 reading.found.refuse(&word.span, format!("`{}` is not an option", word.text), help);
             }
         }
@@ -42,7 +42,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     fn option(&mut self, given: &str, value: Option<String>, span: Range<usize>) {
         let is_flag = ["validate", "file-fsync-all", "file-fsync-end"].contains(&given);
         if value.is_none() && !is_flag && !NOTED.iter().any(|(name, _)| *name == given) {
-            let help = "write a value as --NAME=VALUE";
+            let help = "give a value as --NAME=VALUE";
             self.found.refuse(&span, format!("`--{given}` has no value"), help);
             return;
         }
@@ -55,7 +55,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             self.found.note(&span, format!("`--{given}`: `fileio` uses no database"));
         } else if name == "config-file" {
             let words = "`--config-file` can't be honoured: iodyno does not read the file";
-            self.found.refuse(&span, words, "write its options into the command line");
+            self.found.refuse(&span, words, "give its options on the command line");
         } else {
             let known = HONOURED.iter().chain(NOTED).map(|(name, _)| *name);
             let near = nearest(name, known).map(|near| format!("did you mean `--{near}`? "));
@@ -79,7 +79,7 @@ impl<'a, 'f> Reading<'a, 'f> {
                 let words = format!("`{test}` is not a test of storage");
                 self.found.refuse(&span, words, "iodyno runs only sysbench's `fileio` test");
             }
-            None => self.found.refuse(&all, "no test is named", "write `sysbench fileio … run`"),
+            None => self.found.refuse(&all, "no test is named", "use `sysbench fileio … run`"),
         }
         match command {
             Some((command, _)) if command == "run" => {}
@@ -91,11 +91,11 @@ impl<'a, 'f> Reading<'a, 'f> {
                     "cleanup" => {
                         "at its end a run removes the file that it created; use the command `run`"
                     }
-                    _ => "write `sysbench fileio … run`",
+                    _ => "use `sysbench fileio … run`",
                 };
                 self.found.refuse(&span, format!("`{command}` issues no test I/O"), help);
             }
-            None => self.found.refuse(&all, "no command is given", "write `run` at the end"),
+            None => self.found.refuse(&all, "no command is given", "add `run` at the end"),
         }
         is_fileio
     }

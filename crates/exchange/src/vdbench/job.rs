@@ -166,7 +166,7 @@ impl Reading<'_, '_> {
                     let words = format!(
                         "a range must ascend by a step above 0 and have at most {MAX_SIZES} sizes"
                     );
-                    self.found.refuse(&parameter.span, words, "write sizes with their shares");
+                    self.found.refuse(&parameter.span, words, "give sizes with their shares");
                     return None;
                 }
                 Some((0..count).map(|i| Block::new(least + i * step, 1.0)).collect())
@@ -183,7 +183,7 @@ impl Reading<'_, '_> {
             }
             _ => {
                 let words = "this is not a list of sizes with their shares";
-                self.found.refuse(&parameter.span, words, "write it as (4k,60,8k,40)");
+                self.found.refuse(&parameter.span, words, "use the form (4k,60,8k,40)");
                 None
             }
         }
@@ -351,7 +351,7 @@ impl Reading<'_, '_> {
             self.found.judged_trap(&storage.span, words);
         }
         if reads > 0.0 {
-            let words = "reads of blocks that were never written may not touch the medium: vdbench writes a new file first, iodyno does with --fill";
+            let words = "reads of blocks that were never written might not reach the medium: vdbench writes a new file first, iodyno does with --fill";
             self.found.judged_trap(&storage.span, words);
         }
         if is_open {
@@ -359,7 +359,7 @@ impl Reading<'_, '_> {
             self.found.trap(&run.span, words);
         }
         if reads < 100.0 && self.general.compression <= 1.0 && !self.general.validate {
-            let words = "vdbench writes the same buffer over and over: a device that deduplicates may not store it; iodyno's blocks are all different";
+            let words = "vdbench writes the same buffer over and over: a device that deduplicates might not store it; iodyno's blocks are all different";
             self.found.trap(&run.span, words);
         }
     }

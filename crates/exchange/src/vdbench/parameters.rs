@@ -171,11 +171,11 @@ fn parameter(piece: &str, span: Range<usize>) -> Result<Parameter, Wrong> {
     if let Some(name) = variable(piece) {
         return Err((
             format!("`{name}` is a variable, which iodyno does not replace"),
-            "write its value",
+            "give its value",
         ));
     }
     let Some((key, value)) = piece.split_once('=') else {
-        return Err((format!("`{piece}` is not a parameter"), "write it as KEYWORD=VALUE"));
+        return Err((format!("`{piece}` is not a parameter"), "use the form KEYWORD=VALUE"));
     };
     let from = span.start + key.len() + 1;
     let (inner, from) = match value.strip_prefix('(') {

@@ -50,7 +50,7 @@ impl Reading<'_, '_> {
                 let by = step.and_then(|step| self.number(step)).filter(|by| *by > 0.0);
                 if by.is_none() {
                     let words = format!("the range `{}` has no step above 0", value.text);
-                    let help = "write the step after it: (1-8,1), or (1-8,d), which doubles";
+                    let help = "give the step after it, as in (1-8,1), or (1-8,d), which doubles";
                     self.found.refuse(&value.span, words, help);
                     return None;
                 }
@@ -108,7 +108,7 @@ impl Reading<'_, '_> {
         }
         let Some(parameter) = rates else {
             let words = "the run has no I/O rate";
-            self.found.refuse(&self.run.span, words, "write `iorate=max`, or `iorate=1000`");
+            self.found.refuse(&self.run.span, words, "set `iorate=max`, or `iorate=1000`");
             return Vec::new();
         };
         match first(parameter) {

@@ -70,7 +70,7 @@ pub(super) fn groups(
     }
     if points.is_empty() {
         let words = "a list of the run has no values";
-        reading.found.refuse(&run.span, words, "write values, or ascending ranges");
+        reading.found.refuse(&run.span, words, "give values, or ascending ranges");
         return Vec::new();
     }
     let common = (reading.found.notes.len(), reading.found.traps.len());
@@ -78,7 +78,7 @@ pub(super) fn groups(
     for point in points {
         if workloads.len() > 1 && point.rate.is_none() {
             let words = "simultaneous workloads without a rate share the threads of their storage, which can't be honoured";
-            let help = "give the run an iorate, or write a run for each workload";
+            let help = "give the run an iorate, or use a run for each workload";
             reading.found.refuse(&run.span, words, help);
             return Vec::new();
         }
@@ -118,7 +118,7 @@ impl Reading<'_, '_> {
                 "count" | "offset" | "journal" | "replay" | "streams" | "hotband" | "stride"
                 | "priority" | "user" | "curve" | "stopcurve" | "mount" => {
                     let help = match full {
-                        "count" => "write each `sd=` out",
+                        "count" => "use an `sd=` for each storage",
                         "curve" | "stopcurve" => {
                             "remove it: `iodyno run load-latency` draws a curve"
                         }
@@ -200,7 +200,7 @@ impl Reading<'_, '_> {
         let chosen = if let Some(parameter) = find(self.run, "wd") {
             self.named(parameter, all, Kind::Workload)
         } else {
-            self.found.refuse(&self.run.span, "the run names no workload", "write `wd=wd1`");
+            self.found.refuse(&self.run.span, "the run names no workload", "set `wd=wd1`");
             Vec::new()
         };
         for workload in &chosen {
@@ -239,14 +239,14 @@ impl Reading<'_, '_> {
         for workload in workloads {
             let Some(parameter) = find(self.run, "sd").or_else(|| find(workload, "sd")) else {
                 let words = format!("the workload `{}` names no storage", workload.name);
-                self.found.refuse(&workload.span, words, "write `sd=sd1`, or `sd=*`");
+                self.found.refuse(&workload.span, words, "set `sd=sd1`, or `sd=*`");
                 continue;
             };
             let own = self.named(parameter, all, Kind::Storage);
             match &chosen {
                 Some(before) if *before != own => {
                     let words = "workloads at the same time on different storage can't be honoured: all workloads of a run share its targets";
-                    self.found.refuse(&parameter.span, words, "write a run for each");
+                    self.found.refuse(&parameter.span, words, "use a run for each");
                 }
                 _ => chosen = Some(own),
             }
@@ -264,7 +264,7 @@ impl Reading<'_, '_> {
                 if let Some(other) = others.iter().find(|other| text(other) != text(one)) {
                     let words = format!("`{}` and `{}` differ in `{key}`", one.name, other.name);
                     let help =
-                        "the targets of a run must have equal parameters: write a run for each";
+                        "the targets of a run must have equal parameters: use a run for each";
                     self.found.refuse(&other.span, words, help);
                 }
             }
@@ -304,7 +304,7 @@ impl Reading<'_, '_> {
         let read = digits.parse::<u32>().ok().map(|n| u64::from(n) * unit);
         if read.is_none() {
             let words = format!("`{text}` is not a time in seconds");
-            self.found.refuse(&value.span, words, "write 60, 5m or 1h");
+            self.found.refuse(&value.span, words, "use a form such as 60, 5m or 1h");
         }
         read
     }

@@ -147,8 +147,9 @@ pub struct Replay {
     pub fast: bool,
     /// Keep the dependencies and think times of the trace, in closed loop
     ///
-    /// Each operation waits for as many completions as in the trace, and then for as long as in the trace. Requires
-    /// response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR, `run --record-trace`).
+    /// Before an operation is issued, as many operations must have completed as in the trace. The operation then
+    /// waits for the think time: in the trace, the time since the last of these completions. Requires response times
+    /// in the trace (blkparse, events, biosnoop, MSR, SYSTOR, `run --record-trace`).
     #[arg(long, help_heading = "Timing")]
     pub think: bool,
     /// Limit the outstanding I/Os per worker [default: 256, or 32 with --fast; fewer if they are large]
@@ -190,7 +191,7 @@ pub struct Replay {
     /// Does not change where the trace's files and devices lie on the target.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
-    /// Choose the events that count as operations, in traces of the formats blkparse, events and biosnoop
+    /// Choose the events that count as operations, in traces of the formats `blkparse`, `events` and `biosnoop`
     #[arg(long, value_name = "EVENT", value_enum, default_value_t = ActionWord::Queue,
         help_heading = "Part of the trace")]
     pub action: ActionWord,

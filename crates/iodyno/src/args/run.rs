@@ -86,7 +86,7 @@ pub struct Run {
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Set the block size, such as `4KiB`, or a mix, such as `4KiB:60,8KiB:40` (60 % of 4 KiB)
+    /// Set the block size, such as `4KiB`, or a mix, such as `4KiB:60,8KiB:40` (4 KiB for 60 % of the operations)
     #[arg(long, value_name = "SIZE", value_parser = Block::parse_list, help_heading = "Workload")]
     pub block: Option<std::vec::Vec<Block>>,
     /// Set the share of reads, such as `70%`; the rest are writes
@@ -185,7 +185,7 @@ pub struct Run {
     /// Skip the preconditioning of a method (purge, fill) if an earlier run in the notebook did the same
     ///
     /// Requires that the record of that run proves the same state, and that no other program has written since. The
-    /// run names the earlier run, or the reason why none qualifies.
+    /// new run records which earlier run it relied on, or why none qualified.
     #[arg(long, help_heading = "Method")]
     pub reuse: bool,
 
@@ -269,7 +269,7 @@ fn scale(text: &str) -> Result<f64, String> {
     if text.ends_with('%') {
         return parse_percent(text).map_err(|e| e.to_string());
     }
-    text.parse().map_err(|_| format!("`{text}` is not a share: write 0.1 or 10%"))
+    text.parse().map_err(|_| format!("`{text}` is not a share: use a form such as 0.1 or 10%"))
 }
 
 /// Parses a duration that limits a workload, ns.

@@ -49,7 +49,7 @@ pub struct Serve {
     /// Start from an existing raw image, or from an export of another NBD server; repeat for each volume
     ///
     /// The image is only read: writes of clients are kept in memory and lost when the server ends. To use an
-    /// image of another format, export it by qemu-nbd and give the address of the export as FILE, such as
+    /// image of another format, export it with qemu-nbd and give the address of the export as FILE, such as
     /// `nbd+unix:///?socket=/run/q.sock`.
     #[arg(long, value_name = "FILE", conflicts_with = "backing")]
     pub image: Vec<String>,
@@ -58,7 +58,7 @@ pub struct Serve {
     pub write_image: bool,
     /// Set the size of each volume [default: the size of the image, or of the device]
     ///
-    /// A smaller volume is the beginning of the device. A larger one is possible for memory, and for flash at the
+    /// A smaller volume uses the beginning of the device. Emulated memory can be enlarged, and flash too, at the
     /// cost of its spare area.
     #[arg(long, value_name = "SIZE", value_parser = volume_size)]
     pub size: Option<u64>,

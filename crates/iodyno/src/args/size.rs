@@ -60,30 +60,30 @@ pub struct Size {
     #[arg(long, value_name = "MESSAGES", requires = "log_rate", conflicts_with_all = ["workload", "like", "saturate"],
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub backlog: Option<u64>,
-    /// Limit the 99th percentile of the response time, such as `2ms`; from 1us to 5s
+    /// Require the 99th percentile of the response time to be at most this, such as `2ms`; from 1us to 5s
     ///
     /// The response time counts from an operation's arrival. With --log-rate, an operation writes or reads a chunk.
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present_any = ["like", "saturate"],
         conflicts_with = "saturate")]
     pub p99: Option<u64>,
-    /// Limit the 99.9th percentile of the response time of all operations
+    /// Require the 99.9th percentile of the response time of all operations to be at most this
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
     pub p999: Option<u64>,
-    /// Limit the 99th percentile of the response time of reads
+    /// Require the 99th percentile of the response time of reads to be at most this
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
     pub read_p99: Option<u64>,
-    /// Limit the 99.9th percentile of the response time of reads
+    /// Require the 99.9th percentile of the response time of reads to be at most this
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
     pub read_p999: Option<u64>,
-    /// Limit the 99th percentile of the response time of writes
+    /// Require the 99th percentile of the response time of writes to be at most this
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
     pub write_p99: Option<u64>,
-    /// Limit the 99.9th percentile of the response time of writes
+    /// Require the 99.9th percentile of the response time of writes to be at most this
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
     pub write_p999: Option<u64>,
     /// Meet the demand even after the loss of this part
     ///
-    /// A device of an array, one adapter of a pair, or the link between the two adapters.
+    /// PART is a device of an array, one adapter of a pair, or the link between the two adapters.
     #[arg(long, value_name = "PART", value_parser = ["device", "adapter", "link"], conflicts_with = "saturate")]
     pub survive: Option<String>,
     /// Require flash to last this many years at the demand's write rate; 0: no limit [default: its rated years]
@@ -92,21 +92,22 @@ pub struct Size {
     /// Require at least this much usable capacity, such as `20TB` [default: no requirement]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "saturate")]
     pub capacity: Option<u64>,
-    /// Search only this RAID level: 0, 5, 6 or 10; may be repeated [default: 5, 6 and 10; with --saturate: 5]
+    /// Consider only this RAID level: 0, 5, 6 or 10; may be repeated [default: 5, 6 and 10; with --saturate: 5]
     #[arg(long, value_name = "LEVEL", value_parser = ["0", "5", "6", "10"])]
     pub raid: Vec<String>,
-    /// Set the devices per array, 1 to 48 [default: 1 for RAID 0, 3 for 5, 4 for 6, 2 for 10]
+    /// Set the devices per array, 1 to 48 [default: RAID 0: 1, RAID 5: 3, RAID 6: 4, RAID 10: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=48))]
     pub width: Option<u32>,
-    /// Search only this system (RAID adapters or a server), by name or path; may be repeated
+    /// Consider only this system (RAID adapters or a server), by name or path; may be repeated
     ///
-    /// [default: every adapter of the catalog, in its fastest slots; drives that need none: the server named in
-    /// the drive's file, up to 24 drives per server]
+    /// [default: every adapter in the catalog, each in its fastest slots. A drive that needs no adapter is
+    /// considered in the server that its file names, with up to 24 drives per server.]
     #[arg(long, value_name = "SYSTEM", conflicts_with = "saturate")]
     pub adapter: Vec<String>,
-    /// Search only this device, by name or path; may be repeated
+    /// Consider only this device, by name or path; may be repeated
     ///
-    /// [default: all hot-swappable drives in the catalog; behind adapters, those for SAS bays]
+    /// [default: all hot-swappable drives in the catalog. RAID adapters are considered only with drives that fit SAS
+    /// bays.]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
     /// Rank by price, from this TOML file [default: rank by the number of devices]

@@ -206,7 +206,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
                 String::new()
             };
             format!(
-                "write amplification {:.2}: {:.2} copies and {:.2} map pages{filler} for each 4 KiB page of the host; {} programs, {} erases",
+                "write amplification {:.2}: {:.2} copies and {:.2} map pages{filler} for each 4 KiB page that the host writes; {} programs, {} erases",
                 counts.write_amplification(),
                 counts.copied_pages as f64 / host,
                 counts.map_pages as f64 / host,

@@ -50,10 +50,7 @@ impl Dialer {
         let insist_on_plain = flags.insist_on_plain;
         let dialer = Self { at: flags.at.clone(), tls, insist_on_plain, token };
         if !flags.at.starts_with("unix:") && !flags.at.contains(':') {
-            return Err(Failure::input(format!(
-                "--at {}: write unix:PATH, or HOST:PORT",
-                flags.at
-            )));
+            return Err(Failure::input(format!("--at {}: use unix:PATH, or HOST:PORT", flags.at)));
         }
         // A name that can't be resolved now may be resolvable when the client connects.
         if let Ok(addresses) = dialer.addresses()

@@ -34,7 +34,7 @@ fn start(text: &str) -> Result<Start, Failure> {
         _ => {
             let time: jiff::Timestamp = text.parse().map_err(|e| {
                 Failure::input(format!(
-                    "--from {text}: {e}: write now, oldest, the number of a message, or a time such as 2026-11-23T08:00:00Z"
+                    "--from {text}: {e}: use now, oldest, the number of a message, or a time such as 2026-11-23T08:00:00Z"
                 ))
             })?;
             Ok(Start::TimeNs(u64::try_from(time.as_nanosecond()).unwrap_or(0)))

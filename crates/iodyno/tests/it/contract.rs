@@ -300,10 +300,8 @@ fn an_unknown_run_is_bad_input() {
     for command in ["show", "export --format csv"] {
         let letter = &twins[0][..1];
         let output = place.iodyno(&format!("{command} {letter}"));
-        output.fails(
-            2,
-            &["beginning of several runs", &twins[0], &twins[1], "write more characters"],
-        );
+        output
+            .fails(2, &["beginning of several runs", &twins[0], &twins[1], "give more characters"]);
         for unknown in ["zzzzzzzzzz", "lost", "00000000000", "é", "*"] {
             place.iodyno(&format!("{command} {unknown}")).fails(2, &[unknown, "iodyno ls"]);
         }

@@ -180,7 +180,7 @@ fn invalid_targets_are_refused() {
         ("--on ram:", &["ram:4GiB"]),
         ("--on ram:lots", &["lots"]),
         ("--on ram:1000", &["1KiB"]),
-        ("--on null:?size=4KiB", &["write null:4KiB"]),
+        ("--on null:?size=4KiB", &["use null:4KiB"]),
         ("--on pcie:x", &["this version has no `pcie:` targets"]),
         ("--on nbd:///disk", &["names no host", "nbd://host/export"]),
         ("--on live:exflash-401g", &["exflash-401g", "exflash-400g"]),

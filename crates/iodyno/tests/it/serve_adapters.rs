@@ -82,7 +82,7 @@ fn a_pair_serves_on_without_one() {
     assert_eq!(server.status()["volumes"][0]["array"]["data_lost"], true);
     for (words, message) in [
         ("lose adapter 2", "there is no adapter 2: their numbers are 0 to 1"),
-        ("link-down aa 1", "there is no link aa 1: there is one, and its number is 0"),
+        ("link-down aa 1", "there is no link aa 1: the only number is 0"),
         ("link-down 1", "use `link-down aa 0`"),
     ] {
         server.try_fault(words).exits(2).says(&[message]);

@@ -343,7 +343,7 @@ fn invalid_commands_are_refused_with_the_right_form() {
         ("latent 1GiB..+64KiB", &["beyond the end", "100663296 bytes"]),
         ("corrupt 96MiB", &["beyond the end"]),
         ("page 18446744073709551615", &["empty range"]),
-        ("lose 1", &["there is no volume 1", "its number is 0"]),
+        ("lose 1", &["there is no volume 1", "the only number is 0"]),
         ("corrupt 0..+4KiB 7", &["there is no volume 7"]),
         ("power-cut 0", &["use `power-cut` without a number"]),
     ] {

@@ -71,8 +71,8 @@ fn files_are_not_mistaken_for_stale_sockets() {
     drop(alive);
     for (words, says) in [
         ("--nbd unix:", "lacks the path of a socket"),
-        ("--nbd nbd.sock", "write unix:/run/flash.sock, or an address with a port"),
-        ("--nbd localhost", "write unix:"),
+        ("--nbd nbd.sock", "use unix:/run/flash.sock, or an address with a port"),
+        ("--nbd localhost", "use unix:"),
         ("--tls one.pem", "cert.pem,key.pem,ca.pem"),
         ("--tls a,b,c", "No such file"),
         ("--dilate 2", "not available with --speed native"),

@@ -104,7 +104,7 @@ const fn fault(fault: Fault) -> Result<Ask, String> {
 
 /// All fault commands, in the order of the help.
 pub const COMMANDS: &[Command] = &[
-    plain("power-cut", "switch the power off and on at once", Form::Power(Fault::PowerCut)),
+    plain("power-cut", "switch the power off and immediately on", Form::Power(Fault::PowerCut)),
     plain("power-off", "switch the power off", Form::Power(Fault::PowerOff)),
     plain("power-on", "switch the power on", Form::Power(Fault::PowerOn)),
     plain(
@@ -256,7 +256,7 @@ pub(super) fn examples() -> String {
         listed(commands.map(Command::example), "or")
     };
     format!(
-        "use {}, followed by the number of a volume other than 0; for RAID adapters, {}",
+        "use {}; to name a volume other than 0, append its number. For RAID adapters, use {}",
         list(false),
         list(true)
     )

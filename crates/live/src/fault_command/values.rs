@@ -73,7 +73,7 @@ pub(super) fn range(text: &str) -> Result<(u64, u64), String> {
     };
     if len_bytes == 0 || from_bytes.checked_add(len_bytes).is_none() {
         return Err(format!(
-            "`{text}` is an empty range, or ends beyond the end of any device: write a range as 1GiB..+64KiB or 1GiB..2GiB"
+            "`{text}` is an empty range, or ends beyond the end of any device: use a range such as 1GiB..+64KiB or 1GiB..2GiB"
         ));
     }
     Ok((from_bytes, len_bytes))

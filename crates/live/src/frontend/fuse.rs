@@ -50,7 +50,7 @@ const EXTENTS_MAX: usize = 64;
 /// A pending reply to the kernel.
 #[derive(Debug)]
 pub enum Reply {
-    /// Reply to a read, with its data.
+    /// Reply to a read, and the data to send.
     Read(ReplyData, Vec<u8>),
     /// Reply to a write, with the number of bytes written.
     Written(ReplyWrite, u32),

@@ -24,7 +24,7 @@ const EXTENTS_MAX: usize = 4096;
 
 /// A pending reply to an NBD client.
 pub enum Reply {
-    /// Reply to a read, with its data.
+    /// Reply to a read, and the data to send.
     Read(DeferredReply, Vec<u8>),
     /// Reply without data.
     Done(DeferredReply),

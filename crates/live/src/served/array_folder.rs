@@ -358,7 +358,7 @@ impl ArrayFolder {
         if layout.copies() == 1 && !self.health.missing.is_empty() {
             return Err(format!(
                 "{}: the last server did not shut down cleanly, and a member was missing: the \
-                 member's data can't be computed, because parity may not match the data (the write \
+                 member's data can't be computed, because parity might not match the data (the write \
                  hole). Use another folder",
                 self.path.display()
             ));

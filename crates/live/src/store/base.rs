@@ -1,6 +1,6 @@
 //! The bytes of a volume that survive a power cut: its medium, in memory or in a file, with checks.
 //!
-//! All methods take `&self`: any number of threads may read and write at once. A unit is never torn between two
+//! All methods take `&self`: any number of threads may read and write concurrently. A unit is never torn between two
 //! writes; a longer range may be, as on any device.
 
 use super::error::{OpenError, ReadError, WriteError};

@@ -405,8 +405,8 @@ impl Durable {
         corrupt.and(outcome)
     }
 
-    /// Retries all writes that the host refused, but stops at the first error, unlike [`Self::settle`]. Returns
-    /// true if the host refused nothing.
+    /// Retries the writes that the host refused, until it refuses one of them again; [`Self::settle`] would continue.
+    /// Skips corrupt units. Returns true if the host refused none again.
     pub(super) fn settle_some(&mut self) -> bool {
         let zeroes: Vec<Range<u64>> = self.zeroes_in(&(0..u64::MAX)).map(|z| z.0).collect();
         let ranges = zeroes.into_iter().chain(self.units().map(|unit| unit..unit + 1));

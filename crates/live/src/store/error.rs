@@ -188,7 +188,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Action that failed, as a phrase such as `reading the volume's file`.
         doing: &'static str,
-        /// Error of the system call.
+        /// Error that the kernel returned for the system call.
         source: io::Error,
     },
 }

@@ -9,7 +9,7 @@
 //!
 //! The lower layer, the base, survives a power cut: it is in memory (over an existing image, if one is served) or in
 //! a file, each 4 KiB unit with a checksum that is verified at every read. The upper layer, the overlay, is lost in a
-//! power cut: it holds what a volatile buffer has accepted. Changes are applied at once, so that a killed server
+//! power cut: it holds what a volatile buffer has accepted. Changes are applied immediately, so that a killed server
 //! leaves in the file what the modelled device would have left at that moment, provided that changes are passed on
 //! before the acknowledgements that came with them.
 //!
@@ -37,8 +37,8 @@
 //!
 //! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
 //! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`] take
-//! `&self`, from any number of threads at once; bytes that fail there are not kept in memory. Calls that follow the
-//! machine take `&mut self`.
+//! `&self`, from any number of threads concurrently. Bytes that fail there are not kept in memory. Calls that follow
+//! the machine take `&mut self`.
 
 mod base;
 mod durable;

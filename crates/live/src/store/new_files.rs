@@ -130,7 +130,7 @@ fn open_or_make(path: &Path) -> Result<(File, bool), OpenError> {
     if !metadata.is_file() {
         return Err(OpenError::NotAFile {
             path: path.to_owned(),
-            what: "something else since it was checked",
+            what: "no longer the file that was checked",
         });
     }
     Ok((file, !is_there))

@@ -73,7 +73,7 @@ impl LiveStorage {
     /// Creates storage on the first `capacity_bytes` bytes of the first volume of a new emulated system.
     ///
     /// # Errors
-    /// The system description is not valid; the message states the rule that it violates.
+    /// The system description is not valid. The message states the rule that it violates.
     fn new(system: &System, capacity_bytes: u64, seed: u64) -> Result<Self, String> {
         let mut machine = Machine::new(system, seed)?;
         for _ in 0..WORKERS {
@@ -146,7 +146,7 @@ impl Storage for LiveStorage {
 /// Opens the first volume of a new emulated system as storage for a log.
 ///
 /// # Errors
-/// The system description is not valid; the message states the rule that it violates.
+/// The system description is not valid. The message states the rule that it violates.
 pub fn open_live(system: &System, capacity_bytes: u64, seed: u64) -> Result<OpenStorage, String> {
     let storage = LiveStorage::new(system, capacity_bytes, seed)?;
     Ok(OpenStorage {

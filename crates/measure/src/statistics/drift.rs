@@ -96,7 +96,7 @@ pub struct Drift {
     /// Periodic swing, whatever its amplitude; None if there is none. Its period is in steps of `swing_step_s`,
     /// its amplitude in the unit of the values.
     pub swing: Option<oscillation::Oscillation>,
-    /// Length of one step in which the period of `swing` is given, seconds.
+    /// Length of a step, seconds. The period of `swing` is a number of steps.
     pub swing_step_s: f64,
 }
 

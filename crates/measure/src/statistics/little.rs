@@ -21,7 +21,7 @@ pub struct Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
-    /// Ratio 0.95 to 1.02.
+    /// The figures agree: the ratio is 0.95 to 1.02.
     Well,
     /// The ratio is 0.90 to 0.95: the generator did not always maintain its queue depth.
     Barely,

@@ -4,7 +4,7 @@
 //! distribution: it is between order statistics, by the binomial law ([`distribution::quantile_ranks`]). Both are
 //! widened by the histogram's resolution: a bucket's width (at most 1/128 of the value), which is reported.
 //!
-//! Operations are taken as independent. But a stall affects all operations in flight at once, so on a real target the
+//! Operations are taken as independent. But a stall affects all operations in flight together, so on a real target the
 //! interval of a far percentile is too narrow. `inflation` is the factor by which fewer operations count; if whole
 //! runs are available, [`super::repeats`] needs no such assumption.
 

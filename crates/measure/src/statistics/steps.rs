@@ -47,8 +47,8 @@ pub struct Excursion {
 }
 
 impl Steps {
-    /// Divides a cell with intervals of `interval_ns` into steps. The first begins `after_ns` after the window's
-    /// start.
+    /// Divides a cell into steps of about a second, each a whole number of intervals of `interval_ns`. The first step
+    /// begins `after_ns` after the start of the window, rounded up to a whole interval.
     pub fn new(interval_ns: u64, after_ns: u64) -> Self {
         let interval_ns = interval_ns.max(1);
         let (first, each) = (after_ns.div_ceil(interval_ns), (STEP_NS / interval_ns).max(1));

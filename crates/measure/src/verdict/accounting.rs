@@ -51,7 +51,7 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
             "FEW_OPERATIONS",
             Level::Warning,
             format!(
-                "only {} completed, with up to {slots} in flight at once: the rate is mostly that of the queue filling and emptying; use --time, or at least --ops {}",
+                "only {} completed, with up to {slots} in flight: the rate is mostly that of the queue filling and emptying; use --time, or at least --ops {}",
                 if total.ops() == 1 {
                     "1 operation".to_owned()
                 } else {

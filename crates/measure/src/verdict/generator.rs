@@ -55,7 +55,7 @@ fn messages(cell: &Cell, say: &mut Say) {
         say(
             "RATE_MET",
             Level::Note,
-            format!("{offered} messages/s were persisted as offered{p99}"),
+            format!("all of the {offered} messages/s offered were persisted{p99}"),
         );
     }
 }

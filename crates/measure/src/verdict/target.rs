@@ -47,7 +47,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             "READS_OF_TRIMMED",
             Level::Note,
             format!(
-                "this run trimmed or zeroed {} of the target that it reads: reads of trimmed blocks may not touch the medium; fill the target before reading",
+                "this run trimmed or zeroed {} of the target that it reads: reads of trimmed blocks might not reach the medium; fill the target before reading",
                 human::size(trimmed_bytes)
             ),
         );

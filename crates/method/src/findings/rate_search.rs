@@ -75,9 +75,9 @@ impl RateSearchFinding {
             );
         }
         match (self.holds_iops, self.fails_iops) {
-            (None, None) => format!("no rate was tried: the closed loop completed {capacity}"),
+            (None, None) => format!("no rate was tried. In closed loop, {capacity} were completed"),
             (None, Some(fails)) => format!(
-                "no rate meets {limit}: even {} misses it, and the closed loop completed {capacity}",
+                "no rate meets {limit}: even {} misses it. In closed loop, {capacity} were completed",
                 rate(fails)
             ),
             (Some(holds), None) => format!(
@@ -97,7 +97,7 @@ impl RateSearchFinding {
                     }
                 };
                 format!(
-                    "highest rate with {limit}: {}, {surely}; {} misses the limit, and the closed loop completed {capacity}{}",
+                    "highest rate with {limit}: {}, {surely}; {} misses the limit. In closed loop, {capacity} were completed{}",
                     rate(holds),
                     rate(fails),
                     self.not_monotonic().map_or(String::new(), |words| format!("; {words}"))

@@ -46,7 +46,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Duration at a key of the stage, multiplied by the operator's factor, ns; at least 1.
+    /// Reads the duration under the stage's key `path`. Returns it times the operator's factor (`--scale`), ns;
+    /// at least 1.
     fn time(&self, path: &str) -> u64 {
         let ns = self.raw.whole(path).unwrap_or(1);
         ((ns as f64 * self.defaults.scale) as u64).max(1)

@@ -254,7 +254,7 @@ fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parse
     match header {
         Header::Time => {
             let time = text.parse::<jiff::Timestamp>().map_err(|_| {
-                let help = "write a time as '2026-11-23T09:30:00Z', or in ns since 1970";
+                let help = "give a time as '2026-11-23T09:30:00Z', or in ns since 1970";
                 Fault::at(span, "this is not a time", help)
             });
             Ok(Literal::Number(Number::Whole(time?.as_nanosecond())))
@@ -286,20 +286,20 @@ fn header(input: &mut Input<'_>) -> Parsed<Operand> {
     }
     let (message, help) = match () {
         () if found.eq_ignore_ascii_case("null") => {
-            ("a comparison with NULL is never true".to_owned(), "write `/field IS NULL`".to_owned())
+            ("a comparison with NULL is never true".to_owned(), "use `/field IS NULL`".to_owned())
         }
         () if KEYWORDS.iter().any(is_named) => {
             let message =
                 format!("`{found}` was found where a header, a path or a value is expected");
             (
                 message,
-                format!("write a field of that name as `/{found}`, and a text as `'{found}'`"),
+                format!("use `/{found}` for a field of that name, and `'{found}'` for a text"),
             )
         }
         () => {
             let names: Vec<_> = Header::NAMES.iter().map(|(name, _)| *name).collect();
             let help = format!(
-                "write a field of the body as `/{found}`, and a text as `'{found}'`; the headers are {}",
+                "use `/{found}` for a field of the body, and `'{found}'` for a text; the headers are {}",
                 names.join(", ")
             );
             (format!("there is no header `{found}`"), help)
@@ -334,7 +334,7 @@ fn quoted(input: &mut Input<'_>) -> Parsed<String> {
     loop {
         text.push_str(take_till(0.., quote).parse_next(input)?);
         if opt(quote).parse_next(input)?.is_none() {
-            let help = format!("close the text with {quote}; write {quote} twice inside the text");
+            let help = format!("close the text with {quote}; inside the text, double each {quote}");
             return Err(Fault::at(span, "the text does not end", help));
         }
         if opt(quote).parse_next(input)?.is_none() {
@@ -356,14 +356,14 @@ fn number(input: &mut Input<'_>) -> Parsed<Number> {
     );
     let (text, span) = number.take().with_span().parse_next(input)?;
     Number::of_text(text).ok_or_else(|| {
-        let help = "write numbers as in JSON, up to 1.8e308; write a text in quotes";
+        let help = "use numbers as in JSON, up to 1.8e308; put a text in quotes";
         Fault::at(span, "this is not a number", help)
     })
 }
 
 fn pattern(text: &str, span: Range<usize>) -> Parsed<Pattern> {
     Pattern::parse(text).map_err(|_| {
-        let help = "write a literal backslash as two backslashes";
+        let help = "use two backslashes for a literal backslash";
         Fault::at(span, "the pattern ends in a single backslash", help)
     })
 }

@@ -22,7 +22,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     /// the number of the next message. `buffers` allocates a buffer if none is free.
     ///
     /// # Errors
-    /// The record was not appended; the error is the reason.
+    /// The record was not appended. The error gives the reason.
     pub fn append(
         &mut self,
         message: &Message<'_>,
@@ -129,8 +129,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         AppendError::Full { kept_bytes: self.layout.slots() * self.layout.segment_bytes }
     }
 
-    /// Moves the log's end to a new segment, in order to append a message. Drops the oldest segment, which is
-    /// overwritten two segments later.
+    /// Moves the log's end to a new segment, in order to append a message. Drops the oldest segment, whose
+    /// space is overwritten only after the log has filled two further segments.
     fn enter_segment(&mut self, segment: u64, appended: &Message<'_>) -> Result<(), AppendError> {
         let (oldest, slots) = (self.tail.oldest_segment, self.layout.slots());
         let drops = self.layout.oldest_kept(segment) > oldest;

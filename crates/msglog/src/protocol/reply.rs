@@ -82,7 +82,7 @@ pub enum Reply<'a> {
         /// Number of values in the snapshot.
         count: u64,
     },
-    /// The server's status.
+    /// Answer to a request for the server's status: the log's state, and the use of the server's resources.
     Status {
         /// The status as a JSON object.
         json: &'a str,

@@ -559,7 +559,7 @@ fn gone() -> io::Error {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Send a disconnect request only if it can be sent at once: in the middle of a request it would be payload.
+        // Send a disconnect request only if it can be sent immediately: in the middle of a request it would be payload.
         let request = Request {
             flags: CmdFlags::NONE,
             command: Kind::Disc as u16,

@@ -36,7 +36,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// NBD URI: the address of a server, an export and TLS settings.
+/// NBD URI. It gives the address of a server, the name of an export, and TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
     /// Address at which the server listens.
@@ -67,7 +67,7 @@ pub enum UriError {
     #[error("`{0}` is not a port; a port is a number from 1 to 65,535")]
     Port(String),
     /// A percent sign is not followed by two hexadecimal digits, or the decoded bytes are not UTF-8.
-    #[error("`{0}` is not percent-encoded UTF-8; a percent sign itself is written %25")]
+    #[error("`{0}` is not percent-encoded UTF-8; use %25 for a percent sign")]
     Encoding(String),
     /// The URI has an unknown parameter.
     #[error(

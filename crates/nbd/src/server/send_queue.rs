@@ -1,4 +1,4 @@
-//! Unsent replies of a connection's own thread: bytes of its own, and between them memory lent by exports.
+//! Unsent replies of a connection's own thread: bytes that the queue owns, interleaved with memory lent by exports.
 
 use super::answer::{Answer, Words};
 use crate::syscalls::Span;
@@ -21,7 +21,7 @@ struct Lent {
     len: usize,
 }
 
-/// Queue of unsent replies: own bytes, and between them memory lent by exports.
+/// Queue of unsent replies: bytes that the queue owns, interleaved with memory lent by exports.
 pub(crate) struct Outgoing {
     pub(crate) replies: Replies,
     /// Whether to copy lent memory immediately, because TLS encrypts it in this process.

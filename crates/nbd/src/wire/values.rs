@@ -73,8 +73,8 @@ pub const OPTION_DATA_MAX: usize = 16 << 10;
 pub(crate) const OPTION_SKIP_MAX: u32 = 1 << 20;
 /// Minimum size of an input buffer, bytes, so that it can hold the longest message that is parsed as a whole.
 pub const WINDOW_BYTES: usize = OPTION_DATA_MAX + 32;
-/// Maximum payload of one request or reply, bytes. The server announces this value, which the protocol
-/// document recommends.
+/// Maximum payload of one request or reply, bytes. The server announces this maximum; the
+/// protocol document recommends it.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 
 /// Command flags of a request.

@@ -22,8 +22,8 @@ const SAMPLE: f64 = 26.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Mark of the first series with this name; a solid mark takes precedence over a dashed one, which continues
-    /// the same curve.
+    /// Mark of the first series with this name. If it is dashed or a band, a later series that is not dashed
+    /// replaces it.
     pub(super) mark: Mark,
     /// Index of the series colour.
     pub(super) color: usize,

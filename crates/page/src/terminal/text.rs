@@ -176,7 +176,8 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Formats a line of a label, padded to `columns`, and an untrusted value, which is cleaned.
+/// Formats a line that consists of a label, padded to `columns`, and a value. Cleans the value, which is
+/// untrusted.
 pub fn labelled(label: &str, columns: usize, value: &str, style: Style) -> String {
     format!("  {} {}\n", pad(label, columns, false), clean(value, usize::MAX, style))
 }

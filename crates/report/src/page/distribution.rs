@@ -208,7 +208,7 @@ pub(super) fn histogram(
         shape: Shape::Plot(Plot {
             x: Axis::log("latency", Quantity::LatencyNs),
             panels: vec![Panel::new(
-                Axis::log("I/Os in each eighth of an octave", Quantity::Count),
+                Axis::log("I/Os per bar (8 bars per doubling)", Quantity::Count),
                 series,
             )],
             spans: Vec::new(),

@@ -209,17 +209,17 @@ pub(super) fn slug(text: &str) -> String {
     if slug.is_empty() { "x".to_owned() } else { slug.to_owned() }
 }
 
-/// Formats a latency as a table field.
+/// Formats a latency in ns as a table field; a dash if `None`.
 pub(super) fn time(ns: Option<f64>) -> Field {
     ns.map_or_else(Field::none, |ns| Field::number(human::time_ns(ns), ns))
 }
 
-/// The rate of a kind of operation as a table field.
+/// Formats the rate of a kind of operation, per second, as a table field.
 pub(super) fn rate(kind: OpKind, per_s: f64) -> Field {
     Field::number(crate::kinds::rate(kind, per_s), per_s)
 }
 
-/// A throughput as a table field.
+/// Formats a throughput in bytes per second as a table field; a dash if `None`.
 pub(super) fn throughput(rate: Option<f64>) -> Field {
     rate.map_or_else(Field::none, |x| Field::number(human::throughput(x), x))
 }

@@ -68,8 +68,8 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     })
 }
 
-/// Returns the curves of the load figure. `point` converts the index of a row, a latency in ns, and whether
-/// to label the point, to a point of a curve.
+/// Returns the curves of the load figure. `point` makes a point of a curve; its arguments are the index of a
+/// row, a latency in ns, and whether the point gets a label.
 fn curves(
     table: &Grid,
     kinds: &[OpKind],

@@ -49,7 +49,7 @@ pub(crate) fn words(run: &Run, name: &str, target: &TargetDescription) -> Vec<St
     let mut words = Vec::new();
     let size = target.size_bytes.map(human::size);
     match target.kind {
-        TargetKind::Null => words.push("completes everything at once".to_owned()),
+        TargetKind::Null => words.push("completes everything immediately".to_owned()),
         TargetKind::Ram => words.push(with_size(size, "of this process's memory")),
         TargetKind::Model => {
             let of = &target.emulated;

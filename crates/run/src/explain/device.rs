@@ -117,7 +117,7 @@ impl Described {
             lines.push((
                 "amplification",
                 format!(
-                    "{:.2} pages written per page of the host, for random writes to the whole device (closed form)",
+                    "{:.2} flash pages written per page that the host writes, for random writes to the whole device (from a formula)",
                     outlook.write_amplification
                 ),
             ));

@@ -138,7 +138,7 @@ impl Limit {
                 format!("the offered rate, {}; {}", rate(*iops), busiest(b))
             }
             Self::Queue { queue_max, outstanding, busiest: b } => format!(
-                "the queue of the device, which accepts {queue_max} of {outstanding} outstanding I/Os at once; {}",
+                "the queue of the device, which accepts {queue_max} of {outstanding} outstanding I/Os at a time; {}",
                 busiest(b)
             ),
             Self::Latency { outstanding, latency_ns, busiest: b } => {

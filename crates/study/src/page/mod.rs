@@ -23,7 +23,7 @@ use iodyno_units::human;
 pub struct Overlay {
     /// Name in legends: the measured run and its target.
     pub name: String,
-    /// The measured cells.
+    /// Conditions and results of the measured cells.
     pub cells: Vec<Measured>,
 }
 

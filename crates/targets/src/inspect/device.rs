@@ -224,7 +224,7 @@ pub struct BlockDevice {
     pub pcie: Option<PcieLink>,
     /// Temperature of the hottest sensor, in degrees Celsius.
     pub temperature_c: Option<f64>,
-    /// Temperature at which the hottest sensor warns, in degrees Celsius.
+    /// Warning threshold of the sensor that is hottest now, in degrees Celsius.
     #[serde(default)]
     pub temperature_warning_c: Option<f64>,
     /// Kernel names of the devices built on this one.
@@ -233,7 +233,7 @@ pub struct BlockDevice {
     pub slaves: Vec<String>,
     /// Kernel names of the device's partitions.
     pub partitions: Vec<String>,
-    /// The backing file or device of a loop device.
+    /// Path of the file or device that stores the data of a loop device.
     pub loop_backing_file: Option<String>,
     /// The loop device bypasses the page cache of its backing file.
     pub loop_direct: Option<bool>,

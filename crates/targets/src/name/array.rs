@@ -8,7 +8,7 @@ use iodyno_units::parse_size;
 
 use super::{MODEL_COUNT_MAX, TargetError, bad};
 
-const FORMS: &str = "write raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=64KiB): the levels \
+const FORMS: &str = "use raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=64KiB): the levels \
                      are raid0, raid1, raid5, raid6, raid10 and jbod. (Quote the name in a shell.)";
 
 /// Maximum depth of nested arrays.
@@ -118,7 +118,7 @@ impl ArrayName {
                 }
                 _ => {
                     let problem = format!("`{word}` is not a strip size.");
-                    return bad(name, problem, "write a multiple of 4KiB, such as strip=64KiB.");
+                    return bad(name, problem, "use a multiple of 4KiB, such as strip=64KiB.");
                 }
             },
             Some(("layout", layout)) => {
@@ -135,7 +135,7 @@ impl ArrayName {
             }
             _ => {
                 let problem = format!("`{word}` is not an option of an array.");
-                return bad(name, problem, "after the devices, write strip= or layout=.");
+                return bad(name, problem, "after the devices, use strip= or layout=.");
             }
         }
         Ok(())

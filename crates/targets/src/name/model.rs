@@ -28,7 +28,7 @@ use super::{MODEL_COUNT_MAX, TargetError, bad, once_each};
 /// Fill of 100 %, in millionths.
 const FILL_ALL_PPM: u32 = 1_000_000;
 
-const FORMS: &str = "write model:exflash-400g, model:exflash-400g*32@x3850-x6, or a path in place \
+const FORMS: &str = "use model:exflash-400g, model:exflash-400g*32@x3850-x6, or a path in place \
                      of either name, such as model:./mine.toml.";
 
 /// Description of emulated storage in a target's name.
@@ -112,7 +112,7 @@ impl ModelName {
             return bad(
                 name,
                 "a fresh device holds nothing, so it can't be filled in part.",
-                "leave fill= out, or write another state, such as state=sequential&fill=50%.",
+                "leave fill= out, or use another state, such as state=sequential&fill=50%.",
             );
         }
         Ok(model)
@@ -131,7 +131,7 @@ impl ModelName {
                 Ok(share) => {
                     self.fill_ppm = (share * f64::from(FILL_ALL_PPM)).round() as u32;
                     if self.fill_ppm == 0 {
-                        return bad(name, "a fill must be above 0%.", "write `state=fresh`.");
+                        return bad(name, "a fill must be above 0%.", "use `state=fresh`.");
                     }
                 }
             },
@@ -145,7 +145,7 @@ impl ModelName {
                 return bad(
                     name,
                     format!("`{pair}` is not a valid option."),
-                    "write occupancy=max for a driver thread on each flash DIMM, or \
+                    "use occupancy=max for a driver thread on each flash DIMM, or \
                      occupancy=shared for the number in the device's file.",
                 );
             }
@@ -153,21 +153,21 @@ impl ModelName {
                 return bad(
                     name,
                     format!("`{pair}` is not a valid option."),
-                    "write cache=off to turn the write cache of the system's adapters off, or cache=on.",
+                    "use cache=off to turn the write cache of the system's adapters off, or cache=on.",
                 );
             }
             ("workers", _) => {
                 return bad(
                     name,
                     format!("`{pair}` is not a valid option."),
-                    "write workers=near to run the workers on their device's socket, or workers=anywhere.",
+                    "use workers=near to run the workers on their device's socket, or workers=anywhere.",
                 );
             }
             _ => {
                 return bad(
                     name,
                     format!("`{key}` is not an option of emulated storage."),
-                    "after `?` write state=, fill=, occupancy=, cache= or workers=, joined by `&`, such as \
+                    "after `?` give state=, fill=, occupancy=, cache= or workers=, joined by `&`, such as \
                      ?state=random:16KiB&fill=50%.",
                 );
             }
@@ -233,7 +233,7 @@ fn parse_count(name: &str, text: &str) -> Result<u32, TargetError> {
         _ => bad(
             name,
             format!("`*{text}` is not a number of devices."),
-            format!("write a number from 1 to {MODEL_COUNT_MAX}, such as model:exflash-400g*32."),
+            format!("use a number from 1 to {MODEL_COUNT_MAX}, such as model:exflash-400g*32."),
         ),
     }
 }

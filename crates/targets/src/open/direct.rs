@@ -60,7 +60,7 @@ pub(super) fn refused_uncached(path: &Path, why: &str) -> TargetError {
         path: path.display().to_string(),
         problem: format!("uncached I/O was required, but {why}"),
         help: "uncached I/O needs Linux 6.14 and a file system that supports it (XFS; ext4 and \
-               btrfs in later kernels): write direct=no for buffered I/O, or leave both options \
+               btrfs in later kernels): use direct=no for buffered I/O, or leave both options \
                out for direct I/O."
             .to_owned(),
     }

@@ -29,9 +29,9 @@ pub enum Flaw {
     },
     /// The sectors come from different writes of this unit, or some are zeroes.
     Torn {
-        /// Write that produced the first sectors; None if they are zeroes.
+        /// Write that produced the first sectors; `None` if they are zeroes.
         head: Part,
-        /// Write that produced the sector at `at_byte`; None if it is zeroes.
+        /// Write that produced the sector at `at_byte`, where the unit is torn; `None` if that sector is zeroes.
         tail: Part,
         /// Offset within the unit of the first sector that comes from another write, bytes.
         at_byte: usize,

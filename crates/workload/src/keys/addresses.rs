@@ -63,7 +63,7 @@ pub(super) fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Bl
         reader.refuse(
             record.place(path),
             "no block size is given",
-            "write a size such as `\"4KiB\"`",
+            "give a size such as `\"4KiB\"`",
         );
     }
     let one = |block: &Record| Block {
@@ -76,7 +76,7 @@ pub(super) fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Bl
 pub(super) fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec<Address> {
     let Some(list) = record.get(path) else { return Vec::new() };
     if list.is_array() && list.items().is_empty() {
-        let help = "write one such as `\"uniform\"`, or leave the key out";
+        let help = "give one such as `\"uniform\"`, or leave the key out";
         reader.refuse(list.span.clone(), "no address pattern is given", help);
     }
     for item in list.items().iter().filter(|_| list.items().len() > 1) {

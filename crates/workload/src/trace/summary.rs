@@ -33,7 +33,7 @@ pub struct TraceSize {
     pub ops: u64,
 }
 
-/// Statistics of a trace.
+/// Counts, sizes, rates and address ranges of a trace's operations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceSummary {
     /// Number of operations by kind, indexed by [`OpKind::index`].

@@ -11,7 +11,7 @@ const OURS: [(&str, &str); 2] = [("fuse.iodyno", "iodyno"), ("fuse", "iodyno")];
 /// Checks that the folder exists, and that no server has mounted on it.
 ///
 /// # Errors
-/// The folder does not exist or is in use; the message says what to do.
+/// The folder does not exist or is in use. The message says what to do.
 pub(super) fn check(folder: &Path) -> io::Result<()> {
     let found = match std::fs::metadata(folder) {
         Err(e) if e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {

@@ -93,7 +93,7 @@ pub(super) fn parameters(
     properties: super::DeviceFlags,
 ) -> [u8; PARAMETERS_BYTES] {
     const BASIC_AND_DISCARD: u32 = 0b11;
-    // Kernels flush devices that may have a volatile cache; a protected cache answers at once.
+    // Kernels flush devices that may have a volatile cache; a protected cache answers immediately.
     const VOLATILE_CACHE: u32 = 1 << 2;
     const FUA_ATTRIBUTE: u32 = 1 << 3;
     // Limit of one operation; the kernel splits longer ones.

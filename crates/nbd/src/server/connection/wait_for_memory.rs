@@ -1,4 +1,4 @@
-//! Memory for the next request of a connection: available at once, or after a wait.
+//! Memory for the next request of a connection: available immediately, or after a wait.
 
 use super::transmission::{POLL_INTERVAL, Work};
 use super::{Connection, End, Pipe};

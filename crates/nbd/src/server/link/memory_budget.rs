@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(link.budget.state().granted_bytes, 0);
     }
 
-    /// Connections get grants in order, but may overtake one that is sending. That one keeps its place.
+    /// Connections get grants in order. A connection that is sending is passed over, but keeps its place in the order.
     #[test]
     fn a_connection_that_sends_lets_the_others_go_first() {
         let budget = budget();

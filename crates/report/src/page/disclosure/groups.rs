@@ -172,7 +172,7 @@ pub(super) fn preparation(run: &Run) -> Facts {
         let facts: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
         let proof = cell.evidence.fill.as_ref().map_or(String::new(), |f| {
             format!(
-                "; by what completed: {} written, {} passes, {} % of the range at least once, {} % at least {} times",
+                "; by completed operations: {} written, {} passes, {} % of the range at least once, {} % at least {} times",
                 human::size(f.written_bytes),
                 human::three_digits(f.passes),
                 human::three_digits(f.once_share * 100.0),
@@ -276,7 +276,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
             "from and to",
             "submission (open loop: intended start) to completion, as the generator sees it",
         ),
-        row("histogram", "128 buckets an octave: within 0.4 %; minimum, maximum, mean exact"),
+        row("histogram", "128 buckets per doubling: within 0.4 %; minimum, maximum, mean exact"),
         row("intervals", intervals.join(", ")),
         row(
             "lowest rate that the generator alone reaches",
