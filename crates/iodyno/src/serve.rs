@@ -1,5 +1,7 @@
 //! `serve`: translates the command line into a request for a server.
 
+mod private_folder;
+
 use crate::args::{Serve, Speed};
 use crate::console::{complain, remark};
 use crate::failure::Failure;
@@ -7,8 +9,13 @@ use crate::{scrape, signals, tls};
 use iodyno_nbd::Endpoint;
 use iodyno_serving::{Console, ServeRequest};
 use iodyno_targets::TargetName;
+use private_folder::PrivateFolder;
+use std::fs::File;
+use std::os::fd::FromRawFd as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
+use std::sync::Mutex;
 
 /// Default path of the NBD socket.
 const SOCKET: &str = "iodyno.sock";
@@ -21,8 +28,34 @@ const OF_THE_MODEL: [&str; 6] = ["dilate", "record", "scenario", "metrics", "fus
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     check_flags(flags)?;
     let console = Console { say: complain, remark };
-    iodyno_serving::serve(&request(flags)?, console, &signals::stop_flag())?;
-    Ok(ExitCode::SUCCESS)
+    if flags.command.is_empty() {
+        if flags.fuse == Some(None) {
+            return Err(Failure::input("--fuse requires a folder, unless a command follows `--`"));
+        }
+        iodyno_serving::serve(&request(flags)?, console, &signals::stop_flag())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = PrivateFolder::create().map_err(|e| {
+        Failure::target(format!("no folder in {}: {e}", std::env::temp_dir().display()))
+    })?;
+    let mut request = request(flags)?;
+    request.command.clone_from(&flags.command);
+    if request.endpoints.is_empty() && flags.fuse.is_none() && !request.ublk {
+        request.endpoints.push(Endpoint::Unix(folder.nbd()));
+    }
+    request.control.get_or_insert_with(|| folder.control());
+    if flags.fuse == Some(None) {
+        let mount = folder.mount().map_err(|e| Failure::target(format!("--fuse: {e}")))?;
+        request.fuse = Some(mount);
+    }
+    let status = iodyno_serving::serve(&request, console, &signals::stop_flag_of_command())?;
+    Ok(status.map_or(ExitCode::SUCCESS, exit_code))
+}
+
+/// Exit code for the end of a command, as a shell has it: its own, or 128 plus the number of the signal.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
 /// Refuses flags that have no effect on the served storage.
@@ -47,7 +80,7 @@ fn request(flags: &Serve) -> Result<ServeRequest, Failure> {
         endpoints: endpoints(flags)?,
         tls: tls::of_flag(&flags.tls)?,
         insist_on_plain: flags.insist_on_plain,
-        fuse: flags.fuse.clone(),
+        fuse: flags.fuse.clone().flatten(),
         ublk: flags.ublk,
         speed: match flags.speed {
             Some(Speed::Native) => iodyno_serving::Speed::Native,
@@ -66,6 +99,8 @@ fn request(flags: &Serve) -> Result<ServeRequest, Failure> {
         read_only: flags.read_only,
         no_floor: flags.no_floor,
         seed: flags.seed,
+        ready: Mutex::new(flags.ready_fd.map(ready_file).transpose()?),
+        command: Vec::new(),
     })
 }
 
@@ -80,8 +115,19 @@ fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
             Failure::input(format!("--nbd {text}: {why}"))
         }),
     };
-    if flags.nbd.is_empty() && flags.fuse.is_none() && !flags.ublk {
+    let needs_address = flags.command.is_empty() && flags.fuse.is_none() && !flags.ublk;
+    if flags.nbd.is_empty() && needs_address {
         return Ok(vec![Endpoint::Unix(PathBuf::from(SOCKET))]);
     }
     flags.nbd.iter().map(read).collect()
+}
+
+/// Takes over the file descriptor of `--ready-fd`, which a command does not inherit.
+fn ready_file(number: i32) -> Result<File, Failure> {
+    // SAFETY: the call changes a flag of the descriptor, if it exists.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return Err(Failure::input(format!("--ready-fd {number}: no open file has this number")));
+    }
+    // SAFETY: it is open, and its number was given to this process for this use alone.
+    Ok(unsafe { File::from_raw_fd(number) })
 }

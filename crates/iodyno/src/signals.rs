@@ -10,6 +10,9 @@ static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// it.
 static CAME: AtomicBool = AtomicBool::new(false);
 
+/// Does nothing. Unlike an ignored signal, it is not inherited by commands.
+extern "C" fn on_interrupt_of_command(_: libc::c_int) {}
+
 extern "C" fn on_signal(signal: libc::c_int) {
     if let Some(stop) = STOP.get() {
         stop.store(true, Ordering::Relaxed);
@@ -31,4 +34,14 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
         unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
     }
     Arc::clone(stop)
+}
+
+/// As [`stop_flag`], while a command runs: SIGTERM sets the flag. Ctrl-C reaches the command, which decides what it
+/// means, as under a shell.
+pub(crate) fn stop_flag_of_command() -> Arc<AtomicBool> {
+    let stop = stop_flag();
+    let ignore = on_interrupt_of_command as *const () as libc::sighandler_t;
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGINT, ignore) };
+    stop
 }

@@ -5,6 +5,7 @@ use crate::error::ServeError;
 use crate::request::ServeRequest;
 use iodyno_emulate::System;
 use iodyno_live::frontend::Served;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Open frontends (FUSE, ublk). They close when dropped.
@@ -44,6 +45,14 @@ impl Frontends {
             return Err(without("ublk"));
         }
         Ok(frontends)
+    }
+
+    /// Block device of the first volume; `None`: the request does not ask for block devices.
+    pub(crate) fn block(&self) -> Option<PathBuf> {
+        #[cfg(feature = "ublk")]
+        return self.blocks.first().map(|block| block.node().to_owned());
+        #[cfg(not(feature = "ublk"))]
+        None
     }
 
     #[cfg(feature = "fuse")]

@@ -9,12 +9,14 @@
 //! | `request` | the request |
 //! | `model`, `native`, `plain` | the servers |
 //! | `setup`, `volumes`, `frontends`, `transport_calibration` | parts of the servers |
+//! | `ready`, `command` | a ready server's notifications, and the command that it serves |
 //! | `apply_fault`, `fault_effect`, `adapters`, `scenario` | fault commands: answers, effects, and plans |
 
 #![forbid(unsafe_code)]
 
 mod adapters;
 mod apply_fault;
+mod command;
 mod error;
 mod fault_effect;
 mod frontends;
@@ -22,6 +24,7 @@ mod model;
 mod native;
 mod numbered;
 mod plain;
+mod ready;
 mod request;
 mod scenario;
 mod setup;
@@ -32,11 +35,14 @@ mod volumes;
 pub use error::ServeError;
 use iodyno_targets::TargetName;
 pub use request::{Console, ServeRequest, Speed};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 pub use system::{Access, enlarge, system};
 
-/// Serves storage until the flag `stop` is set.
+/// Serves storage until the flag `stop` is set, or until the command in the request ends. Returns the command's exit
+/// status; `None`: the request has no command. A command that still runs when `stop` is set gets SIGTERM, and SIGKILL
+/// 5 s later.
 ///
 /// # Errors
 /// The request is invalid, or the storage, a frontend or an address is not available.
@@ -44,7 +50,7 @@ pub fn serve(
     request: &ServeRequest,
     console: Console,
     stop: &Arc<AtomicBool>,
-) -> Result<(), ServeError> {
+) -> Result<Option<ExitStatus>, ServeError> {
     if let TargetName::Ram { size_bytes } = request.device {
         return plain::serve(request, size_bytes, console, stop);
     }

@@ -1,10 +1,11 @@
 //! The server of emulated storage at the model's times.
 
+use crate::command::Places;
 use crate::error::ServeError;
 use crate::frontends::Frontends;
 use crate::request::ServeRequest;
 use crate::scenario::{self, Plan};
-use crate::setup::{READY, Setup, control, insert, start, wait};
+use crate::setup::{Setup, begin, control, insert, places, start, wait};
 use crate::volumes::Opened;
 use crate::{apply_fault, transport_calibration};
 use iodyno_drive::clock::Clock;
@@ -23,10 +24,15 @@ use iodyno_units::human;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::process::ExitStatus;
 use std::sync::Arc;
 
 /// Serves volumes with the model's latencies until the stop flag is set.
-pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(), ServeError> {
+pub(crate) fn serve(
+    setup: &Setup<'_>,
+    opened: Opened,
+    plan: Plan,
+) -> Result<Option<ExitStatus>, ServeError> {
     let &Setup { request, console, stop, .. } = setup;
     let transport = if request.no_floor { None } else { transport_calibration::measure() };
     let live = machine(setup, opened, transport)?;
@@ -49,11 +55,14 @@ pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(),
     if let Some(at) = metrics {
         (console.say)(&format!("metrics at http://{at}/metrics\n"));
     }
-    (console.say)(READY);
+    let file =
+        request.fuse.as_ref().zip(setup.names.first()).map(|(folder, name)| folder.join(name));
+    let places = Places { file, block: frontends.block(), ..places(request, &server) };
+    let command = begin(request, &places, console).inspect_err(clean_up)?;
     if !plan.is_empty() {
         scenario::play(plan, &live, request.seed, stop, console);
     }
-    wait(stop, console, || {
+    let ended = wait(command, stop, console, || {
         live.flush_record();
         live.troubles()
     });
@@ -61,7 +70,8 @@ pub(crate) fn serve(setup: &Setup<'_>, opened: Opened, plan: Plan) -> Result<(),
     drop(frontends);
     server.stop();
     drop(poller);
-    live.end(|volume| volume * WORKERS).map_err(ServeError::target)
+    live.end(|volume| volume * WORKERS).map_err(ServeError::target)?;
+    ended
 }
 
 /// Starts the emulated machine with its stores, and begins a record if the request asks for one.

@@ -5,7 +5,7 @@ use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;
 use crate::fault_effect::of_corruption;
 use crate::numbered::Numbered;
-use crate::setup::{READY, Setup, control, insert, start, wait};
+use crate::setup::{Setup, begin, control, insert, places, start, wait};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
@@ -16,6 +16,7 @@ use iodyno_nbd::{Answer, Export, Exports, Info, Io, Kind, Peer, Session};
 use iodyno_units::IoError;
 use serde_json::{Value, json};
 use std::io;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +29,10 @@ struct Native {
 }
 
 /// Serves volumes as fast as this machine can, without the model's latencies.
-pub(crate) fn serve(setup: &Setup<'_>, stores: Vec<Store>) -> Result<(), ServeError> {
+pub(crate) fn serve(
+    setup: &Setup<'_>,
+    stores: Vec<Store>,
+) -> Result<Option<ExitStatus>, ServeError> {
     let request = setup.request;
     let exports = Arc::new(Exports::default());
     let stores: Vec<Arc<Store>> = stores.into_iter().map(Arc::new).collect();
@@ -41,11 +45,14 @@ pub(crate) fn serve(setup: &Setup<'_>, stores: Vec<Store>) -> Result<(), ServeEr
     let control = control(request, answer).inspect_err(remove_files)?;
     let server = start(request, &exports).inspect_err(remove_files)?;
     setup.announce(&server, "", "native speed: as fast as this machine can");
-    (setup.console.say)(READY);
-    wait(setup.stop, setup.console, Vec::new);
+    let command = begin(request, &places(request, &server), setup.console);
+    let ended = wait(command.inspect_err(remove_files)?, setup.stop, setup.console, Vec::new);
     drop(control);
     server.stop();
-    stores.iter().try_for_each(|store| store.end().map_err(|e| ServeError::target(e.to_string())))
+    for store in &stores {
+        store.end().map_err(|e| ServeError::target(e.to_string()))?;
+    }
+    ended
 }
 
 /// Creates the NBD export of a volume that is served without the model's latencies.

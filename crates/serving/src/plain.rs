@@ -3,22 +3,23 @@
 use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;
 use crate::request::{Console, ServeRequest};
-use crate::setup::{READY, addresses, control, insert, start, wait};
+use crate::setup::{addresses, begin, control, insert, places, start, wait};
 use iodyno_live::status::{MemoryStatus, Named, Status};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::{Export, Exports, Kind, Server};
 use iodyno_units::human;
 use serde_json::{Value, json};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Serves plain memory until the stop flag is set.
+/// Serves plain memory until the stop flag is set or the command in the request ends.
 pub(crate) fn serve(
     request: &ServeRequest,
     size_bytes: u64,
     console: Console,
     stop: &Arc<AtomicBool>,
-) -> Result<(), ServeError> {
+) -> Result<Option<ExitStatus>, ServeError> {
     let size = human::size(size_bytes);
     let disk = Ram::new(size_bytes).map_err(|e| ServeError::target(format!("{size}: {e}")))?;
     let export: Arc<dyn Export> =
@@ -33,12 +34,15 @@ pub(crate) fn serve(
     let control = control(request, Arc::new(answer))?;
     let server = Arc::new(start(request, &exports)?);
     let _ = served.set(Arc::downgrade(&server));
-    (console.say)(&format!("serving ram  {size}\n{}{READY}", addresses(request, &server)));
-    wait(stop, console, Vec::new);
+    if request.command.is_empty() {
+        (console.say)(&format!("serving ram  {size}\n{}", addresses(request, &server)));
+    }
+    let command = begin(request, &places(request, &server), console)?;
+    let ended = wait(command, stop, console, Vec::new);
     drop(control);
     // Dropping the last reference stops the server.
     drop(server);
-    Ok(())
+    ended
 }
 
 /// Returns the status as JSON. All counts are 0 if the server has not started.

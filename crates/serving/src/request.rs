@@ -3,8 +3,11 @@
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, ServerConfig};
 use iodyno_targets::TargetName;
+use std::ffi::OsString;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 /// Timing of served storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +19,6 @@ pub enum Speed {
 }
 
 /// What to serve, with which timing, and at which addresses.
-#[derive(Clone)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct ServeRequest {
     /// The storage: emulated, or plain memory.
@@ -60,6 +62,11 @@ pub struct ServeRequest {
     pub no_floor: bool,
     /// Seed of all random behaviour of the device.
     pub seed: u64,
+    /// File to which the server writes a line when clients can connect, and which it then closes; `None`: no such file.
+    pub ready: Mutex<Option<File>>,
+    /// Program and arguments of a command that runs while storage is served. Its end ends the server. Empty: no
+    /// command; a signal or the control socket ends the server.
+    pub command: Vec<OsString>,
 }
 
 impl ServeRequest {

@@ -1,6 +1,8 @@
 //! Parts of all servers: the system and its volumes, exports, sockets and announcements.
 
+use crate::command::{Places, Running, absolute};
 use crate::error::ServeError;
+use crate::ready;
 use crate::request::{Console, ServeRequest, Speed};
 use crate::scenario::{self, Plan};
 use crate::system::{Access, system};
@@ -14,14 +16,16 @@ use iodyno_units::human;
 use iodyno_units::text::clean;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Line that a server prints once clients can connect.
-pub(crate) const READY: &str = "ready\n";
-/// Number of checks of the stop flag (one every 20 ms) per check for warnings. The latter also flushes the
-/// record.
+/// Line that a server without a command prints once clients can connect.
+const READY: &str = "ready\n";
+/// Interval between checks of the stop flag.
+const CHECK: Duration = Duration::from_millis(20);
+/// Number of checks of the stop flag per check for warnings. The latter also flushes the record.
 const CHECKS_PER_WARNING: u32 = 10;
 
 /// Inputs of a server of emulated storage.
@@ -58,7 +62,11 @@ impl<'a> Setup<'a> {
     }
 
     /// Prints the volumes and the addresses at which clients reach them.
+    /// With a command, whose output should not be mixed with the server's, prints nothing.
     pub(crate) fn announce(&self, server: &Server, frontends: &str, time: &str) {
+        if !self.request.command.is_empty() {
+            return;
+        }
         let mut text = String::new();
         for (name, &size) in self.names.iter().zip(&self.volumes.sizes_bytes) {
             let _ = writeln!(
@@ -161,12 +169,43 @@ fn uri(endpoint: &Endpoint, plain: bool) -> String {
     Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
-/// Waits until the stop flag is set. Every 200 ms, calls `troubles` and prints each new warning once.
-pub(crate) fn wait(stop: &AtomicBool, console: Console, troubles: impl Fn() -> Vec<String>) {
+/// Notifies other programs that the server is ready, and starts the command in the request, if there is one.
+pub(crate) fn begin(
+    request: &ServeRequest,
+    places: &Places,
+    console: Console,
+) -> Result<Option<Running>, ServeError> {
+    let file = request.ready.lock().map_or(None, |mut file| file.take());
+    if let Err(e) = ready::notify(file) {
+        (console.remark)("warning", &format!("--ready-fd or NOTIFY_SOCKET: {e}"));
+    }
+    if request.command.is_empty() {
+        (console.say)(READY);
+        return Ok(None);
+    }
+    Running::start(&request.command, places, request.control.as_ref()).map(Some)
+}
+
+/// Waits until the stop flag is set or the command has ended, and returns the command's exit status. Every 200 ms,
+/// calls `troubles` and prints each new warning once.
+pub(crate) fn wait(
+    mut command: Option<Running>,
+    stop: &AtomicBool,
+    console: Console,
+    troubles: impl Fn() -> Vec<String>,
+) -> Result<Option<ExitStatus>, ServeError> {
+    let lost = |e| ServeError::target(format!("the command's exit code is unknown: {e}"));
     let mut said: Vec<String> = Vec::new();
     let mut checks = 0_u32;
     while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(20));
+        match &mut command {
+            None => std::thread::sleep(CHECK),
+            Some(command) => {
+                if let Some(status) = command.wait(CHECK).map_err(lost)? {
+                    return Ok(Some(status));
+                }
+            }
+        }
         checks = checks.wrapping_add(1);
         if checks.is_multiple_of(CHECKS_PER_WARNING) {
             for trouble in troubles() {
@@ -177,4 +216,17 @@ pub(crate) fn wait(stop: &AtomicBool, console: Console, troubles: impl Fn() -> V
             }
         }
     }
+    command.map(|command| command.stop().map_err(lost)).transpose()
+}
+
+/// Places at which a command finds the storage of an NBD server.
+pub(crate) fn places(request: &ServeRequest, server: &Server) -> Places {
+    let nbd = server.endpoints().first().map(|endpoint| {
+        let endpoint = match endpoint {
+            Endpoint::Unix(path) => Endpoint::Unix(absolute(path)),
+            Endpoint::Tcp(at) => Endpoint::Tcp(*at),
+        };
+        uri(&endpoint, request.tls.is_none())
+    });
+    Places { nbd, ..Places::default() }
 }

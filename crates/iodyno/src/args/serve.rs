@@ -4,6 +4,7 @@ use super::{Given, emulated, socket};
 use clap::{Args, ValueEnum};
 use iodyno_targets::TargetName;
 use iodyno_units::parse_size;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Timing of completions of served storage.
@@ -26,15 +27,15 @@ pub struct Serve {
     pub device: TargetName,
     /// Listen for NBD clients at unix:PATH or HOST:PORT; may be repeated [default: unix:iodyno.sock]
     ///
-    /// The default applies only without --fuse and --ublk. Limits: 1024 connections, and 256 MiB in flight in
-    /// total, plus 256 KiB per connection. Requests beyond that wait.
+    /// The default applies only without --fuse and --ublk; with CMD it is a socket in a private folder. Limits: 1024
+    /// connections, and 256 MiB in flight in total, plus 256 KiB per connection. Requests beyond that wait.
     #[arg(long, value_name = "ADDRESS")]
     pub nbd: Vec<String>,
-    /// Mount a folder that contains one file per volume (requires build feature `fuse`)
+    /// Mount a folder that contains one file per volume, by FUSE [default with CMD: a private folder]
     ///
-    /// `losetup --direct-io=on` makes a block device of such a file.
+    /// `losetup --direct-io=on` makes a block device of such a file. Users other than root need fusermount3.
     #[arg(long, value_name = "FOLDER")]
-    pub fuse: Option<PathBuf>,
+    pub fuse: Option<Option<PathBuf>>,
     /// Create a block device, /dev/ublkbN, for each volume (requires build feature `ublk`)
     #[arg(long)]
     pub ublk: bool,
@@ -103,6 +104,19 @@ pub struct Serve {
     /// Set the seed of all random behaviour of the device
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Write `ready` and a newline to file descriptor N, and close it, once clients can connect
+    ///
+    /// A server that systemd starts with `Type=notify` also reports to it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
+    pub ready_fd: Option<i32>,
+    /// Run this command once clients can connect; when it ends, stop and return its exit code
+    ///
+    /// Its environment has the addresses of the first volume: IODYNO_NBD, an NBD URI; IODYNO_FILE, its file with
+    /// --fuse; IODYNO_BLOCK, its block device with --ublk; and IODYNO_CONTROL, the socket for `iodyno fault --control`.
+    /// Without --nbd, --control or a FOLDER these are in a private folder, which is removed at the end. SIGTERM ends
+    /// the command too, and after 5 s kills it. If a signal ends the command, the exit code is 128 plus its number.
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
     /// Names of the flags that are set on the command line.
     #[arg(skip)]
     pub given: Given,

@@ -2,7 +2,7 @@
 #![cfg(feature = "fuse")]
 
 use crate::disks::{Loop, MIB, Mount, alone, run};
-use crate::place::{Place, Running, whole};
+use crate::place::{Place, Running, names, whole};
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -241,4 +241,26 @@ fn a_folder_must_exist() {
     place
         .iodyno("serve exflash-200g --fuse . --speed native")
         .fails(2, &["--fuse", "--speed native"]);
+}
+
+/// A command finds its file in a private folder, and the next server removes the mount of a killed one.
+#[test]
+fn a_command_has_a_folder_for_itself() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("tmp")).unwrap();
+    let start = |script: &str| {
+        let mut command = place.command("serve exflash-400g --no-floor --fuse -- sh -c");
+        command.arg(script).env("TMPDIR", place.path("tmp"));
+        Running::of(&mut command)
+    };
+    let mut killed = start("touch started; while [ -e started ]; do sleep 0.05; done");
+    killed.wait_until("the command runs", || place.path("started").exists());
+    killed.signal(libc::SIGKILL);
+    std::fs::remove_file(place.path("started")).unwrap();
+    killed.finish();
+    assert_eq!(names(&place.path("tmp")).len(), 1);
+    let script = "test -z \"$IODYNO_NBD\" && printf hello | dd of=$IODYNO_FILE conv=notrunc,fsync && \
+                  test $(head -c 5 $IODYNO_FILE) = hello";
+    start(script).finish().succeeds();
+    assert_eq!(names(&place.path("tmp")), [""; 0]);
 }

@@ -57,6 +57,7 @@ mod serve;
 mod serve_accept;
 mod serve_adapters;
 mod serve_arrays;
+mod serve_command;
 mod serve_composed;
 mod serve_cuts;
 mod serve_effects;

@@ -71,7 +71,7 @@ impl Place {
             .env("LC_ALL", "C.UTF-8")
             .env("COLUMNS", "200")
             .stdin(Stdio::null());
-        for name in ["XDG_DATA_HOME", "HOME", "NO_COLOR"] {
+        for name in ["XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME", "NO_COLOR"] {
             command.env_remove(name);
         }
         command
