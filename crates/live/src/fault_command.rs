@@ -7,10 +7,13 @@
 //! adapters present.
 
 mod effect;
+mod interface;
 mod table;
 mod values;
 
+use crate::interface_fault::InterfaceFault;
 pub use effect::{Effect, in_effect};
+pub use interface::described;
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
 use iodyno_units::parse::parse_duration_ns;
@@ -43,6 +46,13 @@ pub enum Ask {
         volume: u32,
         /// New size of the volume, bytes.
         size_bytes: u64,
+    },
+    /// A fault at a volume's interface, such as lost writes.
+    Interface {
+        /// Number of the volume.
+        volume: u32,
+        /// The fault and its scope.
+        fault: InterfaceFault,
     },
     /// Clears all faults on all volumes.
     ClearAll,
@@ -87,6 +97,9 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
         return Err(format!("the fault is missing: {}", table::examples()));
     };
+    if interface::is_one(verb, rest) {
+        return interface::parse(verb, rest);
+    }
     let of_verb = || COMMANDS.iter().filter(|command| command.verb == verb);
     // `lose` applies to a device, `lose adapter` to an adapter.
     let command = of_verb()

@@ -7,6 +7,7 @@
 //! | `served`, `poller` | the machine, advanced to *now*; the thread that advances it for a server |
 //! | `frontend` | NBD, FUSE and ublk |
 //! | `fault_command`, `control` | fault commands, and the socket that accepts them |
+//! | `interface_fault` | errors and silent faults at a volume's interface |
 //! | `record` | the recorded inputs of a machine, to be replayed in virtual time |
 //! | `counts`, `status`, `metrics` | counters; the status as one typed value, its JSON and its text; its metrics |
 //!
@@ -18,6 +19,7 @@ pub mod control;
 pub mod counts;
 pub mod fault_command;
 pub mod frontend;
+pub mod interface_fault;
 pub mod metrics;
 pub mod poller;
 pub mod record;

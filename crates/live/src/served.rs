@@ -32,6 +32,7 @@ pub use attached::{Attached, Client, HangUp};
 pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
+use crate::interface_fault::{Action, InEffect, InterfaceFault, misdirected};
 use crate::record::Recorder;
 use crate::store::{self, Store};
 use crate::transport::{Followed, Transport};
@@ -80,6 +81,8 @@ pub enum Payload<'a> {
     Read(&'a mut [u8]),
     /// The read fills [`Sink::buffer`] at completion.
     ReadIntoSink,
+    /// As [`Self::ReadIntoSink`], with a flipped bit.
+    ReadFlippedIntoSink,
     /// Bytes to write.
     Write(&'a [u8]),
     /// No data: the volume does not store content, or the operation has no data.
@@ -263,7 +266,26 @@ impl<S: Sink> Live<S> {
         self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         let refused = client.attached.and_then(|attached| inner.losses.refuse(attached, op));
         let refused = refused.or_else(|| self.refuses(&inner, volume, op));
-        if let Some(error) = refused.or_else(|| inner.backing_refuses(volume, op)) {
+        let refused = refused.or_else(|| inner.backing_refuses(volume, op));
+        let (mut op, mut payload, mut instead) = (*op, payload, None);
+        let refused = refused.or_else(|| {
+            match inner.interface_faults[volume as usize].judge(now_ns, &op)? {
+                Action::Fail(error) => return Some(error),
+                Action::Lose => instead = inner.stored_instead(volume, &op, &payload, 0),
+                Action::Tear { kept_bytes } => {
+                    instead = inner.stored_instead(volume, &op, &payload, kept_bytes);
+                }
+                Action::Misdirect { by_bytes } => {
+                    op.offset_bytes = misdirected(&op, by_bytes, self.size_bytes(volume));
+                }
+                Action::Flip => payload = Payload::ReadFlippedIntoSink,
+            }
+            None
+        });
+        if let Some(bytes) = &instead {
+            payload = Payload::Write(bytes);
+        }
+        if let Some(error) = refused {
             inner.counts[volume as usize].errors[op.kind.index()] += 1;
             self.plan(&mut inner);
             drop(inner);
@@ -274,7 +296,7 @@ impl<S: Sink> Live<S> {
         let at_ns =
             self.machine_ns(now_ns.saturating_sub(client.waited_ns)).max(inner.submitted_ns);
         inner.submitted_ns = at_ns;
-        let issued_ns = inner.submit(at_ns, worker, volume, op, payload, sink);
+        let issued_ns = inner.submit(at_ns, worker, volume, &op, payload, sink);
         self.plan(&mut inner);
         drop(inner);
         deliver(completed);
@@ -426,6 +448,23 @@ impl<S: Sink> Live<S> {
         deliver(completed);
         cut_off.iter().filter_map(Weak::upgrade).for_each(|line| line.hang_up());
         taken
+    }
+
+    /// Adds a fault at a volume's interface, from now on.
+    pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
+        let now_ns = self.now_ns();
+        self.lock().interface_faults[volume as usize].add(now_ns, fault);
+    }
+
+    /// Ends all faults at a volume's interface.
+    pub fn clear_interface_faults(&self, volume: u32) {
+        self.lock().interface_faults[volume as usize].clear();
+    }
+
+    /// The faults in effect at a volume's interface.
+    pub fn interface_faults(&self, volume: u32) -> Vec<InEffect> {
+        let now_ns = self.now_ns();
+        self.lock().interface_faults[volume as usize].in_effect(now_ns).cloned().collect()
     }
 
     /// Returns the largest delay of a volume's completions since the last call, ns of real time, and resets it.

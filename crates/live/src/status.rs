@@ -7,6 +7,8 @@ mod maps;
 mod observe;
 mod text;
 
+use crate::fault_command::described;
+use crate::interface_fault::InEffect;
 pub use maps::{ByKind, Named};
 pub use observe::observe;
 use serde::de::DeserializeOwned;
@@ -149,6 +151,9 @@ pub struct VolumeStatus {
     pub delay_ns: ByKind<u64>,
     /// Injected error probability per kind of operation, 0 to 1.
     pub error_share: ByKind<f64>,
+    /// Faults at the volume's interface.
+    #[serde(default)]
+    pub interface_faults: Vec<InterfaceFaultStatus>,
     /// Counters and latencies per kind of operation.
     pub operations: ByKind<KindStatus>,
     /// Utilisation of each resource, as a fraction of time from 0 to 1.
@@ -193,6 +198,29 @@ pub struct VolumeStatus {
     /// Busy time of each type of resource, summed over its instances, ns.
     #[serde(skip)]
     pub busy_ns: Named<u64>,
+}
+
+/// A fault at a volume's interface, such as lost writes, with its counts since the command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceFaultStatus {
+    /// Description of the fault and its scope.
+    pub fault: String,
+    /// Number of requests in its scope.
+    pub seen: u64,
+    /// Number of requests to which it was applied.
+    pub applied: u64,
+}
+
+impl InterfaceFaultStatus {
+    /// Status of each of a volume's faults.
+    pub fn of_all(faults: &[InEffect]) -> Vec<Self> {
+        let of = |known: &InEffect| Self {
+            fault: described(&known.fault),
+            seen: known.seen,
+            applied: known.applied,
+        };
+        faults.iter().map(of).collect()
+    }
 }
 
 /// Counters and latencies of one kind of operation.
@@ -304,6 +332,9 @@ pub struct NativeVolumeStatus {
     pub capacity_bytes: u64,
     /// Memory used by the volume's data, bytes; 0 if the data is in a file.
     pub memory_bytes: u64,
+    /// Faults at the interface.
+    #[serde(default)]
+    pub interface_faults: Vec<InterfaceFaultStatus>,
 }
 
 /// Status of a server of plain memory, without emulation.
@@ -321,4 +352,7 @@ pub struct MemoryStatus {
     pub written_bytes: u64,
     /// Number of failed and refused requests.
     pub errors: u64,
+    /// Faults at the interface.
+    #[serde(default)]
+    pub interface_faults: Vec<InterfaceFaultStatus>,
 }

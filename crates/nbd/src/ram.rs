@@ -125,6 +125,17 @@ impl Ram {
         other
     }
 
+    /// Reads from the disk. Panics if the range is not within it.
+    pub fn read(&self, offset_bytes: u64, into: &mut [u8]) {
+        self.disk.words(offset_bytes, into.len() as u64).read(into);
+    }
+
+    /// Writes to the disk. Panics if the range is not within it.
+    pub fn write(&self, offset_bytes: u64, bytes: &[u8]) {
+        self.disk.words(offset_bytes, bytes.len() as u64).write(bytes);
+        self.disk.allocate(offset_bytes, bytes.len() as u64);
+    }
+
     /// Allocated memory in bytes, a multiple of 64 KiB chunks.
     pub fn allocated_bytes(&self) -> u64 {
         let bits =

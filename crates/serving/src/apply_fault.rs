@@ -10,6 +10,7 @@ use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::Served;
+use iodyno_live::interface_fault::Action;
 use iodyno_live::metrics;
 use iodyno_live::status::{Status, observe};
 use iodyno_live::store::Store;
@@ -124,6 +125,13 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
         Ask::Full { volume } if !machine.system().is_device(volume) => Some(format!(
             "volume {volume} is an array, or behind adapters: `full` requires a single device"
         )),
+        Ask::Interface { volume, fault } if !machine.system().is_device(volume) => {
+            matches!(fault.action, Action::Lose | Action::Tear { .. }).then(|| {
+                format!(
+                    "volume {volume} is an array, or behind adapters: `lost` and `torn` require a single device"
+                )
+            })
+        }
         _ => None,
     });
     why.map_or(Ok(()), Err)
@@ -141,10 +149,12 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
                 });
                 if let Some(volume) = volume {
                     live.set_full(volume as u32, false);
+                    live.clear_interface_faults(volume as u32);
                 }
             }
             return taken;
         }
+        Ask::Interface { volume, fault } => live.add_interface_fault(volume, fault),
         Ask::Full { volume } => live.set_full(volume, true),
         Ask::Resize { volume, size_bytes } => live.resize(volume, size_bytes),
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
@@ -159,7 +169,10 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
             for fault in clear_adapters(live) {
                 live.inject(Fault::Adapters(fault));
             }
-            (0..live.volumes()).for_each(|volume| live.set_full(volume, false));
+            for volume in 0..live.volumes() {
+                live.set_full(volume, false);
+                live.clear_interface_faults(volume);
+            }
             if is_off {
                 live.inject(Fault::PowerOn);
             }

@@ -43,7 +43,7 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
         Ask::Resize { volume, size_bytes } => {
             none_if(live.size_bytes(volume) == size_bytes, "that is its size already")
         }
-        Ask::ClearAll => Effect::Usual,
+        Ask::ClearAll | Ask::Interface { .. } => Effect::Usual,
     })
 }
 

@@ -9,8 +9,9 @@ use crate::setup::{Setup, begin, control, insert, places, start, wait};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
-use iodyno_live::frontend::nbd::{described, failed};
-use iodyno_live::status::{NativeStatus, NativeVolumeStatus, Status};
+use iodyno_live::frontend::nbd::{described, failed, operation};
+use iodyno_live::interface_fault::{Action, SharedFaults, flip, misdirected};
+use iodyno_live::status::{InterfaceFaultStatus, NativeStatus, NativeVolumeStatus, Status};
 use iodyno_live::store::Store;
 use iodyno_nbd::{Answer, Export, Exports, Info, Io, Kind, Peer, Session};
 use iodyno_units::IoError;
@@ -23,8 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum size of the read buffer that a connection keeps between requests, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
-struct Native {
+/// A served volume.
+#[derive(Clone)]
+struct Served {
     store: Arc<Store>,
+    faults: Arc<SharedFaults>,
+}
+
+struct Native {
+    served: Served,
     info: Info,
 }
 
@@ -35,13 +43,14 @@ pub(crate) fn serve(
 ) -> Result<Option<ExitStatus>, ServeError> {
     let request = setup.request;
     let exports = Arc::new(Exports::default());
-    let stores: Vec<Arc<Store>> = stores.into_iter().map(Arc::new).collect();
-    for ((store, name), volume) in stores.iter().zip(&setup.names).zip(0..) {
-        let export = export(store, &setup.system, volume, request.read_only);
+    let served = |store| Served { store: Arc::new(store), faults: Arc::default() };
+    let volumes: Vec<Served> = stores.into_iter().map(served).collect();
+    for ((served, name), volume) in volumes.iter().zip(&setup.names).zip(0..) {
+        let export = export(served, &setup.system, volume, request.read_only);
         insert(&exports, name, volume == 0, export);
     }
-    let remove_files = |_: &ServeError| stores.iter().for_each(|store| store.remove_made());
-    let answer = answer(&stores, setup.stop);
+    let remove_files = |_: &ServeError| volumes.iter().for_each(|of| of.store.remove_made());
+    let answer = answer(&volumes, setup.stop);
     let control = control(request, answer).inspect_err(remove_files)?;
     let server = start(request, &exports).inspect_err(remove_files)?;
     setup.announce(&server, "", "native speed: as fast as this machine can");
@@ -49,19 +58,26 @@ pub(crate) fn serve(
     let ended = wait(command.inspect_err(remove_files)?, setup.stop, setup.console, Vec::new);
     drop(control);
     server.stop();
-    for store in &stores {
-        store.end().map_err(|e| ServeError::target(e.to_string()))?;
+    for served in &volumes {
+        served.store.end().map_err(|e| ServeError::target(e.to_string()))?;
     }
     ended
 }
 
 /// Creates the NBD export of a volume that is served without the model's latencies.
-fn export(store: &Arc<Store>, system: &System, volume: u32, read_only: bool) -> Arc<dyn Export> {
+fn export(served: &Served, system: &System, volume: u32, read_only: bool) -> Arc<dyn Export> {
     let name = &system.volumes[volume as usize].name;
     let words = format!("{name} in {}, at native speed, by iodyno", system.name);
     let rotational = system.is_rotational(volume);
-    let info = described(store.capacity_bytes(), words, rotational, read_only);
-    Arc::new(Native { store: Arc::clone(store), info })
+    let info = described(served.store.capacity_bytes(), words, rotational, read_only);
+    Arc::new(Native { served: served.clone(), info })
+}
+
+impl Served {
+    fn clear_faults(&self) {
+        self.store.clear_corruption();
+        self.faults.clear();
+    }
 }
 
 impl Export for Native {
@@ -70,24 +86,43 @@ impl Export for Native {
     }
 
     fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
-        Ok(Box::new(Client { store: Arc::clone(&self.store), buffer: Vec::new() }))
+        Ok(Box::new(Client { served: self.served.clone(), buffer: Vec::new() }))
     }
 }
 
 struct Client {
-    store: Arc<Store>,
+    served: Served,
     buffer: Vec<u8>,
 }
 
 impl Session for Client {
     fn submit(&mut self, io: Io<'_>) {
         let command = *io.command();
-        let (at, len) = (command.offset_bytes, command.len_bytes);
+        let (mut at, len) = (command.offset_bytes, command.len_bytes);
+        let store = &self.served.store;
+        let (mut kept, mut flips) = (io.data().len(), false);
+        let op = operation(&command);
+        if let Some((op, action)) = op.and_then(|op| Some((op, self.served.faults.judge(&op)?))) {
+            match action {
+                Action::Fail(error) => return io.answer(&failed(error)),
+                Action::Lose => kept = 0,
+                Action::Tear { kept_bytes } => kept = kept.min(kept_bytes as usize),
+                Action::Misdirect { by_bytes } => {
+                    at = misdirected(&op, by_bytes, store.capacity_bytes());
+                }
+                Action::Flip => flips = true,
+            }
+        }
         let done = match command.kind {
             Kind::Read if len > 0 => {
                 self.buffer.resize(len as usize, 0);
-                match self.store.read(at, &mut self.buffer) {
-                    Ok(()) => io.answer(&Answer::Data(&self.buffer)),
+                match store.read(at, &mut self.buffer) {
+                    Ok(()) => {
+                        if flips {
+                            flip(&mut self.buffer);
+                        }
+                        io.answer(&Answer::Data(&self.buffer));
+                    }
                     Err(e) => io.answer(&failed(IoError::from(&e))),
                 }
                 // A large read must not occupy its memory for the life of the connection.
@@ -97,14 +132,15 @@ impl Session for Client {
                 return;
             }
             Kind::BlockStatus => {
-                let extents = iodyno_live::frontend::nbd::extents(&self.store, at, len);
+                let extents = iodyno_live::frontend::nbd::extents(store, at, len);
                 io.answer(&Answer::Extents(&extents));
                 return;
             }
-            Kind::Write => self.store.write_now(at, io.data()),
-            Kind::WriteZeroes => self.store.zero_now(at, u64::from(len)),
-            Kind::Trim => self.store.trim_now(at, u64::from(len)),
-            Kind::Flush => self.store.flush_now(),
+            Kind::Write if kept == 0 => Ok(()),
+            Kind::Write => store.write_now(at, &io.data()[..kept]),
+            Kind::WriteZeroes => store.zero_now(at, u64::from(len)),
+            Kind::Trim => store.trim_now(at, u64::from(len)),
+            Kind::Flush => store.flush_now(),
             Kind::Read | Kind::Cache | Kind::Disc => Ok(()),
         };
         match done {
@@ -115,8 +151,8 @@ impl Session for Client {
 }
 
 /// Returns the function that answers the control socket if storage is served without the model's latencies.
-fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
-    let (stores, stop) = (stores.to_vec(), Arc::clone(stop));
+fn answer(volumes: &[Served], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
+    let (volumes, stop) = (volumes.to_vec(), Arc::clone(stop));
     Arc::new(move |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
@@ -125,9 +161,10 @@ fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
                 done(STOPS)
             }
             ["status"] => {
-                let volumes = stores.iter().map(|store| NativeVolumeStatus {
+                let volumes = volumes.iter().map(|Served { store, faults }| NativeVolumeStatus {
                     capacity_bytes: store.capacity_bytes(),
                     memory_bytes: store.memory_bytes(),
+                    interface_faults: InterfaceFaultStatus::of_all(&faults.in_effect()),
                 });
                 Status::Native(NativeStatus { volumes: volumes.collect() }).to_json()
             }
@@ -135,28 +172,29 @@ fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
                 json!({ "error": "at native speed there are no metrics, because metrics describe the model" })
             }
             words => fault_command::parse(words)
-                .and_then(|ask| apply(&stores, &ask))
+                .and_then(|ask| apply(&volumes, &ask))
                 .unwrap_or_else(|why| json!({ "error": why })),
         }
     })
 }
 
-/// Applies a fault command to the stored data.
-fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
-    let numbered = Numbered::alone(stores.iter().map(|s| s.capacity_bytes()).collect());
+/// Applies a fault command to the stored data or to the interface.
+fn apply(volumes: &[Served], ask: &Ask) -> Result<Value, String> {
+    let numbered = Numbered::alone(volumes.iter().map(|of| of.store.capacity_bytes()).collect());
     numbered.check(ask)?;
     let mut effect = Effect::Usual;
     match *ask {
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
-            let (store, range) = (&stores[volume as usize], offset_bytes..offset_bytes + len_bytes);
+            let range = offset_bytes..offset_bytes + len_bytes;
+            let store = &volumes[volume as usize].store;
             effect = of_corruption(store, &range);
             store.corrupt(&range, 1);
         }
-        Ask::ClearAll => stores.iter().for_each(|s| s.clear_corruption()),
-        Ask::Fault(Fault::Clear { part }) => stores[part.index()].clear_corruption(),
+        Ask::ClearAll => volumes.iter().for_each(Served::clear_faults),
+        Ask::Fault(Fault::Clear { part }) => volumes[part.index()].clear_faults(),
+        Ask::Interface { volume, fault } => volumes[volume as usize].faults.add(fault),
         Ask::Fault(_) | Ask::Full { .. } | Ask::Resize { .. } => {
-            let why = "at native speed nothing is modelled: only corrupt and clear are available";
-            return Err(why.to_owned());
+            return Err("at native speed no device is modelled: corrupt, clear, and faults at the interface (error EIO, lost, torn, misdirected, flip) are available".to_owned());
         }
     }
     let mut answer = done(&in_effect(ask, false, numbered.device, &effect));

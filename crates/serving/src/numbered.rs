@@ -53,10 +53,15 @@ impl Numbered {
             Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
             Ask::Resize { volume, size_bytes } => (volume, size_bytes),
             Ask::Full { volume } => (volume, 0),
+            Ask::Interface { volume, fault } => {
+                (volume, fault.scope.range_bytes.map_or(0, |(at, len)| at + len))
+            }
             Ask::ClearAll => return Ok(()),
         };
         let (what, sizes_bytes) = match ask {
-            Ask::Resize { .. } | Ask::Full { .. } => ("volume", &self.volumes_bytes),
+            Ask::Resize { .. } | Ask::Full { .. } | Ask::Interface { .. } => {
+                ("volume", &self.volumes_bytes)
+            }
             _ => (self.device, &self.devices_bytes),
         };
         match sizes_bytes.get(number as usize) {

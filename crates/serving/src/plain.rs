@@ -1,10 +1,17 @@
-//! `serve ram:4GiB`: plain memory over NBD, without a model. It shows the upper limit of a client and its transport.
+//! `serve ram:4GiB`: plain memory over NBD, without a model. It shows the upper limit of a client and its transport, and
+//! has faults at its interface alone.
+
+mod faulty;
 
 use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;
+use crate::numbered::Numbered;
 use crate::request::{Console, ServeRequest};
 use crate::setup::{addresses, begin, control, insert, places, start, wait};
-use iodyno_live::status::{MemoryStatus, Named, Status};
+use faulty::Faulty;
+use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
+use iodyno_live::interface_fault::SharedFaults;
+use iodyno_live::status::{InterfaceFaultStatus, MemoryStatus, Named, Status};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::{Export, Exports, Kind, Server};
 use iodyno_units::human;
@@ -22,15 +29,18 @@ pub(crate) fn serve(
 ) -> Result<Option<ExitStatus>, ServeError> {
     let size = human::size(size_bytes);
     let disk = Ram::new(size_bytes).map_err(|e| ServeError::target(format!("{size}: {e}")))?;
-    let export: Arc<dyn Export> =
-        if request.read_only { Arc::new(disk.read_only()) } else { Arc::new(disk) };
+    let disk = if request.read_only { disk.read_only() } else { disk };
+    let faults = Arc::new(SharedFaults::default());
+    let export: Arc<dyn Export> = Arc::new(Faulty { disk, faults: Arc::clone(&faults) });
     let exports = Arc::new(Exports::default());
     insert(&exports, "ram", true, export);
     let asked = Arc::clone(stop);
     // The control socket exists before the server, and must not keep it alive.
     let served = Arc::new(OnceLock::<Weak<Server>>::new());
     let counts = Arc::clone(&served);
-    let answer = move |line: &str| answer(line, &asked, || status(size_bytes, counts.get()));
+    let answer = move |line: &str| {
+        answer(line, &asked, (size_bytes, &faults), || status(size_bytes, counts.get(), &faults))
+    };
     let control = control(request, Arc::new(answer))?;
     let server = Arc::new(start(request, &exports)?);
     let _ = served.set(Arc::downgrade(&server));
@@ -46,7 +56,7 @@ pub(crate) fn serve(
 }
 
 /// Returns the status as JSON. All counts are 0 if the server has not started.
-fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
+fn status(size_bytes: u64, server: Option<&Weak<Server>>, faults: &SharedFaults) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();
     let requests = Kind::ALL.map(|kind| (kind.name().to_owned(), seen.requests[kind as usize]));
@@ -57,17 +67,38 @@ fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
         read_bytes: seen.read_bytes,
         written_bytes: seen.written_bytes,
         errors: seen.errors + seen.refused,
+        interface_faults: InterfaceFaultStatus::of_all(&faults.in_effect()),
     })
     .to_json()
 }
 
-fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
-    match line.trim() {
-        "stop" => {
+fn answer(
+    line: &str,
+    stop: &AtomicBool,
+    served: (u64, &SharedFaults),
+    status: impl Fn() -> Value,
+) -> Value {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        ["stop"] => {
             stop.store(true, Ordering::Relaxed);
             done(STOPS)
         }
-        "status" => status(),
-        _ => json!({ "error": "plain memory has no faults: serve an emulated device instead" }),
+        ["status"] => status(),
+        words => fault_command::parse(words)
+            .and_then(|ask| apply(served, &ask))
+            .unwrap_or_else(|why| json!({ "error": why })),
     }
+}
+
+/// Applies a fault command to the interface of a disk of `size_bytes`.
+fn apply((size_bytes, faults): (u64, &SharedFaults), ask: &Ask) -> Result<Value, String> {
+    let numbered = Numbered::alone(vec![size_bytes]);
+    numbered.check(ask)?;
+    match *ask {
+        Ask::Interface { fault, .. } => faults.add(fault),
+        Ask::ClearAll => faults.clear(),
+        _ => return Err("plain memory has faults at its interface alone (error EIO, lost, torn, misdirected, flip): serve an emulated device for others".to_owned()),
+    }
+    Ok(done(&in_effect(ask, false, numbered.device, &Effect::Usual)))
 }

@@ -66,6 +66,7 @@ mod serve_faults;
 mod serve_figures;
 mod serve_frontends;
 mod serve_images;
+mod serve_interface;
 mod serve_replay;
 mod serve_stamps;
 mod shards;

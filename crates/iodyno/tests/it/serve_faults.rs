@@ -357,7 +357,9 @@ fn invalid_commands_are_refused_with_the_right_form() {
     server_is_gone(&place);
 
     let server = Served::start(&place, "./device.toml --speed native");
-    server.try_fault("slow x10").fails(2, &["native speed", "only corrupt and clear"]);
+    server
+        .try_fault("slow x10")
+        .fails(2, &["native speed", "corrupt, clear, and faults at the interface"]);
     server.try_fault("corrupt 96MiB").fails(2, &["beyond the end"]);
     server.try_fault("corrupt 0 3").fails(2, &["there is no volume 3"]);
     place

@@ -1,6 +1,6 @@
 //! Describes the effect of fault commands in words.
 
-use super::{Ask, KINDS};
+use super::{Ask, KINDS, described};
 use iodyno_emulate::Fault;
 use iodyno_units::{OpKind, human};
 
@@ -28,7 +28,9 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
             fault.part().map_or(String::new(), |part| format!("{device} {part}: "))
         }
         Ask::Corrupt { volume, .. } => format!("{device} {volume}: "),
-        Ask::Full { volume } | Ask::Resize { volume, .. } => format!("volume {volume}: "),
+        Ask::Full { volume } | Ask::Resize { volume, .. } | Ask::Interface { volume, .. } => {
+            format!("volume {volume}: ")
+        }
         Ask::ClearAll => String::new(),
     };
     match effect {
@@ -103,6 +105,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
             let (at, len) = (size(offset_bytes), size(len_bytes));
             format!("{len} at {at} are corrupt{UNTIL_WRITTEN}")
         }
+        Ask::Interface { fault, .. } => described(&fault),
         Ask::ClearAll => "no fault is in effect".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! The table of fault commands.
 
 use super::values::{delay_ns, factor, percent, range, volume_size};
-use super::{Arguments, Ask};
+use super::{Arguments, Ask, interface};
 use iodyno_emulate::{AdapterFault, Fault};
 use iodyno_units::text::listed;
 use std::fmt::Write as _;
@@ -252,13 +252,14 @@ const RANGE: Operand = Operand { example: "1GiB..+64KiB", what: "a range" };
 /// Lists an example of every command, for error messages.
 pub(super) fn examples() -> String {
     let list = |of_adapters: bool| {
-        let commands = COMMANDS.iter().filter(|command| command.is_of_adapters() == of_adapters);
-        listed(commands.map(Command::example), "or")
+        let commands =
+            COMMANDS.iter().filter(move |command| command.is_of_adapters() == of_adapters);
+        commands.map(Command::example)
     };
     format!(
         "use {}; to name a volume other than 0, append its number. For RAID adapters, use {}",
-        list(false),
-        list(true)
+        listed(list(false).chain(interface::examples()), "or"),
+        listed(list(true), "or")
     )
 }
 
@@ -280,7 +281,7 @@ pub fn help() -> String {
     for command in COMMANDS {
         let _ = writeln!(text, "  {:<30}{}", command.example(), command.help);
     }
-    text
+    text + &interface::help()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::served::{self, Attached, HangUp, Payload, Sink, store_of};
 use crate::store::Store;
 use iodyno_emulate::UNIT_BYTES;
 use iodyno_nbd::{Answer, Batch, DeferredReply, Export, Info, Io, Peer, Session};
-use iodyno_nbd::{Errno, Kind};
+use iodyno_nbd::{CmdFlags, Command, Errno, Kind};
 use iodyno_units::{IoError, Op, OpKind};
 use std::io;
 use std::sync::Arc;
@@ -238,6 +238,20 @@ impl Session for Client {
             }
         }
     }
+}
+
+/// The operation that a request asks for; `None`: it asks for none.
+pub fn operation(command: &Command) -> Option<Op> {
+    let kind = match command.kind {
+        Kind::Flush => return Some(Op::FLUSH),
+        Kind::Read => OpKind::Read,
+        Kind::Write => OpKind::Write,
+        Kind::Trim => OpKind::Trim,
+        Kind::WriteZeroes => OpKind::WriteZeroes,
+        Kind::BlockStatus | Kind::Cache | Kind::Disc => return None,
+    };
+    let Command { offset_bytes, len_bytes, flags, .. } = *command;
+    Some(Op { offset_bytes, len_bytes, kind, fua: flags.has(CmdFlags::FUA) })
 }
 
 /// Block status of a range as NBD defines it: length in bytes and status flags of each extent.

@@ -5,6 +5,7 @@ use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;
 use super::{ArrayFolder, Payload, Sink};
 use crate::counts::{Counts, Late};
+use crate::interface_fault::{self, InterfaceFaults};
 use crate::record::Recorder;
 use crate::store::{self, ReadError, Store, UNIT_BYTES};
 use iodyno_emulate::spec::Part;
@@ -38,6 +39,8 @@ struct Waiting<S> {
     holds: bool,
     /// Error that the store returned when it read or accepted the operation's data.
     failed: Option<IoError>,
+    /// Whether the read returns a flipped bit.
+    flips: bool,
 }
 
 #[derive(Debug)]
@@ -69,6 +72,8 @@ pub(super) struct Inner<S> {
     /// For each component of the machine, the number of its volume.
     pub(super) volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
+    /// For each volume, the faults at its interface.
+    pub(super) interface_faults: Vec<InterfaceFaults>,
     pub(super) losses: Losses,
     pub(super) recorder: Option<Recorder>,
 }
@@ -99,6 +104,7 @@ impl<S: Sink> Inner<S> {
                 .collect(),
             rebuilds,
             counts: (0..machine.volumes()).map(|_| Counts::default()).collect(),
+            interface_faults: (0..machine.volumes()).map(|_| InterfaceFaults::default()).collect(),
             losses: Losses::of(machine.volumes()),
             machine,
             stores,
@@ -135,6 +141,7 @@ impl<S: Sink> Inner<S> {
         let token = (self.sequence << NUMBER_BITS) | u64::from(number);
         let mut holds = false;
         let mut failed = None;
+        let flips = matches!(payload, Payload::ReadFlippedIntoSink);
         let root = self.root(volume);
         if root >= self.devices && !self.stores.is_empty() {
             self.begin_on_array(token, op, &payload);
@@ -148,7 +155,7 @@ impl<S: Sink> Inner<S> {
                     failed = self.read(at_ns, volume, op, into);
                     None
                 }
-                (OpKind::Read, Payload::ReadIntoSink) => {
+                (OpKind::Read, Payload::ReadIntoSink | Payload::ReadFlippedIntoSink) => {
                     failed = self.read(at_ns, volume, op, sink.buffer());
                     None
                 }
@@ -173,6 +180,7 @@ impl<S: Sink> Inner<S> {
             submitted_ns: at_ns,
             holds,
             failed,
+            flips,
         });
         if let Some(recorder) = &mut self.recorder {
             recorder.operation(at_ns, worker, volume, op);
@@ -253,6 +261,25 @@ impl<S: Sink> Inner<S> {
     /// Number of the component at the top of a volume: its device, its array, or its path through adapters.
     fn root(&self, volume: u32) -> usize {
         self.machine.system().volumes[volume as usize].root.index()
+    }
+
+    /// Bytes that a faulty write stores: its own first `kept_bytes`, then the volume's present content. `None` if that
+    /// can't be known: the volume is not a single device, or its content can't be read. The write is then stored whole.
+    pub(super) fn stored_instead(
+        &mut self,
+        volume: u32,
+        op: &Op,
+        payload: &Payload<'_>,
+        kept_bytes: u32,
+    ) -> Option<Vec<u8>> {
+        let root = self.root(volume);
+        let Payload::Write(written) = payload else { return None };
+        let store = self.stores.get_mut(root).filter(|_| root < self.devices)?;
+        let mut bytes = vec![0; written.len()];
+        store.read(op.offset_bytes, &mut bytes).ok()?;
+        let kept = written.len().min(kept_bytes as usize);
+        bytes[..kept].copy_from_slice(&written[..kept]);
+        Some(bytes)
     }
 
     /// Registers an operation on an array. The machine's content events then move its data to and from the
@@ -357,6 +384,9 @@ impl<S: Sink> Inner<S> {
                 failed = Some(IoError::from(&error));
                 self.trouble.get_or_insert_with(|| error.to_string());
             }
+        }
+        if waiting.flips {
+            interface_fault::flip(waiting.sink.buffer());
         }
         let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
         self.counts[volume].completed(

@@ -1,8 +1,8 @@
 //! Reads the status of a served machine.
 
 use super::{
-    AdapterStatus, AdaptersStatus, ArrayStatus, ByKind, KindStatus, MemberDevices, MemberState,
-    MemberStatus, ModelStatus, Named, TransportStatus, VolumeStatus,
+    AdapterStatus, AdaptersStatus, ArrayStatus, ByKind, InterfaceFaultStatus, KindStatus,
+    MemberDevices, MemberState, MemberStatus, ModelStatus, Named, TransportStatus, VolumeStatus,
 };
 use crate::counts::Counts;
 use crate::served::{Live, Sink};
@@ -27,7 +27,8 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
         (status, counts.to_vec())
     });
     // Outside the lock, because quantiles take long.
-    for (volume, counts) in status.volumes.iter_mut().zip(&counts) {
+    for ((number, volume), counts) in (0..).zip(&mut status.volumes).zip(&counts) {
+        volume.interface_faults = InterfaceFaultStatus::of_all(&live.interface_faults(number));
         volume.operations = ByKind(std::array::from_fn(|kind| of_kind(counts, kind)));
         volume.lateness_p50_ns = counts.lateness.supported_quantile_ns(0.5);
         volume.lateness_p99_ns = counts.lateness.supported_quantile_ns(0.99);
@@ -60,6 +61,7 @@ fn volume<S: Sink>(
         hung: faults.hung,
         lost: faults.lost,
         power_off: faults.off,
+        interface_faults: Vec::new(),
         delay_ns: ByKind(faults.delay_ns),
         error_share: ByKind(faults.error_share),
         operations: ByKind::default(),

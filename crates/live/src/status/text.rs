@@ -1,8 +1,8 @@
 //! Status as text for people.
 
 use super::{
-    AdaptersStatus, ArrayStatus, MemberDevices, MemberState, MemoryStatus, ModelStatus,
-    NativeStatus, Status, VolumeStatus,
+    AdaptersStatus, ArrayStatus, InterfaceFaultStatus, MemberDevices, MemberState, MemoryStatus,
+    ModelStatus, NativeStatus, Status, VolumeStatus,
 };
 use iodyno_units::human;
 use iodyno_units::text::numbered;
@@ -22,6 +22,13 @@ impl Status {
 /// Writes a line, marked with `!`, about a fault or another abnormal state.
 fn alarm(text: &mut String, words: &str) {
     let _ = writeln!(text, "  !             {words}");
+}
+
+/// Writes a line about each fault at a volume's interface.
+fn alarms_of_interface(text: &mut String, faults: &[InterfaceFaultStatus]) {
+    for InterfaceFaultStatus { fault, seen, applied } in faults {
+        alarm(text, &format!("{fault}: {applied} of {}", human::counted(*seen, "request")));
+    }
 }
 
 impl ModelStatus {
@@ -101,6 +108,7 @@ impl VolumeStatus {
             let percent = (share * 1e8).round() / 1e6;
             alarm(text, &format!("failing: {percent} % of {kind} operations"));
         }
+        alarms_of_interface(text, &self.interface_faults);
         for (is_so, words) in [
             (self.power_off, "the power is off: everything fails"),
             (self.full, "full: writes to unallocated space fail"),
@@ -207,6 +215,7 @@ impl NativeStatus {
             let (held, size) =
                 (human::size(volume.memory_bytes), human::size(volume.capacity_bytes));
             let _ = writeln!(text, "  memory        {held} for {size}");
+            alarms_of_interface(&mut text, &volume.interface_faults);
         }
         text
     }
@@ -225,6 +234,7 @@ impl MemoryStatus {
             let _ = writeln!(text, "  {kind:<13} {:>8}  {bytes:>8}", human::whole(*count));
         }
         let _ = writeln!(text, "  errors        {:>8}", self.errors);
+        alarms_of_interface(&mut text, &self.interface_faults);
         text
     }
 }
@@ -232,9 +242,9 @@ impl MemoryStatus {
 #[cfg(test)]
 mod tests {
     use crate::status::{
-        AdapterStatus, AdaptersStatus, ArrayStatus, ByKind, KindStatus, MemberDevices, MemberState,
-        MemberStatus, MemoryStatus, ModelStatus, Named, NativeStatus, NativeVolumeStatus, Status,
-        TransportStatus, VolumeStatus,
+        AdapterStatus, AdaptersStatus, ArrayStatus, ByKind, InterfaceFaultStatus, KindStatus,
+        MemberDevices, MemberState, MemberStatus, MemoryStatus, ModelStatus, Named, NativeStatus,
+        NativeVolumeStatus, Status, TransportStatus, VolumeStatus,
     };
 
     /// Test status in which every field of the JSON document differs from its default.
@@ -294,6 +304,7 @@ mod tests {
             power_off: true,
             delay_ns: ByKind([0, 0, 5_000_000, 0, 0]),
             error_share: ByKind([0.01, 0.0, 0.0, 0.0, 0.0]),
+            interface_faults: interface_faults(),
             operations: ByKind([kind(12_345), kind(7), kind(0), KindStatus::default(), kind(9)]),
             busy: Named(vec![("a link".to_owned(), 0.25), ("the flash".to_owned(), 0.5)]),
             buffered_bytes: Some(4096),
@@ -316,6 +327,15 @@ mod tests {
             erases: None,
             busy_ns: Named::default(),
         }
+    }
+
+    fn native(memory_bytes: u64) -> NativeVolumeStatus {
+        let interface_faults = interface_faults();
+        NativeVolumeStatus { capacity_bytes: 1 << 30, memory_bytes, interface_faults }
+    }
+
+    fn interface_faults() -> Vec<InterfaceFaultStatus> {
+        vec![InterfaceFaultStatus { fault: "writes are lost".to_owned(), seen: 2, applied: 1 }]
     }
 
     fn adapters_in_effect() -> AdaptersStatus {
@@ -347,13 +367,9 @@ mod tests {
     fn a_document_reads_back_as_the_status_that_wrote_it() {
         for status in [
             Status::Model(all_in_effect()),
-            Status::Native(NativeStatus {
-                volumes: vec![
-                    NativeVolumeStatus { capacity_bytes: 1 << 30, memory_bytes: 4096 },
-                    NativeVolumeStatus { capacity_bytes: 1 << 30, memory_bytes: 0 },
-                ],
-            }),
+            Status::Native(NativeStatus { volumes: vec![native(4096), native(0)] }),
             Status::Memory(MemoryStatus {
+                interface_faults: interface_faults(),
                 size_bytes: 1 << 30,
                 connections: 1,
                 requests: Named(vec![("disconnect".to_owned(), 3), ("read".to_owned(), 12_345)]),
@@ -404,6 +420,7 @@ disk
   !             slow: everything takes 10 times as long
   !             delayed: each flush ends 5.00 ms later
   !             failing: 1 % of read operations
+  !             writes are lost: 1 of 2 requests
   !             the power is off: everything fails
   !             full: writes to unallocated space fail
   !             hung: nothing completes
@@ -424,6 +441,7 @@ disk
             read_bytes: 1 << 20,
             written_bytes: 0,
             errors: 2,
+            interface_faults: interface_faults(),
         });
         assert_eq!(
             memory.text(),
@@ -431,6 +449,7 @@ disk
   read            12.3 k     1 MiB
   disconnect           3          
   errors               2
+  !             writes are lost: 1 of 2 requests
 "
         );
     }

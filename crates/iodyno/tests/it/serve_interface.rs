@@ -1,0 +1,152 @@
+//! Faults at the interface of a volume: chosen errors, and silent faults, on plain memory, at native speed and at the
+//! model's, in memory and in a file.
+
+use crate::place::{Place, RunOutput};
+use crate::serve::{MIB, Served};
+use iodyno_nbd::client::Blocking;
+use iodyno_nbd::{CmdFlags, Kind};
+use std::io;
+
+/// One of each way to serve a volume of 8 MiB.
+const SERVED: [&str; 4] = [
+    "ram:8MiB",
+    "exflash-400g --size 8MiB --speed native",
+    "exflash-400g --size 8MiB --no-floor",
+    "hdd-15k-300g --size 8MiB --no-floor --backing data",
+];
+
+/// Runs `test` on each way to serve.
+fn on_each(test: impl Fn(&Served<'_>, &mut Blocking)) {
+    for words in SERVED {
+        let place = Place::new();
+        let served = Served::start(&place, words);
+        let mut client = served.client();
+        test(&served, &mut client);
+        drop(client);
+        served.stop();
+    }
+}
+
+fn write(client: &mut Blocking, at: u64, bytes: &[u8]) -> io::Result<()> {
+    client.write(at, bytes, CmdFlags::default())
+}
+
+fn flush(client: &mut Blocking) -> io::Result<()> {
+    client.command(Kind::Flush, CmdFlags::default(), 0, 0)
+}
+
+fn read(client: &mut Blocking, at: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    client.read(at, &mut bytes).unwrap();
+    bytes
+}
+
+/// The faults at the interface, as `status` has them: description, requests in scope, requests that met it.
+fn in_effect(served: &Served<'_>) -> Vec<(String, u64, u64)> {
+    let status = served.status();
+    let of = status["volumes"].as_array().map_or(&status, |volumes| &volumes[0]);
+    let faults = of["interface_faults"].as_array().unwrap();
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    faults.iter().map(|f| (text(&f["fault"]), number(&f["seen"]), number(&f["applied"]))).collect()
+}
+
+#[track_caller]
+fn fails_with(result: io::Result<()>, errno: i32) {
+    assert_eq!(result.unwrap_err().raw_os_error(), Some(errno));
+}
+
+#[test]
+fn lost_writes_are_acknowledged_and_gone() {
+    on_each(|served, client| {
+        write(client, 0, &[1; 4096]).unwrap();
+        assert!(served.fault("lost at 0..+8KiB after 1 next 1").contains("not stored"));
+        write(client, MIB, &[2; 4096]).unwrap();
+        write(client, 4096, &[3; 4096]).unwrap();
+        assert_eq!(in_effect(served)[0].1, 1);
+        write(client, 0, &[4; 8192]).unwrap();
+        flush(client).unwrap();
+        // The second write in the range is lost as a whole.
+        assert_eq!((read(client, 0), read(client, 4096)), (vec![1; 4096], vec![3; 4096]));
+        assert_eq!(read(client, MIB), [2; 4096]);
+        assert!(in_effect(served).is_empty());
+        write(client, 0, &[5; 4096]).unwrap();
+        assert_eq!(read(client, 0), [5; 4096]);
+    });
+}
+
+#[test]
+fn torn_and_misdirected_writes_are_acknowledged() {
+    on_each(|served, client| {
+        write(client, 0, &[1; 4096]).unwrap();
+        served.fault("torn 512B next 1");
+        write(client, 0, &[2; 4096]).unwrap();
+        let torn = read(client, 0);
+        assert!(torn[..512] == [2; 512] && torn[512..] == [1; 3584], "{}", torn[511]);
+        served.fault("misdirected 1MiB next 1");
+        write(client, 0, &[3; 4096]).unwrap();
+        flush(client).unwrap();
+        assert_eq!((read(client, 0), read(client, MIB)), (torn, vec![3; 4096]));
+    });
+}
+
+#[test]
+fn a_flipped_bit_is_not_stored() {
+    on_each(|served, client| {
+        write(client, 0, &[6; 8192]).unwrap();
+        served.fault("flip at 0 next 2");
+        assert_eq!(read(client, 4096), [6; 4096]);
+        for _ in 0..2 {
+            let flipped = read(client, 0);
+            assert_eq!((flipped[0], &flipped[1..]), (7, &[6; 4095][..]));
+        }
+        assert_eq!(read(client, 0), [6; 4096]);
+    });
+}
+
+#[test]
+fn requests_fail_with_the_error_that_is_asked_for() {
+    on_each(|served, client| {
+        write(client, 0, &[1; 4096]).unwrap();
+        served.fault("error EIO flushes after 2 next 1");
+        flush(client).unwrap();
+        flush(client).unwrap();
+        fails_with(flush(client), libc::EIO);
+        flush(client).unwrap();
+        served.fault("error ENOSPC writes");
+        fails_with(write(client, 0, &[2; 4096]), libc::ENOSPC);
+        assert_eq!(read(client, 0), [1; 4096]);
+        let faults = in_effect(served);
+        assert_eq!(faults, [("writes fail with ENOSPC, until clear".to_owned(), 1, 1)]);
+        served.fault("clear");
+        write(client, 0, &[2; 4096]).unwrap();
+        // Over before the next request.
+        served.fault("error EIO for 1ns");
+        assert_eq!(read(client, 0), [2; 4096]);
+    });
+}
+
+#[test]
+fn a_reply_says_what_is_not_possible() {
+    let place = Place::new();
+    let refuses = |served: &Served<'_>, words: &str, says: &str| {
+        let output: RunOutput = served.try_fault(words);
+        output.fails(2, &[says]);
+    };
+    let served = Served::start(&place, "ram:8MiB");
+    refuses(&served, "slow x10", "plain memory has faults at its interface alone");
+    refuses(&served, "lost at 8MiB", "beyond the end");
+    refuses(&served, "lost 1", "volume");
+    served.stop();
+    let served = Served::start(&place, "raid5(ssd-sas12-mlc-800g*4) --no-floor");
+    refuses(&served, "lost", "`lost` and `torn` require a single device");
+    let client = &mut served.client();
+    served.fault("misdirected 1MiB next 1");
+    write(client, 0, &[3; 4096]).unwrap();
+    assert_eq!((read(client, 0), read(client, MIB)), (vec![0; 4096], vec![3; 4096]));
+    served.fault("flip next 1");
+    assert_eq!(read(client, MIB)[0], 2);
+    served.fault("error EIO reads next 1");
+    fails_with(client.read(0, &mut [0; 512]), libc::EIO);
+    served.stop();
+}

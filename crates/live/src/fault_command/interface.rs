@@ -1,0 +1,238 @@
+//! Commands of faults at a volume's interface: `VERB [VALUE] [KIND] [at RANGE] [after N] [next N] [for TIME] [N]`.
+
+use super::values::{delay_ns, range};
+use super::{Ask, KINDS};
+use crate::interface_fault::{Action, InterfaceFault, Scope};
+use iodyno_units::parse::parse_size;
+use iodyno_units::{IoError, human};
+use std::fmt::Write as _;
+
+/// Errors that a request can be given.
+const ERRORS: [(&str, IoError); 4] = [
+    ("EIO", IoError::Io),
+    ("ENOSPC", IoError::NoSpace),
+    ("ENODEV", IoError::Gone),
+    ("EINVAL", IoError::OutOfRange),
+];
+
+/// Syntax after the verb and its value, for messages.
+const SCOPE: &str = "[writes] [at 1GiB..+64KiB] [after 2] [next 1] [for 10s] [VOLUME]";
+
+/// A verb, an example of its value, and its effect, for the help.
+pub(super) const VERBS: [(&str, Option<&str>, &str); 5] = [
+    ("error", Some("EIO"), "fail operations with EIO, ENOSPC, ENODEV or EINVAL"),
+    ("lost", None, "acknowledge writes without storing them"),
+    ("torn", Some("512B"), "store only the first 512 bytes of each write"),
+    ("misdirected", Some("1MiB"), "store writes 1 MiB further"),
+    ("flip", None, "flip a bit in the data that reads return"),
+];
+
+/// Whether the words are a command of this module. `error 1%` is not: a share of operations fails in the device.
+pub(super) fn is_one(verb: &str, rest: &[&str]) -> bool {
+    match verb {
+        "error" => rest.first().is_some_and(|word| word.starts_with('E')),
+        _ => VERBS.iter().any(|of| of.0 == verb),
+    }
+}
+
+/// Parses a command.
+pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
+    let example = VERBS.iter().find(|of| of.0 == verb).and_then(|of| of.1);
+    let (value, mut words) = match (example, rest.split_first()) {
+        (None, _) => ("", rest),
+        (Some(_), Some((value, rest))) => (*value, rest),
+        (Some(example), None) => {
+            return Err(format!("`{verb}` needs a value, such as `{verb} {example}`"));
+        }
+    };
+    let action = action(verb, value)?;
+    let mut scope = Scope { kind: None, range_bytes: None, after: 0, next: None, for_ns: None };
+    if let Some((first, rest)) = words.split_first()
+        && let Some((kind, _)) = KINDS.iter().find(|(_, word)| word == first)
+    {
+        if !action.applies_to(*kind) {
+            return Err(format!("`{verb}` does not apply to {first}: leave the word out"));
+        }
+        (scope.kind, words) = (Some(*kind), rest);
+    }
+    let mut volume = None;
+    while let Some((&word, rest)) = words.split_first() {
+        let value = rest.first().copied();
+        let count = |text: Option<&str>| {
+            text.and_then(|text| text.parse::<u64>().ok())
+                .ok_or_else(|| format!("`{word}` needs a number, such as `{word} 2`"))
+        };
+        let needs = |example: &str| format!("`{word}` needs a value, such as `{word} {example}`");
+        let of_one = match word {
+            "at" => {
+                scope.range_bytes = Some(range(value.ok_or_else(|| needs("1GiB..+64KiB"))?)?);
+                false
+            }
+            "after" => {
+                scope.after = count(value)?;
+                false
+            }
+            "next" => {
+                scope.next = Some(count(value)?);
+                false
+            }
+            "for" => {
+                scope.for_ns = Some(delay_ns(value.ok_or_else(|| needs("10s"))?)?);
+                false
+            }
+            "volume" if value.is_some() => {
+                words = rest;
+                continue;
+            }
+            number => {
+                let number = number.parse::<u32>().map_err(|_| {
+                    format!("`{number}` is not expected after `{verb}`: use `{verb} … {SCOPE}`")
+                })?;
+                if volume.replace(number).is_some() {
+                    return Err(format!("`{verb}` applies to one volume: leave `{number}` out"));
+                }
+                true
+            }
+        };
+        words = if of_one { rest } else { &rest[1..] };
+    }
+    Ok(Ask::Interface { volume: volume.unwrap_or(0), fault: InterfaceFault { action, scope } })
+}
+
+fn action(verb: &str, value: &str) -> Result<Action, String> {
+    let bytes = || parse_size(value).map_err(|e| format!("`{value}`: {e}"));
+    Ok(match verb {
+        "lost" => Action::Lose,
+        "flip" => Action::Flip,
+        "torn" => {
+            let kept_bytes = bytes()?;
+            Action::Tear { kept_bytes: u32::try_from(kept_bytes).unwrap_or(u32::MAX) }
+        }
+        "misdirected" => match bytes()? {
+            0 => return Err("use a distance above 0, such as `misdirected 1MiB`".to_owned()),
+            by_bytes => Action::Misdirect { by_bytes },
+        },
+        _ => {
+            let known = ERRORS.iter().find(|(name, _)| *name == value);
+            let (_, error) = known.ok_or_else(|| {
+                format!("`{value}` can't be given: use EIO, ENOSPC, ENODEV or EINVAL, or a share such as 1%")
+            })?;
+            Action::Fail(*error)
+        }
+    })
+}
+
+/// Describes a fault, without its volume: `writes at 1 GiB are lost, the next 2 of them, for 10 s`.
+pub fn described(fault: &InterfaceFault) -> String {
+    let Scope { kind, range_bytes, after, next, for_ns } = fault.scope;
+    let word = KINDS.iter().find(|known| Some(known.0) == kind).map(|known| known.1);
+    let (default, does) = match fault.action {
+        Action::Fail(error) => {
+            let name = ERRORS.iter().find(|known| known.1 == error).map_or("EIO", |known| known.0);
+            ("operations", format!("fail with {name}"))
+        }
+        Action::Lose => ("writes", "are acknowledged and not stored".to_owned()),
+        Action::Tear { kept_bytes } => (
+            "writes",
+            format!(
+                "are acknowledged, and only their first {} stored",
+                human::size(u64::from(kept_bytes))
+            ),
+        ),
+        Action::Misdirect { by_bytes } => {
+            ("writes", format!("are stored {} further", human::size(by_bytes)))
+        }
+        Action::Flip => ("reads", "return a flipped bit".to_owned()),
+    };
+    let mut text = word.unwrap_or(default).to_owned();
+    if let Some((at, len)) = range_bytes {
+        let _ = write!(text, " in the {} at {}", human::size(len), human::size(at));
+    }
+    let _ = write!(text, " {does}");
+    if after > 0 {
+        let _ = write!(text, ", after {after}");
+    }
+    if let Some(next) = next {
+        let _ = write!(text, ", the next {next}");
+    }
+    match for_ns {
+        Some(ns) => _ = write!(text, ", for {}", human::time_ns(ns as f64)),
+        None if next.is_none() => text += ", until clear",
+        None => {}
+    }
+    text
+}
+
+/// Help text: an example of each command with its effect, one per line, and the scope.
+pub(super) fn help() -> String {
+    let mut text = String::new();
+    for (verb, value, effect) in VERBS {
+        let example = value.map_or(verb.to_owned(), |value| format!("{verb} {value}"));
+        let _ = writeln!(text, "  {example:<30}{effect}");
+    }
+    text
+}
+
+/// An example of each command, for error messages.
+pub(super) fn examples() -> impl Iterator<Item = String> {
+    VERBS
+        .iter()
+        .map(|(verb, value, _)| value.map_or((*verb).to_owned(), |value| format!("{verb} {value}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    fn read(text: &str) -> Result<Ask, String> {
+        parse(&text.split(' ').collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn commands_are_read_and_described() {
+        for (command, on, says) in [
+            ("lost", 0, "writes are acknowledged and not stored, until clear"),
+            ("error EIO flushes after 2 next 1", 0, "flushes fail with EIO, after 2, the next 1"),
+            (
+                "error ENOSPC writes at 1GiB..+64KiB for 10s 3",
+                3,
+                "writes in the 64 KiB at 1 GiB fail with ENOSPC, for 10.0 s",
+            ),
+            (
+                "torn 512B next 2 volume 1",
+                1,
+                "writes are acknowledged, and only their first 512 B stored, the next 2",
+            ),
+            ("misdirected 1MiB writes", 0, "writes are stored 1 MiB further, until clear"),
+            (
+                "flip reads at 8KiB",
+                0,
+                "reads in the 4 KiB at 8 KiB return a flipped bit, until clear",
+            ),
+        ] {
+            let Ok(Ask::Interface { volume, fault }) = read(command) else { panic!("{command}") };
+            assert_eq!((volume, described(&fault).as_str()), (on, says), "{command}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_remedy() {
+        for (command, says) in [
+            ("error EWHAT", "use EIO, ENOSPC, ENODEV or EINVAL"),
+            ("torn", "`torn` needs a value, such as `torn 512B`"),
+            ("misdirected 0", "above 0"),
+            ("lost reads", "`lost` does not apply to reads"),
+            ("flip writes", "`flip` does not apply to writes"),
+            ("lost next", "`next` needs a number, such as `next 2`"),
+            ("lost after -1", "`after` needs a number"),
+            ("lost at", "`at` needs a value, such as `at 1GiB..+64KiB`"),
+            ("lost for 5", "no unit of time"),
+            ("lost soon", "`soon` is not expected after `lost`: use `lost … [writes]"),
+            ("lost 1 2", "one volume"),
+        ] {
+            let said = read(command).unwrap_err();
+            assert!(said.contains(says), "{command}: {said}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Faults at a volume's interface: requests that fail with a chosen error, and silent faults, which a volume acknowledges
+//! as if nothing had happened. They do not depend on the kind of storage behind the interface.
+//!
+//! A fault applies to requests in its scope: a kind of operation, a range, the requests after N others, the next N, or a
+//! time. Each request meets at most one fault, the first one in the list that applies.
+
+use iodyno_units::{IoError, Op, OpKind};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What a fault does to a request in its scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Fails the request. Nothing is read or changed.
+    Fail(IoError),
+    /// Acknowledges a write without storing it.
+    Lose,
+    /// Stores only the first bytes of a write, and acknowledges all of it.
+    Tear {
+        /// Number of bytes that are stored.
+        kept_bytes: u32,
+    },
+    /// Stores a write at a higher offset; past the end of the volume, it continues at offset 0.
+    Misdirect {
+        /// Distance between the right and the wrong offset, bytes.
+        by_bytes: u64,
+    },
+    /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
+    Flip,
+}
+
+impl Action {
+    /// Whether the action has a meaning for a kind of operation. Silent faults are faults of writes or of reads.
+    pub const fn applies_to(self, kind: OpKind) -> bool {
+        match self {
+            Self::Fail(_) => true,
+            Self::Lose | Self::Tear { .. } | Self::Misdirect { .. } => {
+                matches!(kind, OpKind::Write)
+            }
+            Self::Flip => matches!(kind, OpKind::Read),
+        }
+    }
+}
+
+/// The requests to which a fault applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// Kind of operation; `None`: all kinds to which the action applies.
+    pub kind: Option<OpKind>,
+    /// Offset and length of a range, bytes: requests that touch it. `None`: all requests. Flushes touch every range.
+    pub range_bytes: Option<(u64, u64)>,
+    /// Number of requests in the scope that pass unharmed before the fault applies.
+    pub after: u64,
+    /// Number of requests to which the fault then applies; `None`: all.
+    pub next: Option<u64>,
+    /// Time after the command for which the fault lasts, ns; `None`: until it is cleared.
+    pub for_ns: Option<u64>,
+}
+
+/// A fault at a volume's interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceFault {
+    /// What it does.
+    pub action: Action,
+    /// To which requests.
+    pub scope: Scope,
+}
+
+impl InterfaceFault {
+    fn touches(&self, op: &Op) -> bool {
+        let Scope { kind, range_bytes, .. } = self.scope;
+        let is_kind = kind.is_none_or(|kind| kind == op.kind) && self.action.applies_to(op.kind);
+        let overlaps = |range: Range<u64>| {
+            op.offset_bytes < range.end && range.start < op.offset_bytes + u64::from(op.len_bytes)
+        };
+        let in_range = range_bytes.is_none_or(|(at, len)| overlaps(at..at + len));
+        is_kind && (in_range || op.kind == OpKind::Flush)
+    }
+}
+
+/// A fault in effect, with its counts.
+#[derive(Clone, Debug)]
+pub struct InEffect {
+    /// The fault.
+    pub fault: InterfaceFault,
+    /// Requests in its scope since the command.
+    pub seen: u64,
+    /// Requests to which it was applied.
+    pub applied: u64,
+    /// Time at which it ends, ns of the caller's clock; `None`: it has no end.
+    until_ns: Option<u64>,
+}
+
+impl InEffect {
+    /// Whether the fault can't apply to any later request.
+    fn is_over(&self, now_ns: u64) -> bool {
+        self.until_ns.is_some_and(|until_ns| now_ns >= until_ns)
+            || self.fault.scope.next.is_some_and(|next| self.applied >= next)
+    }
+}
+
+/// The faults at one volume's interface, in the order of their commands.
+#[derive(Clone, Debug, Default)]
+pub struct InterfaceFaults(Vec<InEffect>);
+
+impl InterfaceFaults {
+    /// Whether no fault is listed, so that requests need not be judged.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a fault, whose time begins now. Faults that are over are removed.
+    pub fn add(&mut self, now_ns: u64, fault: InterfaceFault) {
+        self.0.retain(|known| !known.is_over(now_ns));
+        let until_ns = fault.scope.for_ns.map(|for_ns| now_ns.saturating_add(for_ns));
+        self.0.push(InEffect { fault, seen: 0, applied: 0, until_ns });
+    }
+
+    /// Ends all faults.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Decides what happens to a request, and counts it. `None`: it is served correctly.
+    pub fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Action> {
+        let mut action = None;
+        for known in &mut self.0 {
+            if action.is_some() || known.is_over(now_ns) || !known.fault.touches(op) {
+                continue;
+            }
+            known.seen += 1;
+            if known.seen > known.fault.scope.after {
+                known.applied += 1;
+                action = Some(known.fault.action);
+            }
+        }
+        action
+    }
+
+    /// The faults that can still apply to a request.
+    pub fn in_effect(&self, now_ns: u64) -> impl Iterator<Item = &InEffect> {
+        self.0.iter().filter(move |known| !known.is_over(now_ns))
+    }
+}
+
+/// A volume's interface faults where no machine keeps them, shared by the volume's connections.
+#[derive(Debug)]
+pub struct SharedFaults {
+    /// False while no fault is listed, so that requests need no lock.
+    any: AtomicBool,
+    faults: Mutex<InterfaceFaults>,
+    since: Instant,
+}
+
+impl Default for SharedFaults {
+    fn default() -> Self {
+        Self { any: AtomicBool::new(false), faults: Mutex::default(), since: Instant::now() }
+    }
+}
+
+impl SharedFaults {
+    fn lock(&self) -> MutexGuard<'_, InterfaceFaults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.since.elapsed().as_nanos() as u64
+    }
+
+    /// Whether no fault is listed.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        !self.any.load(Ordering::Acquire)
+    }
+
+    /// As [`InterfaceFaults::add`].
+    pub fn add(&self, fault: InterfaceFault) {
+        self.lock().add(self.now_ns(), fault);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// As [`InterfaceFaults::clear`].
+    pub fn clear(&self) {
+        self.lock().clear();
+        self.any.store(false, Ordering::Release);
+    }
+
+    /// As [`InterfaceFaults::judge`].
+    #[inline]
+    pub fn judge(&self, op: &Op) -> Option<Action> {
+        if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op) }
+    }
+
+    /// As [`InterfaceFaults::in_effect`].
+    pub fn in_effect(&self) -> Vec<InEffect> {
+        self.lock().in_effect(self.now_ns()).cloned().collect()
+    }
+}
+
+/// Flips the lowest bit of the first byte.
+pub fn flip(bytes: &mut [u8]) {
+    if let Some(first) = bytes.first_mut() {
+        *first ^= 1;
+    }
+}
+
+/// Offset of a write that [`Action::Misdirect`] stores at the wrong place of a volume of `size_bytes`: `by_bytes` further,
+/// or as many bytes from offset 0 where it would pass the end.
+pub fn misdirected(op: &Op, by_bytes: u64, size_bytes: u64) -> u64 {
+    let places = size_bytes.saturating_sub(u64::from(op.len_bytes)) + 1;
+    (op.offset_bytes % places + by_bytes % places) % places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng::{below, stream};
+
+    fn op(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
+        Op { offset_bytes, len_bytes, kind, fua: false }
+    }
+
+    const ALL: Scope = Scope { kind: None, range_bytes: None, after: 0, next: None, for_ns: None };
+
+    #[test]
+    fn a_fault_applies_within_its_scope_alone() {
+        let scope = Scope { range_bytes: Some((4096, 4096)), after: 1, next: Some(2), ..ALL };
+        let mut faults = InterfaceFaults::default();
+        faults.add(0, InterfaceFault { action: Action::Lose, scope });
+        let mut judge = |kind, at, len| faults.judge(0, &op(kind, at, len)).is_some();
+        assert!(!judge(OpKind::Write, 4096, 512), "passes first");
+        assert!(!judge(OpKind::Write, 0, 4096) && !judge(OpKind::Write, 8192, 4096));
+        assert!(!judge(OpKind::Read, 4096, 512) && !judge(OpKind::Flush, 0, 0));
+        assert!(judge(OpKind::Write, 0, 4097) && judge(OpKind::Write, 8191, 1));
+        assert!(!judge(OpKind::Write, 4096, 512), "only the next two");
+        assert_eq!(faults.in_effect(0).count(), 0);
+    }
+
+    #[test]
+    fn a_fault_ends_with_its_time_and_leaves_the_next_one() {
+        let fails = |error, scope| InterfaceFault { action: Action::Fail(error), scope };
+        let mut faults = InterfaceFaults::default();
+        faults.add(100, fails(IoError::NoSpace, Scope { for_ns: Some(50), ..ALL }));
+        faults.add(100, fails(IoError::Io, Scope { kind: Some(OpKind::Flush), ..ALL }));
+        let flush = op(OpKind::Flush, 0, 0);
+        assert_eq!(faults.judge(149, &flush), Some(Action::Fail(IoError::NoSpace)));
+        assert_eq!(faults.judge(150, &flush), Some(Action::Fail(IoError::Io)));
+        assert_eq!(faults.judge(150, &op(OpKind::Read, 0, 1)), None);
+        assert_eq!(
+            faults.in_effect(150).map(|known| (known.seen, known.applied)).next(),
+            Some((1, 1))
+        );
+        faults.clear();
+        assert!(faults.is_empty());
+    }
+
+    /// A misdirected write lies within the volume, and elsewhere unless the distance is a multiple of the possible places.
+    #[test]
+    fn a_misdirected_write_stays_in_the_volume() {
+        let mut rng = stream(1, "misdirected", 0);
+        for _ in 0..10_000 {
+            let size_bytes = 1 + below(&mut rng, 1 << 20);
+            let len_bytes = 1 + below(&mut rng, size_bytes) as u32;
+            let places = size_bytes - u64::from(len_bytes) + 1;
+            let op = op(OpKind::Write, below(&mut rng, places), len_bytes);
+            let by_bytes = below(&mut rng, 1 << 21);
+            let at = misdirected(&op, by_bytes, size_bytes);
+            assert!(at + u64::from(len_bytes) <= size_bytes);
+            assert_eq!(at == op.offset_bytes, by_bytes.is_multiple_of(places));
+        }
+    }
+}
