@@ -355,7 +355,11 @@ const WRITERS: &[(&str, &str)] = &[
     ("live/src/frontend/ublk/", "the kernel's own devices, which it makes for this server"),
     ("run/src/trace_writer.rs", "a new file, which `targets` makes and removes"),
     ("run/src/persist.rs", "a new folder for a run that the notebook could not take"),
-    ("serving/src/transport_calibration.rs", "a new folder for one socket"),
+    ("serving/src/transport_calibration", "a new folder for one socket; the user's cache folder"),
+    (
+        "iodyno/src/serve/private_folder.rs",
+        "a new folder of its own name, with sockets and a mount; those of this user's dead processes",
+    ),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -1,20 +1,24 @@
 //! The last measurement, kept in `iodyno/transport.json` in the user's cache folder. It applies to the same program,
 //! processors and boot, for an hour. Errors only cost time: the latency is measured again.
 
+use iodyno_catalog::input::read_regular_text;
 use iodyno_live::transport::{TRANSPORT_MAX_NS, Transport};
+use iodyno_targets::output::Output;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
-use std::{env, fs, process, thread};
+use std::{env, fs, thread};
 
 /// Time for which a measurement is kept.
 const KEPT: Duration = Duration::from_secs(3600);
+/// Largest file that is read, bytes.
+const BYTES_MAX: u64 = 4096;
 
 /// Reads the kept measurement; `None` if there is none that applies.
 pub(super) fn read() -> Option<Transport> {
     let file = file()?;
     let age = fs::metadata(&file).ok()?.modified().ok()?.elapsed().ok()?;
-    let value: Value = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+    let value: Value = serde_json::from_str(&read_regular_text(&file, BYTES_MAX).ok()?).ok()?;
     let ns = |key: &str| value[key].as_u64().filter(|ns| *ns <= TRANSPORT_MAX_NS);
     (age < KEPT && value["of"] == of()?).then_some(())?;
     Some(Transport {
@@ -24,7 +28,7 @@ pub(super) fn read() -> Option<Transport> {
     })
 }
 
-/// Keeps a measurement. Replaces the file in one step, since other servers may read it.
+/// Keeps a measurement.
 pub(super) fn write(transport: &Transport) {
     let Transport { round_trip_ns, taking_ns, waking_ns } = *transport;
     let (Some(file), Some(of)) = (file(), of()) else { return };
@@ -34,10 +38,10 @@ pub(super) fn write(transport: &Transport) {
         "taking_ns": taking_ns,
         "waking_ns": waking_ns,
     });
-    let begun = file.with_extension(process::id().to_string());
-    let folder_exists = file.parent().is_some_and(|folder| fs::create_dir_all(folder).is_ok());
-    if folder_exists && fs::write(&begun, text.to_string()).is_ok() {
-        let _ = fs::rename(&begun, &file);
+    if file.parent().is_some_and(|folder| fs::create_dir_all(folder).is_ok())
+        && let Ok(output) = Output::at(&file)
+    {
+        let _ = output.write(text.to_string().as_bytes());
     }
 }
 
@@ -53,7 +57,7 @@ fn file() -> Option<PathBuf> {
 fn of() -> Option<String> {
     let program = fs::metadata(env::current_exe().ok()?).ok()?;
     let modified_ns = program.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let boot = read_regular_text(Path::new("/proc/sys/kernel/random/boot_id"), BYTES_MAX).ok()?;
     let processors = thread::available_parallelism().ok()?;
     Some(format!("{} {modified_ns} {} {processors}", program.len(), boot.trim()))
 }
