@@ -77,7 +77,7 @@ pub(super) const DEVICE: &[Key] = &[
     ),
     SUMMARY,
     Key::required("host", ValueType::Text).such_as("\"x3850-x6\""),
-    size("capacity", MIB..=PIB),
+    size("capacity", MIB..=PIB).ruled(SIZE_RULE),
     Key::optional(
         "bay",
         ValueType::Table(&[
@@ -92,8 +92,8 @@ pub(super) const DEVICE: &[Key] = &[
             number("power.active_w", 0.0, 1000.0),
         ]),
     ),
-    Key::optional("iops_limit", ValueType::Table(IOPS_LIMIT)),
-    Key::optional("throughput_limit", ValueType::Table(THROUGHPUT_LIMIT)),
+    Key::optional("iops_limit", ValueType::TableOrTables(IOPS_LIMIT)),
+    Key::optional("throughput_limit", ValueType::TableOrTables(THROUGHPUT_LIMIT)),
     optional(
         FLASH,
         "memory_channel",
@@ -275,24 +275,59 @@ pub(super) const DEVICE: &[Key] = &[
 
 /// The table `[iops_limit]`. The rules relate its optional keys.
 const IOPS_LIMIT: &[Key] = &[
-    count("iops_limit.rate", 1..=OPERATIONS_MAX),
+    Key::optional("iops_limit.of", ValueType::Word(&["reads", "writes"])),
+    count("iops_limit.rate", 1..=OPERATIONS_MAX).ruled(IOPS_RULE),
     time("iops_limit.window", US..=60 * S),
-    Key { required: false, ..count("iops_limit.burst", 1..=OPERATIONS_MAX) },
-    Key { required: false, ..count("iops_limit.credits", 1..=CREDITS_MAX) },
+    Key { required: false, ..count("iops_limit.burst", 1..=OPERATIONS_MAX) }.ruled(IOPS_RULE),
+    Key { required: false, ..count("iops_limit.credits", 1..=CREDITS_MAX) }.ruled(CREDITS_RULE),
     Key { required: false, ..count("iops_limit.start", 0..=CREDITS_MAX) },
+    Key { required: false, ..count("iops_limit.on_demand", 1..=OPERATIONS_MAX) },
     Key { required: false, ..size("iops_limit.account", 512..=GIB) },
     Key { required: false, ..flag("iops_limit.merge") },
 ];
 /// The table `[throughput_limit]`, as [`IOPS_LIMIT`].
 const THROUGHPUT_LIMIT: &[Key] = &[
-    bandwidth("throughput_limit.rate"),
+    Key::optional("throughput_limit.of", ValueType::Word(&["reads", "writes"])),
+    bandwidth("throughput_limit.rate").ruled(THROUGHPUT_RULE),
     time("throughput_limit.window", US..=60 * S),
-    Key { required: false, ..bandwidth("throughput_limit.burst") },
-    Key { required: false, ..size("throughput_limit.credits", 512..=PIB) },
+    Key { required: false, ..bandwidth("throughput_limit.burst") }.ruled(THROUGHPUT_RULE),
+    Key { required: false, ..size("throughput_limit.credits", 512..=PIB) }
+        .ruled(THROUGHPUT_CREDITS_RULE),
     Key { required: false, ..size("throughput_limit.start", 0..=PIB) },
+    Key { required: false, ..bandwidth("throughput_limit.on_demand") },
     Key { required: false, ..size("throughput_limit.account", 512..=GIB) },
     Key { required: false, ..flag("throughput_limit.merge") },
 ];
+/// Keys of a rule for the size of a volume.
+const SIZE_RULE: &[Key] = &[
+    Key::optional("chosen", ValueType::Word(&["size"])),
+    Key::optional("at_least", ValueType::Size(GIB, PIB)),
+    Key::optional("at_most", ValueType::Size(GIB, PIB)),
+];
+/// Keys of a rule for a rate of operations.
+const IOPS_RULE: &[Key] = &[
+    Key::optional("chosen", ValueType::Word(&["iops"])),
+    Key::optional("per_gib", ValueType::Number(0.0, 1e8)),
+    Key::optional("by_size", ValueType::Map(&ValueType::Count(1, OPERATIONS_MAX))),
+    Key::optional("at_least", ValueType::Count(1, OPERATIONS_MAX)),
+    Key::optional("at_most", ValueType::Count(1, OPERATIONS_MAX)),
+    Key::optional("at_most_per_gib", ValueType::Number(0.0, 1e8)),
+];
+/// Keys of a rule for a throughput.
+const THROUGHPUT_RULE: &[Key] = &[
+    Key::optional("chosen", ValueType::Word(&["MB/s", "MiB/s"])),
+    Key::optional("per_gib", ValueType::Bandwidth(1.0, 1e11)),
+    Key::optional("per_iops", ValueType::Size(1, GIB)),
+    Key::optional("by_size", ValueType::Map(&ValueType::Bandwidth(1e6, 1e11))),
+    Key::optional("at_least", ValueType::Bandwidth(1e6, 1e11)),
+    Key::optional("at_most", ValueType::Bandwidth(1e6, 1e11)),
+    Key::optional("at_most_per_iops", ValueType::Size(1, GIB)),
+];
+/// Keys of a rule for burst credits.
+const CREDITS_RULE: &[Key] = &[Key::optional("lasts", ValueType::Time(1, 1000 * 3600 * S))];
+/// Keys of a rule for burst credits in bytes.
+const THROUGHPUT_CREDITS_RULE: &[Key] =
+    &[CREDITS_RULE[0], Key::optional("per_gib", ValueType::Size(1, PIB))];
 /// Maximum rate of a limit, in operations per second.
 const OPERATIONS_MAX: u64 = 100_000_000;
 /// Maximum number of credits, in operations.
@@ -324,6 +359,8 @@ pub(super) const SYSTEM: &[Key] = &[
     Key::optional("base", ValueType::OneOrMany(&ValueType::Text)).such_as("\"power8\""),
     Key::optional("pcie", ValueType::Word(&GENERATIONS)),
     Key::optional("volumes", ValueType::Tables(VOLUMES)),
+    Key::optional("iops_limit", ValueType::TableOrTables(IOPS_LIMIT)),
+    Key::optional("throughput_limit", ValueType::TableOrTables(THROUGHPUT_LIMIT)),
     Key::optional("host", ValueType::Table(HOST)),
     Key::optional(
         "slots",
@@ -406,13 +443,14 @@ const HOST: &[Key] = &[
 pub(super) const GENERATIONS: [&str; 3] = ["gen1", "gen2", "gen3"];
 
 /// Returns the keys of all parameters in the order of the schema. Each is paired with its device
-/// family, `system` or `adapters`: `("flash", "nand.read")`.
+/// family, `system` or `adapters`: `("flash", "nand.read")`. The limits of a system have the keys of those of a device.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_devices = ["flash", "disk", "memory", "volume"].map(|family| (family, DEVICE));
     of_devices
         .into_iter()
         .chain([("system", SYSTEM)])
         .flat_map(|(of, schema)| parameters(schema, of).into_iter().map(move |k| (of, k.path)))
+        .filter(|(of, path)| *of != "system" || !path.contains("_limit."))
         .map(|(of, path)| {
             let of_host = path.starts_with("host.") || path.starts_with("slots.");
             (if of == "system" && !of_host { "adapters" } else { of }, path)

@@ -86,7 +86,11 @@ fn parameters(page: &mut Lines, parameters: &[Parameter]) {
         let source = paint(&pad(p.from.name(), sources, false), Role::Dim, style);
         let indent = 2 + names + 2 + values + 2 + sources + 2;
         let room = style.columns().saturating_sub(indent).max(20);
-        for (i, why) in wrap(&clean(&p.why, usize::MAX, style), room).iter().enumerate() {
+        let why = match &p.rule {
+            Some(rule) => format!("{rule} ({})", p.why),
+            None => p.why.clone(),
+        };
+        for (i, why) in wrap(&clean(&why, usize::MAX, style), room).iter().enumerate() {
             if i == 0 {
                 page.line(&format!("  {}  {value}  {source}  {why}", pad(name(p), names, false)));
             } else {

@@ -175,3 +175,14 @@ fn a_late_machine_is_reported() {
         "of one and the same"
     );
 }
+
+/// A volume whose credits run out: its base rate from the right second on, in real time.
+#[test]
+fn a_live_volume_falls_to_its_base_rate() {
+    let place = Place::new();
+    // 2 s at 3000, of which 300 accrue, and the window; then 300.
+    let words = "run random-read --on live:ebs-gp2?size=100GiB&credits=2s --active 0..64MiB --depth 64 --ramp 0s --time 5s --series";
+    let document = place.document(words);
+    let series = &cells(&document)[0]["series"];
+    eprintln!("{series}");
+}
