@@ -8,9 +8,9 @@ use crate::files::Files;
 use crate::outcome::RunError;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
-use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf};
+use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf, start_with};
 use iodyno_emulate::spec::{
-    ArrayShape, Attach, Device, Group, Kind, Preconditioned, STRIP_BYTES, Written,
+    ArrayShape, Attach, Device, Group, Kind, Limit, Preconditioned, STRIP_BYTES, Written,
 };
 use iodyno_targets::{ArrayName, ModelName, TargetName};
 use iodyno_units::{Precondition, VolumeOptions, human};
@@ -121,7 +121,9 @@ fn whole_system(
             return Err(Problem::at(file, of.span.clone(), message, None).into());
         };
         choose(&mut device, name, &its.volume)?;
-        if credits.is_some() {
+        if credits.is_some()
+            && (has_credits(&device.device.limits) || !has_credits(&described.limits))
+        {
             choose(&mut device, name, &VolumeOptions { credits, ..its.volume })?;
         }
         let mut device = device.device;
@@ -189,6 +191,10 @@ fn is_device_alone(name: &ModelName) -> bool {
         && name.fill() >= 1.0
         && !(name.max_occupancy || name.cache_off)
         && name.workers_near.is_none()
+}
+
+fn has_credits(limits: &[Limit]) -> bool {
+    limits.iter().any(|limit| limit.credits.is_some())
 }
 
 /// Applies the options of a cloud volume to a device of the target `name`.
@@ -283,6 +289,10 @@ fn populate(
     let mut system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
     system.limits.clone_from(&described.limits);
+    let credits = wanted.iter().find_map(|of| of.name.volume.credits);
+    if let Some(credits) = credits.filter(|_| has_credits(&system.limits)) {
+        start_with(&described.name, credits, &mut system.limits).map_err(RunError::Impossible)?;
+    }
     if let Some(mut adapters) = described.adapters.clone() {
         if cache_off {
             adapters.cache = None;

@@ -49,46 +49,41 @@ impl VolumeOptions {
     /// # Errors
     /// The text is not a value of the option, or `key` is not an option; see [`VolumeOptionError`].
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), VolumeOptionError> {
-        let refused = |problem: String, help: &str| {
-            Err(VolumeOptionError { problem, help: format!("write {help}.") })
+        let refused = |problem: String, help: &str| VolumeOptionError {
+            problem,
+            help: format!("write {help}."),
         };
-        let whole = |text: &str| text.parse().ok().filter(|&number: &u64| number > 0);
+        let whole = |noun: &str, help: &str| {
+            let number = text.parse().ok().filter(|&number: &u64| number > 0);
+            number.ok_or_else(|| refused(format!("`{text}` is not {noun}."), help))
+        };
         match key {
-            "size" => match parse_size(text) {
-                Ok(bytes) if bytes > 0 => self.size_bytes = Some(bytes),
-                Ok(_) => return refused("its size is 0.".to_owned(), "size=500GiB"),
-                Err(error) => return refused(format!("{error}."), "size=500GiB"),
-            },
-            "iops" => match whole(text) {
-                Some(iops) => self.iops = Some(iops),
-                None => {
-                    let problem = format!("`{text}` is not a number of operations a second.");
-                    return refused(problem, "iops=6000");
+            "size" => {
+                let bytes =
+                    parse_size(text).map_err(|e| refused(format!("{e}."), "size=500GiB"))?;
+                if bytes == 0 {
+                    return Err(refused("its size is 0.".to_owned(), "size=500GiB"));
                 }
-            },
-            "mbps" => match whole(text) {
-                Some(mbps) => self.mbps = Some(mbps),
-                None => {
-                    let problem = format!("`{text}` is not a whole throughput.");
-                    return refused(problem, "mbps=250, in the unit of the provider");
-                }
-            },
+                self.size_bytes = Some(bytes);
+            }
+            "iops" => self.iops = Some(whole("a number of operations a second", "iops=6000")?),
+            "mbps" => {
+                let help = "mbps=250, in the unit of the provider";
+                self.mbps = Some(whole("a whole throughput", help)?);
+            }
             "bursting" if text == "on-demand" => self.on_demand = true,
             "bursting" => {
                 let help = "bursting=on-demand, or leave bursting= out";
-                return refused(format!("`{text}` is not a kind of bursting."), help);
+                return Err(refused(format!("`{text}` is not a kind of bursting."), help));
             }
-            "credits" => match credits(text) {
-                Some(credits) => self.credits = Some(credits),
-                None => {
-                    let problem = format!("`{text}` is not an amount of burst credits.");
-                    let help = "credits=0, a duration at the burst rate such as credits=30s, or a share such as credits=50%";
-                    return refused(problem, help);
-                }
-            },
+            "credits" => {
+                let problem = format!("`{text}` is not an amount of burst credits.");
+                let help = "credits=0, a duration at the burst rate such as credits=30s, or a share such as credits=50%";
+                self.credits = Some(credits(text).ok_or_else(|| refused(problem, help))?);
+            }
             _ => {
                 let help = "size=, iops=, mbps=, bursting= or credits=";
-                return refused(format!("`{key}` is not an option of a volume."), help);
+                return Err(refused(format!("`{key}` is not an option of a volume."), help));
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ pub use iodyno_catalog::{Parameter, Source, count_by_source};
 pub use rules::RuleBroken;
 pub use schema::keys;
 pub use system::{DescribedSystem, VolumesOf, system};
-pub use volume_class::{Provisioned, VolumeClass};
+pub use volume_class::{Provisioned, VolumeClass, start_with};
 
 use iodyno_catalog::{FileError, Reader, Record};
 use rules::Rule;

@@ -3,7 +3,7 @@
 //! target's name chooses the size and the rates ([`VolumeOptions`]).
 
 use super::DescribedDevice;
-use crate::spec::{Counted, Credits, Kind, Limit};
+use crate::spec::{Counted, Credits, Kind, Limit, LimitOf};
 use iodyno_catalog::{Entry, Parameter, Record};
 use iodyno_units::{StartCredits, VolumeOptions, human, parse_size};
 
@@ -365,6 +365,14 @@ impl VolumeClass {
                 "start" => credits?.start,
                 _ => return Some(parameter),
             };
+            let of = match limit?.of {
+                LimitOf::All => None,
+                LimitOf::Reads => Some("reads"),
+                LimitOf::Writes => Some("writes"),
+            };
+            if let (Some(of), Some(rule)) = (of, &mut parameter.rule) {
+                *rule = format!("of {of}: {rule}");
+            }
             if follows || key == "start" {
                 parameter.text = in_words(limit?.counts, key, value);
             }
@@ -395,8 +403,11 @@ fn units_in(rate: u64, ns: u64) -> u64 {
     u64::try_from(u128::from(rate) * u128::from(ns) / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
-/// Sets the burst credits at the start of all limits that have credits.
-fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Result<(), String> {
+/// Sets the burst credits at the start of all limits that have credits. `name` is that of their owner, for messages.
+///
+/// # Errors
+/// No limit has credits, or full ones last for less than the asked time.
+pub fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Result<(), String> {
     let mut longest_ns = None;
     for limit in limits {
         let Some(credits) = &mut limit.credits else { continue };

@@ -8,7 +8,9 @@ use iodyno_page::terminal::text::{Role, clean, pad, paint, width, wrap};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{Cell, Column, Quantity, Table};
 use iodyno_run::Emulated;
-use iodyno_run::explain::{Described, ExplainedCell, KindAccount, PhaseAccount, Share, percent};
+use iodyno_run::explain::{
+    Described, ExplainedCell, KindAccount, PhaseAccount, Share, limit_in_words, percent,
+};
 use iodyno_units::human;
 
 /// Width of a utilization bar at 100 %, columns.
@@ -56,6 +58,9 @@ pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -
     let host = &emulated.system.host;
     let (system, sockets, cores) = (&emulated.system.name, host.sockets, host.cores_per_socket);
     page.labelled("system", 13, &format!("{system}, {sockets} sockets of {cores} cores"));
+    for limit in &emulated.system.limits {
+        page.labelled("shared limit", 13, &limit_in_words(limit));
+    }
     page.blank();
     parameters(&mut page, &device.parameters);
     page.end()

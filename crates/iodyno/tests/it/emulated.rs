@@ -113,6 +113,17 @@ fn the_name_chooses_a_volume() {
     let explained = place.iodyno("explain ./instance.toml random-read --json").succeeds().json();
     assert_eq!(explained["cells"][0]["limit"]["resource"], "IOPS limit of the instance");
 
+    // The instance's own credits: for 1 s, which the ramp uses up.
+    let bursts = instance.replace(
+        "[[volumes]]",
+        "burst = { is = 7000, from = \"assumed: test\" }\ncredits = { is = 9000000, from = \"assumed: test\" }\n[[volumes]]",
+    );
+    place.write("bursts.toml", bursts);
+    let (_, iops) = rate("model:./bursts.toml", "");
+    assert!((iops / 7000.0 - 1.0).abs() < 0.01, "{iops}");
+    let (_, iops) = rate("model:./bursts.toml?credits=1s", "");
+    assert!((5000.0..5200.0).contains(&iops), "{iops}");
+
     for (on, words) in [
         ("ebs-gp3?iops=90000", &["model:ebs-gp3?iops=90000", "3000 to 80000 IOPS"][..]),
         ("ebs-gp2?iops=3000", &["its size decides"]),

@@ -180,7 +180,7 @@ impl Described {
 }
 
 /// Describes a limit: `300 IOPS; bursts to 3.00 k IOPS for 33 min 20 s, and refills in 5 h 0 min when idle`.
-fn limit_in_words(limit: &Limit) -> String {
+pub fn limit_in_words(limit: &Limit) -> String {
     let of = match limit.of {
         LimitOf::All => "",
         LimitOf::Reads => " of reads",

@@ -30,11 +30,8 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
     text.line(&in_words(&best.volumes));
     if let Some(measured) = &best.measured {
         let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
-        let binds = measured.binds().map_or(String::new(), |share| {
-            format!("; {} is busy for {}", share.name, percent(share.busy))
-        });
         let credits = if has_credits(&best.volumes) { " with no burst credits" } else { "" };
-        let words = format!("a simulation{credits} sustains the rate: p99 {p99}{binds}");
+        let words = format!("a simulation{credits} sustains the rate: p99 {p99}");
         text.labelled("confirmed", LABEL, &words);
     }
     text.labelled("burst", LABEL, &burst_in_words(answer, &best.volumes));
@@ -59,7 +56,8 @@ fn volumes(answer: &CloudSizing) -> Table {
         Column::numbers("busiest limit", "").short("busiest"),
         Column::numbers("p99", "ns"),
     ]);
-    table.caption = "the cheapest volumes of each class that meet the demand".to_owned();
+    let caption = "the cheapest volumes of each class that meet the demand";
+    caption.clone_into(&mut table.caption);
     for (number, Found { volumes, measured }) in answer.found.iter().enumerate() {
         let busy = answer.load.utilisation(&volumes.limits, volumes.count, false);
         let p99_ns = measured.as_ref().and_then(|measured| measured.p99_ns);

@@ -87,23 +87,7 @@ pub fn size_cloud(
     prices: &CloudPrices,
     stop: &Arc<AtomicBool>,
 ) -> Result<CloudSizing, RunError> {
-    let mut files = Files::default();
-    let mut classes = Vec::new();
-    for price in prices.of_cloud(cloud) {
-        let device = described_device(&price.class, &mut files)?;
-        if device.class.is_none() {
-            return Err(RunError::Impossible(format!(
-                "`{}` is not a class of cloud volumes: its file has no rules for sizes or rates",
-                price.class
-            )));
-        }
-        classes.push(Class { device, price });
-    }
-    if classes.is_empty() {
-        return Err(RunError::Impossible(format!(
-            "the price file has no volumes of {cloud}: add `[[volumes]]` with cloud = \"{cloud}\""
-        )));
-    }
+    let classes = classes(cloud, prices)?;
     let load = Load::of(&demand);
     let capacity_bytes = demand.capacity_bytes.max(demand.active_bytes.unwrap_or(0));
     let mut answer = CloudSizing {
@@ -163,6 +147,28 @@ pub fn size_cloud(
     let most = answer.found.first().map_or(f64::INFINITY, |found| found.volumes.price);
     answer.in_burst.retain(|(volumes, _)| volumes.price < most);
     Ok(answer)
+}
+
+/// The priced classes of a provider.
+fn classes<'a>(cloud: &str, prices: &'a CloudPrices) -> Result<Vec<Class<'a>>, RunError> {
+    let mut files = Files::default();
+    let mut classes = Vec::new();
+    for price in prices.of_cloud(cloud) {
+        let device = described_device(&price.class, &mut files)?;
+        if device.class.is_none() {
+            return Err(RunError::Impossible(format!(
+                "`{}` is not a class of cloud volumes: its file has no rules for sizes or rates",
+                price.class
+            )));
+        }
+        classes.push(Class { device, price });
+    }
+    if classes.is_empty() {
+        return Err(RunError::Impossible(format!(
+            "the price file has no volumes of {cloud}: add `[[volumes]]` with cloud = \"{cloud}\""
+        )));
+    }
+    Ok(classes)
 }
 
 /// Simulates the demand on volumes without burst credits.

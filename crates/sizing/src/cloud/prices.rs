@@ -98,17 +98,12 @@ impl VolumePrice {
         by_size.sort_by_key(|row| row.0);
         let mut iops: Vec<(f64, f64)> = Vec::new();
         for (most, entry) in v.get("iops_tiers").map_or(&[][..], |entry| entry.map()) {
-            match most.parse::<u64>() {
-                Ok(most) => iops.push((most as f64, entry.real().unwrap_or_default())),
-                Err(_) => {
-                    let message = format!("`{most}` is not a number of IOPS");
-                    reader.refuse(
-                        entry.span.clone(),
-                        message,
-                        "write for example `\"32000\" = 0.065`",
-                    );
-                }
-            }
+            let Ok(most) = most.parse::<u64>() else {
+                let message = format!("`{most}` is not a number of IOPS");
+                reader.refuse(entry.span.clone(), message, "write for example `\"32000\" = 0.065`");
+                continue;
+            };
+            iops.push((most as f64, entry.real().unwrap_or_default()));
         }
         iops.sort_by(|a, b| a.0.total_cmp(&b.0));
         iops.push((f64::INFINITY, v.real("iops").or(iops.last().map(|of| of.1)).unwrap_or(0.0)));
