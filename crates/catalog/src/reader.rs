@@ -229,7 +229,7 @@ impl Reader {
         self.refuse(at, message, format!("for example `{} = {value}`", first.name()));
     }
 
-    /// Reads a parameter that must state its source: `{ is = VALUE, from = "SOURCE: WHY" }`.
+    /// Reads a parameter that must state its source: `{ is = VALUE, from = "SOURCE: WHY" }`, or with the keys of a rule.
     fn parameter(&mut self, key: &Key, node: &Node<'_>) -> Entry {
         let unread = |span| Entry { span, value: Value::Unread };
         let no_source = format!("the parameter `{}` has no source", key.path);
@@ -240,10 +240,15 @@ impl Reader {
             self.refuse(node.span(), no_source, write(Some(node)));
             return unread(node.span());
         };
-        self.unknown(table, &["is", "from"], &["is", "from"].into_iter());
+        let names: Vec<&str> =
+            ["is", "from"].into_iter().chain(key.rule.iter().map(Key::name)).collect();
+        self.unknown(table, &names, &names.iter().copied());
         let source = table.get("from").map(|from| self.source(key, from));
         if source.is_none() {
             self.refuse(node.span(), no_source, write(table.get("is")));
+        }
+        if key.rule.iter().any(|rule| table.contains_key(rule.name())) {
+            return self.rule(key, node, source.flatten());
         }
         let Some(is) = table.get("is") else {
             let message = format!("the parameter `{}` has no value", key.path);
@@ -253,9 +258,43 @@ impl Reader {
         let entry = self.of(key.value, is, key);
         if let (false, Some((from, why))) = (entry.is_unread(), source.flatten()) {
             let text = plain(is.get_ref());
-            self.parameters.push(Parameter { key: key.path, text, from, why });
+            self.parameters.push(Parameter { key: key.path, text, rule: None, from, why });
         }
         entry
+    }
+
+    /// Reads a parameter whose value follows from a rule. The entry is a record of the rule's keys, and `is` if the
+    /// file has it.
+    fn rule(&mut self, key: &Key, node: &Node<'_>, source: Option<(Source, String)>) -> Entry {
+        let mut record = Record { span: node.span(), ..Record::default() };
+        let Some(table) = node.get_ref().as_table() else {
+            return Entry { span: node.span(), value: Value::Unread };
+        };
+        if let Some(is) = table.get("is") {
+            let entry = self.of(key.value, is, key);
+            record.entries.insert("is", entry);
+        }
+        let mut texts = Vec::new();
+        for part in key.rule {
+            let Some(node) = table.get(part.name()) else { continue };
+            texts.push(rule_in_words(part.name(), &plain(node.get_ref())));
+            let entry = self.value(node, part, &mut record);
+            record.entries.insert(part.path, entry);
+        }
+        if let (Some(is), Some(first)) = (table.get("is"), texts.first_mut()) {
+            let is = plain(is.get_ref());
+            *first = if table.contains_key("chosen") {
+                format!("{first}, default {is}")
+            } else {
+                format!("{is} plus {first}")
+            };
+        }
+        let is_unread = record.entries.values().any(Entry::is_unread);
+        if let (false, Some((from, why))) = (is_unread, source) {
+            let (text, rule) = (String::new(), Some(texts.join(", ")));
+            self.parameters.push(Parameter { key: key.path, text, rule, from, why });
+        }
+        Entry { span: node.span(), value: Value::Record(record) }
     }
 
     /// Reads the source of a parameter, as `SOURCE: WHY`; None, with an error recorded, if it is invalid.
@@ -302,12 +341,16 @@ impl Reader {
                 let read = entries.map(|(k, v)| (k.get_ref().to_string(), self.of(*of, v, key)));
                 Value::Map(read.collect())
             }
-            (ValueType::Tables(keys) | ValueType::TablesOrFirst(keys), DeValue::Array(items)) => {
-                several(items.iter().map(|item| self.item(keys, item, key)).collect())
-            }
-            (ValueType::TablesOrFirst(keys), DeValue::Table(_)) => {
-                one(vec![self.item(keys, node, key)])
-            }
+            (
+                ValueType::Tables(keys)
+                | ValueType::TablesOrFirst(keys)
+                | ValueType::TableOrTables(keys),
+                DeValue::Array(items),
+            ) => several(items.iter().map(|item| self.item(keys, item, key)).collect()),
+            (
+                ValueType::TablesOrFirst(keys) | ValueType::TableOrTables(keys),
+                DeValue::Table(_),
+            ) => one(vec![self.item(keys, node, key)]),
             (ValueType::TablesOrFirst(keys), _) => one(vec![self.first_alone(keys, node, key)]),
             (ValueType::List(of) | ValueType::OneOrMany(of), DeValue::Array(items)) => {
                 several(items.iter().map(|item| self.of(*of, item, key)).collect())
@@ -443,6 +486,17 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
         ValueType::Scalar => Ok(Value::Text(text()?.to_owned())),
         _ => Err(expected()),
     }
+}
+
+/// Describes a key of a rule: `at_most_per_gib` and `500` as `at most 500 per GiB`.
+fn rule_in_words(name: &str, text: &str) -> String {
+    let (name, per) = name.split_once("per_").unwrap_or((name, ""));
+    let per = match per {
+        "" => String::new(),
+        "gib" => " per GiB".to_owned(),
+        unit => format!(" per {}", unit.to_uppercase()),
+    };
+    format!("{} {text}{per}", name.replace('_', " ").trim()).trim().replace("  ", " ")
 }
 
 /// Example of a parameter with its source, for error messages; uses the existing value if there is one.

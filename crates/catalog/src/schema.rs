@@ -47,6 +47,9 @@ pub enum ValueType {
     Table(&'static [Key]),
     /// An array of tables with the given keys, each stored as a separate record.
     Tables(&'static [Key]),
+    /// One table with the given keys, or an array of such tables, each stored as a separate record. The path of each
+    /// key begins with that of the table.
+    TableOrTables(&'static [Key]),
     /// One table with the given keys, an array of tables, or a bare value, which stands for a table with only the
     /// first key.
     TablesOrFirst(&'static [Key]),
@@ -84,7 +87,9 @@ impl ValueType {
             Self::Scalar => "\"4KiB\"".to_owned(),
             Self::List(of) => format!("[{}]", of.example()),
             Self::OneOrMany(of) => of.example(),
-            Self::Table(keys) | Self::Record(keys) => table_example(keys),
+            Self::Table(keys) | Self::Record(keys) | Self::TableOrTables(keys) => {
+                table_example(keys)
+            }
             Self::Tables(keys) => format!("[{}]", table_example(keys)),
             Self::TablesOrFirst(keys) => keys[0].example(),
             Self::Map(of) => format!("{{ name = {} }}", of.example()),
@@ -111,6 +116,7 @@ impl ValueType {
             Self::OneOrMany(of) => return format!("{}, or an array of them", of.in_words()),
             Self::Table(_) | Self::Map(_) | Self::Record(_) => "a table",
             Self::Tables(_) => "an array of tables",
+            Self::TableOrTables(_) => "a table or an array of tables",
             Self::TablesOrFirst(keys) => {
                 return format!("{}, a table, or an array of tables", keys[0].value.in_words());
             }
@@ -178,6 +184,9 @@ pub struct Key {
     pub only: &'static [&'static str],
     /// Whether the file must state the source of the value, as `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
+    /// Keys of a rule from which a sourced value may follow, in place of or beside `is`, as
+    /// `{ per_gib = 3, from = "SOURCE: WHY" }`. Empty: the value is a constant.
+    pub rule: &'static [Self],
     /// Example for error messages; empty to use that of the value's type.
     pub example: &'static str,
 }
@@ -185,7 +194,7 @@ pub struct Key {
 impl Key {
     /// Creates a required key.
     pub const fn required(path: &'static str, value: ValueType) -> Self {
-        Self { path, value, required: true, only: &[], sourced: false, example: "" }
+        Self { path, value, required: true, only: &[], sourced: false, rule: &[], example: "" }
     }
 
     /// Creates an optional key.
@@ -211,6 +220,12 @@ impl Key {
         Self { sourced: true, ..self }
     }
 
+    /// Allows the value to follow from a rule with these keys.
+    #[must_use]
+    pub const fn ruled(self, rule: &'static [Self]) -> Self {
+        Self { rule, ..self }
+    }
+
     /// Name of the key in its table: the last part of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
@@ -231,7 +246,7 @@ impl Key {
 /// schema.
 pub fn parameters(schema: &'static [Key], kind: &str) -> Vec<&'static Key> {
     let of = |key: &'static Key| match key.value {
-        ValueType::Table(keys) => parameters(keys, kind),
+        ValueType::Table(keys) | ValueType::TableOrTables(keys) => parameters(keys, kind),
         _ if key.sourced => vec![key],
         _ => Vec::new(),
     };

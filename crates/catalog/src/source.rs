@@ -57,8 +57,10 @@ impl fmt::Display for Source {
 pub struct Parameter {
     /// Path of the parameter's key, such as `nand.read`.
     pub key: &'static str,
-    /// Value as written in the file, including its unit, such as `80us`.
+    /// Value as written in the file, including its unit, such as `80us`; empty if it follows from `rule`.
     pub text: String,
+    /// The rule from which the value follows, in words, such as `per gib 3, at least 100`; `None` for a constant.
+    pub rule: Option<String>,
     /// Type of source from which the value comes.
     pub from: Source,
     /// Details of the source: `Table 4, 4 KiB reads`.

@@ -6,6 +6,7 @@ use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::event::Queue;
 use crate::part_id::PartId;
+use crate::quota::Quota;
 use crate::request::{NIL, Origin, Slab, State};
 use crate::server::Server;
 use crate::spec::Host;
@@ -44,6 +45,8 @@ pub(crate) struct Core {
     pub devices: usize,
     /// The RAID adapters, if the system has any.
     pub adapters: Option<Box<Pair>>,
+    /// The limits that the cloud volumes share, if the system has any.
+    pub shared: Option<Box<Quota>>,
     /// For each worker, the index of its core.
     pub worker_cores: Vec<usize>,
     /// Time to wake a sleeping worker, ns.
@@ -75,6 +78,7 @@ impl Core {
             threads: Vec::new(),
             devices: 0,
             adapters: None,
+            shared: None,
             worker_cores: Vec::new(),
             wake_ns: host.wake_ns,
             poll_rng: rng::stream(seed, "poll", 0),
@@ -134,6 +138,9 @@ impl Core {
         self.slab = Slab::new();
         self.done.clear();
         self.ended.clear();
+        if let Some(shared) = &mut self.shared {
+            shared.clear(self.now);
+        }
         if let Some(values) = &mut self.values {
             values.power_cut();
         }

@@ -41,6 +41,7 @@ mod names;
 mod part;
 mod part_id;
 mod prefetch;
+mod quota;
 mod ranges;
 mod read_cache;
 mod read_cache_counts;

@@ -25,6 +25,7 @@ use crate::flash::Population;
 use crate::part::Part;
 use crate::part_id::PartId;
 use crate::prefetch::Hot;
+use crate::quota::Quota;
 use crate::request::{NIL, Origin};
 use crate::server::{PerByte, ticks};
 use crate::spec::System;
@@ -90,6 +91,7 @@ impl Machine {
         let devices = system.devices().count() as u32;
         core.devices = devices as usize;
         core.adapters = system.adapters.as_ref().map(|a| Box::new(Pair::new(a, devices, seed)));
+        core.shared = (!system.limits.is_empty()).then(|| Box::new(Quota::shared(&system.limits)));
         let mut population = Population::new(system, seed, represent);
         let states = system.states();
         let mut parts = Vec::new();

@@ -107,7 +107,8 @@ impl Part {
         };
         let made = made.map_err(|why| format!("{}: {why}", placed.device.name))?;
         let limits = &placed.device.limits;
-        if limits.is_empty() {
+        let shares = core.shared.is_some() && matches!(placed.device.kind, Kind::Volume(_));
+        if limits.is_empty() && !shares {
             return Ok(made);
         }
         let limits = Limits::new(limits, id);

@@ -22,6 +22,8 @@ pub(crate) enum State {
     Issued,
     /// The limits of a device have room for the first request that waits for them.
     Allowed,
+    /// The limits that cloud volumes share may have room for the first request that waits for them.
+    AllowedByInstance,
     /// The driver thread or the controller has accepted the command.
     Admitted,
     /// A request from a host or another component is complete.

@@ -16,7 +16,7 @@ pub use adapter::{
 pub use array::{Array, ArrayShape, SECTOR_BYTES, STRIP_BYTES};
 use core::fmt;
 use iodyno_units::{Precondition, human};
-pub use limit::{Counted, Credits, Limit};
+pub use limit::{Counted, Credits, Limit, LimitOf};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 

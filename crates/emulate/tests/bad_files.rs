@@ -469,7 +469,7 @@ const DEVICES: &[Case] = &[
             "[memory]",
             "[iops_limit]\nrate = { is = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\nburst = { is = 5, from = \"assumed: a\" }\n[memory]",
         )],
-        "burst [5] `iops_limit.credits` is missing, which `burst` requires (rule `burst-credits`) (without `burst`, `credits` and `start`, the rate is never exceeded for longer than `window`)",
+        "burst [5] `iops_limit.credits` is missing, which `burst` requires (rule `burst-credits`) (without `burst` and `credits`, the rate is never exceeded for longer than `window`)",
     ),
     (
         MEMORY,
@@ -477,7 +477,7 @@ const DEVICES: &[Case] = &[
             "[memory]",
             "[iops_limit]\nrate = { is = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\nburst = { is = 3, from = \"assumed: a\" }\ncredits = { is = 9, from = \"assumed: a\" }\nstart = { is = 1, from = \"assumed: a\" }\n[memory]",
         )],
-        "burst [3] the burst rate must be above the rate (rule `burst-above-rate`) (for a limit that never bursts, leave out `burst`, `credits` and `start`)",
+        "burst [3] the burst rate must be above the rate (rule `burst-above-rate`) (for a limit that never bursts, leave out `burst` and `credits`)",
     ),
     (
         MEMORY,
@@ -744,7 +744,7 @@ count = 32
     (
         SYSTEM,
         &[("[slots]", "[slot]")],
-        "start [] table [slots] is missing in this file and in its `base`\n[slot] [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `base`, `pcie`, `volumes`, `host`, `slots`, `adapters`, `gen1`, `gen2`, `gen3`, `cache`, `drawers`)",
+        "start [] table [slots] is missing in this file and in its `base`\n[slot] [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `base`, `pcie`, `volumes`, `iops_limit`, `throughput_limit`, `host`, `slots`, `adapters`, `gen1`, `gen2`, `gen3`, `cache`, `drawers`)",
     ),
 ];
 

@@ -175,8 +175,8 @@ fn parameters_are_listed_and_counted() {
 }
 
 /// No parameter has a default: a file without one is refused, and the error names the parameter,
-/// unless a base of the system has it. Exceptions are `suspend` and `slc.read`, and `idle_w`, which
-/// few sources state.
+/// unless a base of the system has it. Exceptions are `suspend`, `slc.read` and `on_demand`, and
+/// `idle_w`, which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]
@@ -184,7 +184,7 @@ fn no_parameter_may_be_left_out() {
         .flat_map(|kind| list(kind).map(move |(name, text)| (kind, name, text)))
     {
         let lines: Vec<&str> = text.lines().collect();
-        for i in (0..lines.len()).filter(|&i| lines[i].contains(" = { is = ")) {
+        for i in (0..lines.len()).filter(|&i| lines[i].contains("from = \"")) {
             let key = lines[i].split(' ').next().unwrap();
             let table = lines[..i].iter().rfind(|line| line.starts_with('['));
             let is_slc_read = key == "read" && table == Some(&"[slc]");
@@ -199,7 +199,10 @@ fn no_parameter_may_be_left_out() {
                 }
                 None if text.contains("\nbase = ") => {}
                 None => {
-                    assert!(["suspend", "idle_w"].contains(&key) || is_slc_read, "{name}: {key}");
+                    assert!(
+                        ["suspend", "idle_w", "on_demand"].contains(&key) || is_slc_read,
+                        "{name}: {key}"
+                    );
                 }
                 Some(errors) => panic!("{name} without {key}: {errors:?}"),
             }

@@ -294,11 +294,13 @@ const LIMITS: &[Case] = &[
     ("iops_limit.burst", "70", IOPS, Refused("burst-credits", 1)),
     ("iops_limit.credits", "5", IOPS_CREDITS, Slower(FEW_READS)),
     ("iops_limit.start", "0", IOPS_CREDITS, Slower(FEW_READS)),
+    ("iops_limit.on_demand", "50", IOPS, Refused("on-demand-above-rate", 1)),
     ("iops_limit.account", "\"4KiB\"", IOPS_ACCOUNT, Slower(FEW_READS.blocks(16 << 10))),
     ("iops_limit.merge", "true", IOPS_ACCOUNT, Faster(SEQUENTIAL_READS)),
     ("iops_limit.merge", "true", IOPS, Refused("account-merge", 1)),
     ("throughput_limit.rate", "\"2 MB/s\"", BYTES, Faster(FEW_READS.blocks(64 << 10))),
     ("throughput_limit.window", "\"1s\"", BYTES, Faster(FEW_READS.blocks(64 << 10))),
+    ("throughput_limit.on_demand", "\"1 MB/s\"", BYTES, Refused("on-demand-above-rate", 1)),
     ("throughput_limit.burst", "\"1.5 MB/s\"", BYTES_CREDITS, Slower(FEW_READS.blocks(64 << 10))),
     ("throughput_limit.burst", "\"1 MB/s\"", BYTES_CREDITS, Refused("burst-above-rate", 1)),
     ("throughput_limit.credits", "\"100kB\"", BYTES_CREDITS, Slower(FEW_READS.blocks(64 << 10))),
@@ -380,7 +382,7 @@ fn of_a_ram_disk() {
 
 #[test]
 fn of_a_cloud_volume() {
-    hold("ebs-gp3-500g", "cloud-instance", VOLUME);
+    hold("ebs-gp3", "cloud-instance", VOLUME);
 }
 
 #[test]

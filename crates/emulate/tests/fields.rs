@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
     Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Host,
-    Kind, Limit, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation, Variation,
+    Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation,
+    Variation,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -244,6 +245,7 @@ fn a_cloud_volume_and_limits() {
     assert_eq!(found.kind, Kind::Volume(Box::new(expected)));
     assert!(found.hot_swap);
     let iops = Limit {
+        of: LimitOf::All,
         counts: Counted::Operations,
         rate: 3,
         window_ns: 4_000,
@@ -252,6 +254,7 @@ fn a_cloud_volume_and_limits() {
         credits: Some(Credits { most: 60, start: 150, burst: 5 }),
     };
     let bytes = Limit {
+        of: LimitOf::All,
         counts: Counted::Bytes,
         rate: 8_000_000,
         window_ns: 9_000,

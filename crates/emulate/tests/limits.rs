@@ -3,9 +3,9 @@
 
 use crate::common::{self, Loop, RANDOM};
 
-use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
-    ArrayShape, CloudVolume, Counted, Credits, Device, Kind, Limit, Preconditioned, Written,
+    ArrayShape, CloudVolume, Counted, Credits, Device, Kind, Limit, LimitOf, Preconditioned,
+    Written,
 };
 use iodyno_emulate::{Fault, Machine, PartId, System};
 use iodyno_raid::{Level, Rotation};
@@ -18,7 +18,15 @@ const FRESH: Preconditioned = Preconditioned { how: Written::Fresh, fill: 0.0 };
 
 /// A limit without credits.
 fn plain(counts: Counted, rate: u64, window_ns: u64) -> Limit {
-    Limit { counts, rate, window_ns, account_bytes: None, merges: false, credits: None }
+    Limit {
+        of: LimitOf::All,
+        counts,
+        rate,
+        window_ns,
+        account_bytes: None,
+        merges: false,
+        credits: None,
+    }
 }
 
 /// A cloud volume whose latency does not vary.
@@ -77,7 +85,7 @@ fn rates(machine: &mut Machine, depth: u64, interval_ns: u64, intervals: usize) 
 /// busy resource.
 #[test]
 fn a_volume_bursts_until_its_credits_are_spent() {
-    let files = crate::load::Files::new("ebs-gp2-100g", "cloud-instance")
+    let files = crate::load::Files::new("ebs-gp2", "cloud-instance")
         .with(("iops_limit.credits", "5400"))
         .with(("iops_limit.start", "5400"));
     let (device, host) = files.read();
@@ -158,7 +166,15 @@ fn random_limit(random: &mut Generator) -> Limit {
         burst: rate + draw(1, 9000) * scale,
     });
     let merges = account_bytes.is_some() && draw(0, 2) == 0;
-    Limit { counts, rate, window_ns: draw(1, 200) * MS, account_bytes, merges, credits }
+    Limit {
+        of: LimitOf::All,
+        counts,
+        rate,
+        window_ns: draw(1, 200) * MS,
+        account_bytes,
+        merges,
+        credits,
+    }
 }
 
 /// The least size of a bucket and the rate at which it fills, for each bucket of a limit.
@@ -337,34 +353,110 @@ fn every_member_of_an_array_has_its_own_limit() {
     }
 }
 
-/// The catalog's volumes have the limits of their providers' tables.
+/// Limits of reads and of writes, each of which binds alone: writes that wait hold back no read, each kind has its rate,
+/// and with a third limit, of all operations, the earlier one of both lines goes first, so neither starves.
 #[test]
-fn the_catalog_has_the_limits_of_the_providers() {
-    const MIB: u64 = 1 << 20;
-    let limits = |name: &str| {
-        let files = crate::load::Files::new(name, "cloud-instance");
-        let limits = describe::device(name, &files.device).unwrap().device.limits;
-        let of = |limit: Limit| {
-            (limit.counts, limit.rate, limit.credits.map(|c| (c.burst, c.most, c.start)))
-        };
-        limits.into_iter().map(of).collect::<Vec<_>>()
+fn reads_and_writes_have_limits_of_their_own() {
+    let of = |of, rate| Limit { of, ..plain(Counted::Operations, rate, 10 * MS) };
+    let both = vec![of(LimitOf::Reads, 1000), of(LimitOf::Writes, 100)];
+    let served = |limits: &[Limit], ms: u64| {
+        let mut machine = machine(instant(), limits.to_vec());
+        let worker = machine.add_worker(0);
+        // All writes arrive first.
+        for token in 0..4000 {
+            let kind = if token < 2000 { OpKind::Write } else { OpKind::Read };
+            machine.submit(0, worker, 0, &io(kind, token * 4096, 4096), token);
+        }
+        let mut done = [0, 0];
+        while let Some(completion) = machine.next_completion(ms * MS) {
+            // In order of arrival in each line.
+            let line = usize::from(completion.token >= 2000);
+            assert_eq!(completion.token, done[line] + 2000 * line as u64);
+            done[line] += 1;
+        }
+        assert_eq!(machine.check(), Ok(()));
+        done
     };
-    let (iops, bytes) = (Counted::Operations, Counted::Bytes);
-    let gp2 = Some((3000, 5_400_000, 5_400_000));
-    assert_eq!(limits("ebs-gp2-100g"), [(iops, 300, gp2), (bytes, 128 * MIB, None)]);
-    assert_eq!(limits("ebs-gp3-500g"), [(iops, 3000, None), (bytes, 125 * MIB, None)]);
-    assert_eq!(limits("ebs-io2-500g"), [(iops, 16_000, None), (bytes, 4000 * MIB, None)]);
-    let tib = 1 << 40;
-    assert_eq!(limits("ebs-st1-1t"), [(bytes, 40 * MIB, Some((250 * MIB, tib, tib)))]);
-    assert_eq!(limits("ebs-sc1-1t"), [(bytes, 12 * MIB, Some((80 * MIB, tib, tib)))]);
-    let (p20, p20_bytes) = (1200 * 1800, 20_000_000 * 1800);
+    // The window is 10 reads, and 1 write.
+    assert_eq!(served(&both, 1000), [101, 1010]);
     assert_eq!(
-        limits("azure-p20"),
-        [
-            (iops, 2300, Some((3500, p20, p20))),
-            (bytes, 150_000_000, Some((170_000_000, p20_bytes, p20_bytes))),
-        ]
+        served(&[vec![plain(Counted::Operations, 550, MS)], both].concat(), 1000),
+        [101, 450]
     );
-    assert_eq!(limits("azure-p30"), [(iops, 5000, None), (bytes, 200_000_000, None)]);
-    assert_eq!(limits("azure-premium-v2-512g"), [(iops, 3000, None), (bytes, 125_000_000, None)]);
+}
+
+/// A closed loop of random reads on each volume. Returns the completions of each volume in each second.
+fn rates_of_volumes(machine: &mut Machine, depth: u64, seconds: u64) -> Vec<Vec<u64>> {
+    let workers: Vec<u32> = (0..machine.volumes()).map(|v| machine.add_worker(v)).collect();
+    let mut random = stream(1, "instance", 0);
+    let mut op = || io(OpKind::Read, below(&mut random, 1 << 10) * 4096, 4096);
+    for token in 0..depth {
+        for (volume, &worker) in (0..).zip(&workers) {
+            machine.submit(0, worker, volume, &op(), token);
+        }
+    }
+    let mut counts = vec![vec![0; seconds as usize]; workers.len()];
+    while let Some(done) = machine.next_completion(seconds * S - 1) {
+        if done.failure.is_some() {
+            continue;
+        }
+        counts[done.volume as usize][(done.at_ns / S) as usize] += 1;
+        machine.submit(done.at_ns, done.worker, done.volume, &op(), done.token);
+    }
+    assert_eq!(machine.check(), Ok(()));
+    counts
+}
+
+/// The volumes of an instance share its limit: their sum is the limit's rate, equal volumes get equal parts, a volume with
+/// a lower limit of its own keeps that, a lost volume leaves its part to the others, and credits are those of all. A limit
+/// that does not bind changes no event.
+#[test]
+fn volumes_share_the_limit_of_their_instance() {
+    let of = |rates: &[u64], instance: Vec<Limit>| {
+        let volume = |rate| {
+            let limit = plain(Counted::Operations, rate, MS);
+            device(Kind::Volume(Box::new(volume())), vec![limit])
+        };
+        let mut system = system(&rates.iter().map(|&rate| volume(rate)).collect::<Vec<_>>());
+        system.limits = instance;
+        Machine::new(&system, 1).unwrap()
+    };
+    let sum = |counts: &[Vec<u64>], second: usize| counts.iter().map(|of| of[second]).sum::<u64>();
+    let instance = |rate| vec![plain(Counted::Operations, rate, MS)];
+    let mut machine = of(&[1000; 4], instance(2500));
+    let counts = rates_of_volumes(&mut machine, 64, 3);
+    assert!((1..3).all(|second| sum(&counts, second).abs_diff(2500) <= 2), "{counts:?}");
+    assert!(counts.iter().all(|of| of[2].abs_diff(625) <= 3), "{counts:?}");
+    let usage = machine.snapshot();
+    let binds = |of: &str| usage.volumes[0].resources.iter().find(|r| r.name == of).unwrap();
+    assert!(binds("IOPS limit of the instance").share(usage.at_ns) > 0.98);
+
+    let counts = rates_of_volumes(&mut of(&[100, 1000, 1000], instance(1500)), 64, 3);
+    assert!(counts[0][2].abs_diff(100) <= 1 && sum(&counts, 2).abs_diff(1500) <= 2, "{counts:?}");
+
+    let mut machine = of(&[1000; 4], instance(2500));
+    machine.inject(S + 3, Fault::Lose { part: PartId(1) });
+    machine.inject(2 * S + 500 * MS, Fault::PowerCut);
+    let counts = rates_of_volumes(&mut machine, 64, 4);
+    assert_eq!(counts[1][2], 0);
+    assert!((1200..=1260).contains(&sum(&counts, 2)) && sum(&counts, 3) == 0, "{counts:?}");
+
+    let credits = Some(Credits { most: 3000, start: 3000, burst: 2500 });
+    let bursts = vec![Limit { credits, ..plain(Counted::Operations, 1000, MS) }];
+    let counts = rates_of_volumes(&mut of(&[1000; 4], bursts), 64, 4);
+    // 3000 credits last for 2 s at 2500 - 1000.
+    assert!(
+        [2500, 2500, 1000, 1000]
+            .into_iter()
+            .zip(0..)
+            .all(|(rate, second)| sum(&counts, second).abs_diff(rate) <= 5),
+        "{counts:?}"
+    );
+
+    let hash = |limits| {
+        let mut machine = of(&[1000; 4], limits);
+        let counts = rates_of_volumes(&mut machine, 64, 2);
+        (counts, machine.event_hash())
+    };
+    assert_eq!(hash(Vec::new()), hash(instance(1_000_000)));
 }

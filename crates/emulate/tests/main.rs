@@ -37,3 +37,4 @@ mod replay;
 mod represent;
 mod stores;
 mod variation;
+mod volume_classes;

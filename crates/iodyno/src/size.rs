@@ -7,13 +7,14 @@ use crate::live::LiveLine;
 use crate::named_work::NamedWork;
 use crate::{report, show, signals};
 use iodyno_catalog::input::read_text;
-use iodyno_catalog::{File, Kind, MAX_FILE_BYTES, Problem};
+use iodyno_catalog::{File, FileError, Kind, MAX_FILE_BYTES, Problem};
 use iodyno_exchange::fio::Process;
 use iodyno_measure::{Cell, Quantity, Role, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_raid::Level;
 use iodyno_run::RunError;
+use iodyno_sizing::cloud::{self, CloudPrices, size_cloud};
 use iodyno_sizing::{
     Choice, Demand, Limit, LogDemand, Loss, Prices, Tail, candidates, json, page, saturate, size,
     terminal,
@@ -54,7 +55,10 @@ pub(crate) fn command(
         capacity_bytes: flags.capacity.unwrap_or(0),
         ..demand(flags, notebook)?
     };
-    let prices = flags.price.as_deref().map(prices).transpose()?;
+    if let (Some(cloud), Some(path)) = (&flags.cloud, &flags.price) {
+        return on_cloud(demand, cloud, path, flags.json, style);
+    }
+    let prices = flags.price.as_deref().map(|path| prices(path, Prices::from_toml)).transpose()?;
     let candidates = candidates(&choice)?;
     // Detect an unwritable page before the work.
     let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
@@ -85,6 +89,28 @@ pub(crate) fn command(
         print(&terminal::show(&sizing, style))?
     };
     Ok(if sizing.rows.is_empty() { ExitCode::from(NOT_HELD) } else { code })
+}
+
+/// Finds the cheapest cloud volumes (`iodyno size --cloud`).
+fn on_cloud(
+    demand: Demand,
+    provider: &str,
+    path: &Path,
+    is_json: bool,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let prices = prices(path, CloudPrices::from_toml)?;
+    let answer =
+        size_cloud(demand, provider, &prices, &signals::stop_flag()).map_err(|e| match e {
+            RunError::Interrupted => Failure::interrupted("the search was interrupted"),
+            other => other.into(),
+        })?;
+    let code = if is_json {
+        print_json(&cloud::document(&answer))?
+    } else {
+        print(&cloud::show(&answer, style))?
+    };
+    Ok(if answer.found.is_empty() { ExitCode::from(NOT_HELD) } else { code })
 }
 
 /// Finds how many devices the adapters of a system can drive at full speed (`iodyno size --saturate`).
@@ -211,11 +237,15 @@ fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand,
     })
 }
 
-fn prices(path: &Path) -> Result<Prices, Failure> {
+/// Reads a price file.
+fn prices<T>(
+    path: &Path,
+    read: impl FnOnce(&str) -> Result<T, Vec<FileError>>,
+) -> Result<T, Failure> {
     let name = path.display().to_string();
     let text = read_text(path, MAX_FILE_BYTES).map_err(|e| {
         Failure::input(format!("{name}: {e}: give --price the path of a TOML file"))
     })?;
     let file = File::at_path(Kind::Device, &name, text.as_str());
-    Ok(Prices::from_toml(&text).map_err(|errors| Problem::of(&file, &errors))?)
+    Ok(read(&text).map_err(|errors| Problem::of(&file, &errors))?)
 }

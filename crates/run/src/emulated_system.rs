@@ -8,12 +8,12 @@ use crate::files::Files;
 use crate::outcome::RunError;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
-use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf};
+use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf, start_with};
 use iodyno_emulate::spec::{
-    ArrayShape, Attach, Device, Group, Kind, Preconditioned, STRIP_BYTES, Written,
+    ArrayShape, Attach, Device, Group, Kind, Limit, Preconditioned, STRIP_BYTES, Written,
 };
 use iodyno_targets::{ArrayName, ModelName, TargetName};
-use iodyno_units::{Precondition, human};
+use iodyno_units::{Precondition, VolumeOptions, human};
 use look_up::{Found, look_up};
 pub use look_up::{catalog_entries, device as described_device, system as described_system};
 use std::collections::BTreeMap;
@@ -63,10 +63,15 @@ pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     let mut all: Vec<DescribedDevice> = Vec::new();
     let mut files = Files::default();
     match look_up(&name.what, &mut files)? {
-        Found::Device(device) => all.push(*device),
+        Found::Device(mut device) => {
+            choose(&mut device, name, &name.volume)?;
+            all.push(*device);
+        }
         Found::System(system, file) => {
             for of in &system.volumes {
-                let device = look_up::device(&listed(of, &file)?.what, &mut files)?;
+                let its = listed(of, &file)?;
+                let mut device = look_up::device(&its.what, &mut files)?;
+                choose(&mut device, name, &its.volume)?;
                 let cache = of.read_cache.as_ref();
                 let cache = cache.map(|(cache, _)| look_up::device(cache, &mut files));
                 for device in [device].into_iter().chain(cache.transpose()?) {
@@ -102,13 +107,25 @@ fn whole_system(
             name.what
         )));
     }
+    let credits = name.volume.credits;
+    if name.volume != (VolumeOptions { credits, ..VolumeOptions::default() }) {
+        return Err(RunError::Impossible(format!(
+            "`{name}`: the system's file gives sizes and rates of its volumes: write size=, iops=, mbps= and bursting= there, after the volume's name"
+        )));
+    }
     let mut wanted = Vec::new();
     for of in &described.volumes {
         let its = listed(of, file)?;
-        let Found::Device(device) = look_up(&its.what, files)? else {
+        let Found::Device(mut device) = look_up(&its.what, files)? else {
             let message = format!("`{}` is a system, not a device", its.what);
             return Err(Problem::at(file, of.span.clone(), message, None).into());
         };
+        choose(&mut device, name, &its.volume)?;
+        if credits.is_some()
+            && (has_credits(&device.device.limits) || !has_credits(&described.limits))
+        {
+            choose(&mut device, name, &VolumeOptions { credits, ..its.volume })?;
+        }
         let mut device = device.device;
         settle(&mut device, name)?;
         let count = of.count * its.count;
@@ -158,10 +175,35 @@ fn read_cache(
 fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
     let wrong = |message| Problem::at(file, of.span.clone(), message, None);
     match TargetName::parse(&format!("model:{}", of.device)) {
-        Ok(TargetName::Model(name)) if !of.device.contains(['@', '?']) => Ok(name),
+        Ok(TargetName::Model(name)) if is_device_alone(&name) => Ok(name),
         Err(error) => Err(wrong(error.to_string()).into()),
-        Ok(_) => Err(wrong("name a device or an array, without `@` and `?`".to_owned()).into()),
+        Ok(_) => {
+            let message = "name a device or an array, without `@` and without options but those of a cloud volume";
+            Err(wrong(message.to_owned()).into())
+        }
     }
+}
+
+/// Whether a name has no system, and no options but those of a cloud volume.
+fn is_device_alone(name: &ModelName) -> bool {
+    name.system.is_none()
+        && name.state == Precondition::Workload
+        && name.fill() >= 1.0
+        && !(name.max_occupancy || name.cache_off)
+        && name.workers_near.is_none()
+}
+
+fn has_credits(limits: &[Limit]) -> bool {
+    limits.iter().any(|limit| limit.credits.is_some())
+}
+
+/// Applies the options of a cloud volume to a device of the target `name`.
+fn choose(
+    device: &mut DescribedDevice,
+    name: &ModelName,
+    options: &VolumeOptions,
+) -> Result<(), RunError> {
+    device.choose(options).map_err(|why| RunError::Impossible(format!("`{name}`: {why}")))
 }
 
 /// A requested volume: a single device, an array of devices, or an array of arrays.
@@ -178,9 +220,10 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
     let mut wanted = Vec::new();
     let mut host: Option<(String, &ModelName)> = None;
     for name in names {
-        let Found::Device(found) = look_up(&name.what, files)? else {
+        let Found::Device(mut found) = look_up(&name.what, files)? else {
             return Err(not_beside_others(name));
         };
+        choose(&mut found, name, &name.volume)?;
         let its_host = name.system.clone().unwrap_or(found.default_host);
         match &host {
             Some((other, by)) if *other != its_host => {
@@ -245,6 +288,11 @@ fn populate(
     }
     let mut system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
+    system.limits.clone_from(&described.limits);
+    let credits = wanted.iter().find_map(|of| of.name.volume.credits);
+    if let Some(credits) = credits.filter(|_| has_credits(&system.limits)) {
+        start_with(&described.name, credits, &mut system.limits).map_err(RunError::Impossible)?;
+    }
     if let Some(mut adapters) = described.adapters.clone() {
         if cache_off {
             adapters.cache = None;

@@ -15,17 +15,19 @@
 //! | `decisive` | the assumed parameters of the binding resource |
 //! | `textbook` | the textbook's formula |
 //! | `price` | prices |
+//! | `cloud` | the cheapest cloud volumes, by closed form |
 //! | `saturate` | number of devices that a system can use fully |
 //! | `words` | confirmation, limits, life and assumptions in words |
 //! | `tables` | the tables of the answer, for `terminal` and `page` |
 //! | `terminal`, `json`, `page` | the answer as text, as a document for programs, and as a page |
 //!
-//! **Invariants:** every answer was simulated, and follows from the files and the demand alone. Nothing is printed or
+//! **Invariants:** every recommendation was simulated, and follows from the files and the demand alone. Nothing is printed or
 //! written here.
 
 #![forbid(unsafe_code)]
 
 pub mod candidate;
+pub mod cloud;
 mod decisive;
 pub mod demand;
 pub mod detail;

@@ -38,6 +38,8 @@ const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
 /// starts. In the search it exposes writes that exceed the destaging rate by a third; in longer cells, with
 /// twice the ramp, by a twentieth.
 const CACHE_TURNS: (f64, f64) = (3.0, 10.0);
+/// Ramp of a cell on cloud volumes, ns: several windows of their limits.
+const VOLUME_RAMP_NS: u64 = 1000 * MS;
 /// Minimum window of a cell that confirms a result, without and with hard disks, ns.
 const CONFIRM_NS_MIN: (u64, u64) = (500 * MS, 30_000 * MS);
 /// Maximum length of the warm-up of a cell in the search, in simulated events.
@@ -312,8 +314,7 @@ pub fn under(
     let spec = demand
         .on_array(rate_iops, arrays.arrays, arrays.all_arrays, arrays.of.array_bytes)
         .map_err(|why| RunError::Impossible(format!("{}: {why}", demand.name)))?;
-    let window_ns = (ops_min(demand) / rate_iops * 1e9).min(TIME_NS_MAX) as u64;
-    let window_ns = window_ns.max(WINDOW_NS_MIN).max(WINDOW_LIMITS * demand.longest_ns());
+    let window_ns = window_ns(demand, rate_iops);
     let ramp_ns = if demand.write_share() > 0.0 { RAMP_NS.0 } else { RAMP_NS.1 };
     let (turns, events_max) = match effort {
         Effort::Search => (CACHE_TURNS.0, SEARCH_EVENTS_MAX),
@@ -327,6 +328,19 @@ pub fn under(
         Length { ramp_ns: ramps * ramp_ns, window_ns: (windows * window_ns).max(least_ns) };
     let state = State { condition, warm_up_events_max: events_max };
     run(&arrays.target(condition), spec, length, state, stop)
+}
+
+/// Window of a cell in the search, ns.
+fn window_ns(demand: &Demand, rate_iops: f64) -> u64 {
+    let window_ns = (ops_min(demand) / rate_iops * 1e9).min(TIME_NS_MAX) as u64;
+    window_ns.max(WINDOW_NS_MIN).max(WINDOW_LIMITS * demand.longest_ns())
+}
+
+/// Length of a cell that confirms cloud volumes. The ramp empties the windows of their limits.
+pub(crate) fn volume_length(demand: &Demand) -> Length {
+    let (_, windows, least_ns) = Effort::Confirm.times(false);
+    let window_ns = (windows * window_ns(demand, demand.rate_iops)).max(least_ns);
+    Length { ramp_ns: VOLUME_RAMP_NS, window_ns }
 }
 
 /// Minimum number of operations in a window. Lower for large operations, each of which costs as much

@@ -96,6 +96,12 @@ pub fn exact_size(bytes: u64) -> String {
     format!("{}{}", bytes >> (10 * i), UNITS[i])
 }
 
+/// Formats millionths as an exact percentage: `50%`, `33.3333%`.
+pub fn exact_percent(ppm: u32) -> String {
+    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// Formats a duration for progress and plans: `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn duration_ns(ns: u64) -> String {
     let s = ns / 1_000_000_000;

@@ -1,5 +1,5 @@
 //! The vocabulary of all other crates: operations; bytes, times and rates with their text forms; preconditions of
-//! emulated devices; verifiable content; suggestions for mistyped names; cleaning of foreign text; and the named
+//! emulated devices and options of cloud volumes; verifiable content; suggestions for mistyped names; cleaning of foreign text; and the named
 //! random streams that make a seed replay.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
@@ -20,6 +20,7 @@ mod precondition;
 pub mod rng;
 pub mod text;
 pub mod verifiable;
+mod volume_options;
 
 pub use distance::nearest;
 pub use io_error::IoError;
@@ -29,3 +30,4 @@ pub use parse::{
     parse_size,
 };
 pub use precondition::{Precondition, PreconditionError};
+pub use volume_options::{StartCredits, VolumeOptionError, VolumeOptions};

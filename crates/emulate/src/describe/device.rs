@@ -7,6 +7,7 @@ use super::check;
 use super::limit;
 use super::rules::{self, Rule};
 use super::schema::DEVICE;
+use super::volume_class::VolumeClass;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
@@ -24,6 +25,8 @@ pub struct DescribedDevice {
     pub default_host: String,
     /// Kind of bay or slot, if the file states it.
     pub bay: Option<Bay>,
+    /// The rules of the volumes, if the device is a class of cloud volumes. `device` is the volume of the default size.
+    pub class: Option<VolumeClass>,
     /// Power draw in W. Values that the file does not state are `None`.
     pub power: Power,
     /// All parameters with their sources, in the order of the schema.
@@ -47,13 +50,16 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
         attached_once(&mut reader, &record);
     }
     check(&mut reader, &record, rules);
-    check(&mut reader, &record, limit::RULES);
+    for limit in limit::records(&record) {
+        check(&mut reader, limit, limit::RULES);
+    }
+    let class = class(&mut reader, &record);
     let parameters = reader.finish()?;
     let say = |path: &str| record.text(path).map(str::to_owned);
     let kind = match family {
         Some("flash") => flash(&record),
         Some("disk") => disk(&record),
-        Some("volume") => volume(&record),
+        Some("volume") => volume(&record, class.sizes_bytes[1]),
         _ => memory(&record),
     };
     let (Some(kind), Some(summary), Some(default_host)) = (kind, say("summary"), say("host"))
@@ -67,12 +73,51 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
         Kind::Memory(_) => false,
     };
     let hot_swap = record.flag("bay.hot_swap").unwrap_or(is_drive);
-    let limits = limit::limits(&record);
+    let class = VolumeClass { parameters, ..class };
+    let (size_bytes, limits) = class.default_volume();
+    let parameters = class.parameters(size_bytes, &limits);
+    let class = (class.has_sizes() || limit::has_rules(&record)).then_some(class);
     let device = Device { name: name.to_owned(), kind, hot_swap, limits };
     let bay = record.word("bay.kind").and_then(Bay::of);
     let power =
         Power { idle_w: record.real("power.idle_w"), active_w: record.real("power.active_w") };
-    Ok(DescribedDevice { device, summary, default_host, bay, power, parameters })
+    Ok(DescribedDevice { device, summary, default_host, bay, class, power, parameters })
+}
+
+/// Reads the sizes and the limits of a device, and records errors of their rules. The parameters are empty.
+fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
+    let class = |sizes_bytes| VolumeClass {
+        sizes_bytes,
+        limits: limit::limits(record),
+        parameters: Vec::new(),
+    };
+    let sizes = record.get("capacity").and_then(|entry| Some((entry, entry.record()?)));
+    let Some((entry, sizes)) = sizes else {
+        return class([record.whole("capacity").unwrap_or(0); 3]);
+    };
+    let mut refuse = |message: &str, help: &str| reader.refuse(entry.span.clone(), message, help);
+    if record.word("family").is_some_and(|family| family != "volume") {
+        refuse("only a cloud volume has a size that can be chosen", "write `is` alone");
+    }
+    let parts = [sizes.whole("at_least"), sizes.whole("is"), sizes.whole("at_most")];
+    let [Some(least), Some(default), Some(most)] = parts else {
+        let help = "write `{ chosen = \"size\", is = \"500GiB\", at_least = \"1GiB\", at_most = \"16TiB\", from = … }`";
+        refuse("a size that can be chosen needs a default and bounds", help);
+        return class([0; 3]);
+    };
+    let class = class([least, default, most]);
+    if sizes.word("chosen").is_none() || !(least <= default && default <= most) {
+        refuse(
+            "the default size must lie within its bounds",
+            "write `chosen = \"size\"`, and `is` between `at_least` and `at_most`",
+        );
+    } else if !class.has_rate_at_all_sizes() {
+        refuse(
+            "a rule of a limit gives no rate for some of these sizes",
+            "extend `by_size` to `at_most`, or raise `at_least`",
+        );
+    }
+    class
 }
 
 /// Checks that a flash device is attached in exactly one way.
@@ -208,9 +253,9 @@ fn memory(v: &Record) -> Option<Kind> {
     })))
 }
 
-fn volume(v: &Record) -> Option<Kind> {
+fn volume(v: &Record, capacity_bytes: u64) -> Option<Kind> {
     Some(Kind::Volume(Box::new(CloudVolume {
-        capacity_bytes: v.whole("capacity")?,
+        capacity_bytes,
         read_ns: v.whole("volume.read")?,
         write_ns: v.whole("volume.write")?,
         flush_ns: v.whole("volume.flush")?,

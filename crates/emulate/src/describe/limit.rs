@@ -1,8 +1,10 @@
-//! The tables `[iops_limit]` and `[throughput_limit]` of a device file: their rules, and their conversion.
+//! The tables `[iops_limit]` and `[throughput_limit]` of a device file: the rules that relate their keys, and their
+//! conversion.
 
 use super::rules::{Rule, fault};
-use crate::spec::{Counted, Credits, Limit};
-use iodyno_catalog::{Fault, Record};
+use super::volume_class::{self, CreditsRule, LimitRules, VolumeClass};
+use crate::spec::{Counted, Limit, LimitOf};
+use iodyno_catalog::{Fault, Reader, Record};
 
 /// The tables, each with the unit of its rates and credits.
 const TABLES: [(&str, Counted); 2] =
@@ -28,11 +30,33 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule { name: "account-merge", check: |v| account_merge(v, "iops_limit") },
     Rule { name: "account-merge", check: |v| account_merge(v, "throughput_limit") },
+    Rule {
+        name: "on-demand-above-rate",
+        check: |v| {
+            let (rate, on_demand) = (v.whole("iops_limit.rate")?, v.whole("iops_limit.on_demand")?);
+            on_demand_above_rate("iops_limit", on_demand > rate)
+        },
+    },
+    Rule {
+        name: "on-demand-above-rate",
+        check: |v| {
+            let rate = v.real("throughput_limit.rate")?;
+            let on_demand = v.real("throughput_limit.on_demand")?;
+            on_demand_above_rate("throughput_limit", on_demand > rate)
+        },
+    },
+    Rule { name: "limit-rule", check: |v| rule(v, "iops_limit.rate") },
+    Rule { name: "limit-rule", check: |v| rule(v, "iops_limit.burst") },
+    Rule { name: "limit-rule", check: |v| rule(v, "throughput_limit.rate") },
+    Rule { name: "limit-rule", check: |v| rule(v, "throughput_limit.burst") },
 ];
 
 fn burst_credits(v: &Record, table: &str) -> Option<Fault> {
-    let help = "without `burst`, `credits` and `start`, the rate is never exceeded for longer than `window`";
-    together(v, table, &["burst", "credits", "start"], help)
+    let help = "without `burst` and `credits`, the rate is never exceeded for longer than `window`";
+    let has_start = v.get(&format!("{table}.start")).is_some();
+    let keys: &[&str] =
+        if has_start { &["start", "credits", "burst"] } else { &["burst", "credits"] };
+    together(v, table, keys, help)
 }
 
 fn account_merge(v: &Record, table: &str) -> Option<Fault> {
@@ -54,31 +78,104 @@ fn burst_above_rate(table: &str, is_above: bool) -> Option<Fault> {
         return None;
     }
     let message = "the burst rate must be above the rate";
-    let help = "for a limit that never bursts, leave out `burst`, `credits` and `start`";
+    let help = "for a limit that never bursts, leave out `burst` and `credits`";
     Some(fault(&format!("{table}.burst"), message.to_owned(), help.to_owned()))
 }
 
-/// Reads the limits of a device.
-pub(super) fn limits(v: &Record) -> Vec<Limit> {
-    TABLES.iter().filter_map(|&(table, counts)| limit(v, table, counts)).collect()
+fn on_demand_above_rate(table: &str, is_above: bool) -> Option<Fault> {
+    if is_above {
+        return None;
+    }
+    let message = "the rate of bursting on demand must be above the rate".to_owned();
+    Some(fault(&format!("{table}.on_demand"), message, "leave it out".to_owned()))
 }
 
-fn limit(v: &Record, table: &str, counts: Counted) -> Option<Limit> {
+/// A limit's rule that is incomplete, such as one without a value.
+fn rule(v: &Record, path: &str) -> Option<Fault> {
+    let rule = v.get(path)?.record()?;
+    let of = |key: &str| rule.get(key).is_some();
+    let wrong = |message: &str, help: &str| Some(fault(path, message.to_owned(), help.to_owned()));
+    if of("chosen") && !of("is") {
+        return wrong("a chosen value needs a default", "add `is`");
+    }
+    let bases = ["is", "per_gib", "per_iops", "by_size", "lasts"];
+    if !bases.into_iter().any(of) {
+        let help = "add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts`, as far as the key allows it";
+        return wrong("the rule has bounds but no value", help);
+    }
+    if of("by_size") && bases.into_iter().filter(|key| of(key)).count() > 1 {
+        return wrong("`by_size` can't be added to other parts", "leave the other parts out");
+    }
+    None
+}
+
+/// Reads the limits of a device or system.
+pub(super) fn limits(v: &Record) -> Vec<LimitRules> {
+    let of_table = |&(table, counts): &(&'static str, _)| {
+        v.records(table).filter_map(move |limit| one(limit, table, counts))
+    };
+    TABLES.iter().flat_map(of_table).collect()
+}
+
+/// The records of all limits.
+pub(super) fn records(v: &Record) -> impl Iterator<Item = &Record> {
+    TABLES.iter().flat_map(|(table, _)| v.records(table))
+}
+
+/// Whether a limit has a rule in place of a constant.
+pub(super) fn has_rules(v: &Record) -> bool {
+    records(v).any(|limit| limit.entries().any(|(_, entry)| entry.record().is_some()))
+}
+
+/// Refuses rules in a limit whose values must be constants, as those of a system.
+pub(super) fn check_constant(reader: &mut Reader, limit: &Record) {
+    for (path, entry) in limit.entries() {
+        if entry.record().is_some() || path.ends_with(".on_demand") {
+            let message = format!("`{path}` of a system must be a constant");
+            reader.refuse(
+                entry.span.clone(),
+                message,
+                "write `{ is = …, from = … }`, and leave out what applies to one volume",
+            );
+        }
+    }
+}
+
+/// Reads limits that consist of constants.
+pub(super) fn constant(v: &Record) -> Vec<Limit> {
+    let class = VolumeClass { sizes_bytes: [0; 3], limits: limits(v), parameters: Vec::new() };
+    class.default_volume().1
+}
+
+fn one(v: &Record, table: &str, counts: Counted) -> Option<LimitRules> {
     let path = |key: &str| format!("{table}.{key}");
     // Operations and sizes are whole; bandwidths are not, but providers state whole bytes.
     let units = |key: &str| {
         let path = path(key);
         v.whole(&path).or_else(|| v.real(&path).map(|rate| libm::round(rate) as u64))
     };
+    let value = |key: &str| volume_class::Rule::read(v, &path(key));
     let credits = || {
-        Some(Credits { most: units("credits")?, start: units("start")?, burst: units("burst")? })
+        let lasts_ns = v.get(&path("credits")).and_then(|of| of.record()?.whole("lasts"));
+        let credits = CreditsRule { most: value("credits")?, lasts_ns, start: units("start") };
+        Some((value("burst")?, credits))
     };
-    Some(Limit {
-        counts,
-        rate: units("rate")?,
-        window_ns: v.whole(&path("window"))?,
-        account_bytes: v.whole(&path("account")),
-        merges: v.flag(&path("merge")).unwrap_or(false),
-        credits: credits(),
+    Some(LimitRules {
+        form: Limit {
+            of: match v.word(&path("of")) {
+                Some("reads") => LimitOf::Reads,
+                Some("writes") => LimitOf::Writes,
+                _ => LimitOf::All,
+            },
+            counts,
+            rate: 0,
+            window_ns: v.whole(&path("window"))?,
+            account_bytes: v.whole(&path("account")),
+            merges: v.flag(&path("merge")).unwrap_or(false),
+            credits: None,
+        },
+        rate: value("rate")?,
+        burst: credits(),
+        on_demand: units("on_demand"),
     })
 }

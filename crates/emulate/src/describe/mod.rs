@@ -17,6 +17,7 @@ mod populate;
 mod rules;
 mod schema;
 mod system;
+mod volume_class;
 
 pub use bay::{Bay, Power};
 pub use device::{DescribedDevice, device};
@@ -24,6 +25,7 @@ pub use iodyno_catalog::{Parameter, Source, count_by_source};
 pub use rules::RuleBroken;
 pub use schema::keys;
 pub use system::{DescribedSystem, VolumesOf, system};
+pub use volume_class::{Provisioned, VolumeClass, start_with};
 
 use iodyno_catalog::{FileError, Reader, Record};
 use rules::Rule;

@@ -2,6 +2,8 @@
 //! form and limits of each value. `docs/formats/device.md` and `system.md` explain their meaning; a test
 //! compares those pages with these lists.
 
+mod limits;
+
 use std::ops::RangeInclusive;
 
 use iodyno_catalog::{Key, ValueType, parameters};
@@ -9,6 +11,7 @@ use iodyno_catalog::{Key, ValueType, parameters};
 use super::bay::Bay;
 use super::rules::VOLUMES_MAX;
 use crate::flash::LANES_MAX;
+use limits::{IOPS_LIMIT, SIZE_RULE, THROUGHPUT_LIMIT};
 
 const fn parameter(path: &'static str, value: ValueType) -> Key {
     Key::required(path, value).sourced()
@@ -77,7 +80,7 @@ pub(super) const DEVICE: &[Key] = &[
     ),
     SUMMARY,
     Key::required("host", ValueType::Text).such_as("\"x3850-x6\""),
-    size("capacity", MIB..=PIB),
+    size("capacity", MIB..=PIB).ruled(SIZE_RULE),
     Key::optional(
         "bay",
         ValueType::Table(&[
@@ -92,8 +95,8 @@ pub(super) const DEVICE: &[Key] = &[
             number("power.active_w", 0.0, 1000.0),
         ]),
     ),
-    Key::optional("iops_limit", ValueType::Table(IOPS_LIMIT)),
-    Key::optional("throughput_limit", ValueType::Table(THROUGHPUT_LIMIT)),
+    Key::optional("iops_limit", ValueType::TableOrTables(IOPS_LIMIT)),
+    Key::optional("throughput_limit", ValueType::TableOrTables(THROUGHPUT_LIMIT)),
     optional(
         FLASH,
         "memory_channel",
@@ -273,31 +276,6 @@ pub(super) const DEVICE: &[Key] = &[
     ),
 ];
 
-/// The table `[iops_limit]`. The rules relate its optional keys.
-const IOPS_LIMIT: &[Key] = &[
-    count("iops_limit.rate", 1..=OPERATIONS_MAX),
-    time("iops_limit.window", US..=60 * S),
-    Key { required: false, ..count("iops_limit.burst", 1..=OPERATIONS_MAX) },
-    Key { required: false, ..count("iops_limit.credits", 1..=CREDITS_MAX) },
-    Key { required: false, ..count("iops_limit.start", 0..=CREDITS_MAX) },
-    Key { required: false, ..size("iops_limit.account", 512..=GIB) },
-    Key { required: false, ..flag("iops_limit.merge") },
-];
-/// The table `[throughput_limit]`, as [`IOPS_LIMIT`].
-const THROUGHPUT_LIMIT: &[Key] = &[
-    bandwidth("throughput_limit.rate"),
-    time("throughput_limit.window", US..=60 * S),
-    Key { required: false, ..bandwidth("throughput_limit.burst") },
-    Key { required: false, ..size("throughput_limit.credits", 512..=PIB) },
-    Key { required: false, ..size("throughput_limit.start", 0..=PIB) },
-    Key { required: false, ..size("throughput_limit.account", 512..=GIB) },
-    Key { required: false, ..flag("throughput_limit.merge") },
-];
-/// Maximum rate of a limit, in operations per second.
-const OPERATIONS_MAX: u64 = 100_000_000;
-/// Maximum number of credits, in operations.
-const CREDITS_MAX: u64 = 1_000_000_000_000;
-
 /// Keys of a `[[volumes]]` table, which adds N equal devices to a server.
 const VOLUMES: &[Key] = &[
     Key::required("device", ValueType::Text).such_as("\"exflash-400g\""),
@@ -324,6 +302,8 @@ pub(super) const SYSTEM: &[Key] = &[
     Key::optional("base", ValueType::OneOrMany(&ValueType::Text)).such_as("\"power8\""),
     Key::optional("pcie", ValueType::Word(&GENERATIONS)),
     Key::optional("volumes", ValueType::Tables(VOLUMES)),
+    Key::optional("iops_limit", ValueType::TableOrTables(IOPS_LIMIT)),
+    Key::optional("throughput_limit", ValueType::TableOrTables(THROUGHPUT_LIMIT)),
     Key::optional("host", ValueType::Table(HOST)),
     Key::optional(
         "slots",
@@ -406,13 +386,14 @@ const HOST: &[Key] = &[
 pub(super) const GENERATIONS: [&str; 3] = ["gen1", "gen2", "gen3"];
 
 /// Returns the keys of all parameters in the order of the schema. Each is paired with its device
-/// family, `system` or `adapters`: `("flash", "nand.read")`.
+/// family, `system` or `adapters`: `("flash", "nand.read")`. The limits of a system have the keys of those of a device.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_devices = ["flash", "disk", "memory", "volume"].map(|family| (family, DEVICE));
     of_devices
         .into_iter()
         .chain([("system", SYSTEM)])
         .flat_map(|(of, schema)| parameters(schema, of).into_iter().map(move |k| (of, k.path)))
+        .filter(|(of, path)| *of != "system" || !path.contains("_limit."))
         .map(|(of, path)| {
             let of_host = path.starts_with("host.") || path.starts_with("slots.");
             (if of == "system" && !of_host { "adapters" } else { of }, path)

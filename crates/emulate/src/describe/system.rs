@@ -6,10 +6,11 @@ use std::ops::Range;
 use iodyno_catalog::{FileError, Kind, Parameter, Reader, Record};
 
 use super::check;
+use super::limit;
 use super::rules::{self, RuleBroken};
 use super::schema;
 use crate::spec::{
-    Access, Adapters, Cache, Drawers, Host, HostPaths, MemoryKind, MemoryMode, ParityEngine,
+    Access, Adapters, Cache, Drawers, Host, HostPaths, Limit, MemoryKind, MemoryMode, ParityEngine,
     Processor, Slot, Slots,
 };
 
@@ -22,6 +23,8 @@ pub struct DescribedSystem {
     pub host: Host,
     /// RAID adapters, if the server has any.
     pub adapters: Option<Adapters>,
+    /// Limits that all cloud volumes in the server share; empty without limits.
+    pub limits: Vec<Limit>,
     /// Default devices; empty if the file describes only a server.
     pub volumes: Vec<VolumesOf>,
     /// One-line description.
@@ -119,6 +122,10 @@ fn on_bases(
     let is_system = read.is_some();
     let record = read.unwrap_or_default();
     check(&mut reader, &record, rules::SYSTEM);
+    for of_volumes in limit::records(&record) {
+        check(&mut reader, of_volumes, limit::RULES);
+        limit::check_constant(&mut reader, of_volumes);
+    }
     for volumes in record.records("volumes") {
         if volumes.get("read_cache_size").is_some() && volumes.get("read_cache").is_none() {
             let message = "`read_cache_size` requires `read_cache`, which names the device";
@@ -135,6 +142,7 @@ fn on_bases(
         unreachable!("missing parameters are errors");
     };
     let adapters = adapters(&record);
+    let limits = limit::constant(&record);
     let volumes = record.records("volumes").filter_map(|volumes| {
         let device = volumes.text("device")?.to_owned();
         let count = volumes.whole("count").map_or(1, |count| count as u32);
@@ -155,7 +163,7 @@ fn on_bases(
         parameters.extend(inherited);
     }
     let name = name.to_owned();
-    Ok(DescribedSystem { name, host, adapters, volumes, summary, parameters, record })
+    Ok(DescribedSystem { name, host, adapters, limits, volumes, summary, parameters, record })
 }
 
 /// Reports required tables that are missing in both the system file and its bases.

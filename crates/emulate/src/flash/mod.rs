@@ -272,6 +272,7 @@ impl FlashDevice {
             State::Poll => self.poll(core, slot),
             state @ (State::Free
             | State::Allowed
+            | State::AllowedByInstance
             | State::Wake
             | State::Waiting
             | State::Forwarded) => {

@@ -1,6 +1,7 @@
 //! A limited device: a stage before a device, which holds requests back until every limit has room for them. Requests
-//! wait in order of arrival, so a request that has to wait holds back all later ones, small ones too. The stage
-//! takes no time itself. It belongs to the device's part, so it works for every family, in arrays (where each member has
+//! wait in order of arrival, so a request that has to wait holds back all later ones, small ones too. If a limit counts
+//! only reads or only writes, reads and writes wait in lines of their own; of the two first requests that their own
+//! limits allow, the earlier one has precedence at the limits of both. The stage takes no time itself. It belongs to the device's part, so it works for every family, in arrays (where each member has
 //! its own limits) and behind adapters; a device without limits has no such stage.
 //!
 //! Reads, writes, trims and zeroes count. A flush transfers nothing and passes without delay, because the writes that
@@ -24,141 +25,154 @@
 //!
 //! - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is `max` /
 //!   `avg`; with a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU starts an
-//!   operation as soon as the bucket isn't in debt, so it is ahead by at most one operation. Its separate limits of
-//!   reads and of writes can't be expressed.
+//!   operation as soon as the bucket isn't in debt, so it is ahead by at most one operation. `throttling.*-read` and
+//!   `-write` are limits `of` reads and of writes.
 //! - Firecracker's token bucket: `window` is `refill_time` and `rate` is `size` / `refill_time`. With a
 //!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Its timer
 //!   of 100 ms, at which waiting requests continue, and the operation that it counts for a flush can't be expressed.
-
-mod bucket;
-mod meter;
-#[cfg(test)]
-mod tests;
+//!
+//! # The limits of an instance
+//!
+//! A system may have limits that its cloud volumes share. A request passes them after those of its own volume, so a volume
+//! that waits for its own limit holds back no other one. They are one stage of all volumes, in order of arrival.
 
 use crate::core::Core;
 use crate::part_id::PartId;
+use crate::quota::Quota;
 use crate::request::State;
 use crate::spec::Limit;
 use crate::store::Store;
 use crate::usage::{Of, Phase, Resource};
 use iodyno_units::OpKind;
-use meter::Meter;
-use std::collections::VecDeque;
 
-/// The limits of a device, and the requests that wait for them.
+/// Total waiting time of reads and of writes, ns, with their numbers.
+type Waits = [(u64, u64); 2];
+
+/// The limits of a device, with those that it shares with other devices of the system.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     part: PartId,
-    meters: Vec<Meter>,
-    /// Requests that wait for the limits, in order of arrival, each with its arrival, ns.
-    waiting: VecDeque<(u32, u64)>,
-    /// The bucket for which the first waiting request waits (indices of limit and bucket), and since when, ns.
-    held_by: Option<((usize, usize), u64)>,
-    /// Total waiting time of reads and of writes, ns, with their numbers.
-    waits: [(u64, u64); 2],
+    own: Quota,
+    /// Waiting times for its own limits, and for the shared ones.
+    waits: [Waits; 2],
 }
 
 impl Limits {
     pub(crate) fn new(limits: &[Limit], part: PartId) -> Self {
-        let meters = limits.iter().map(Meter::new).collect();
-        Self { part, meters, waiting: VecDeque::new(), held_by: None, waits: [(0, 0); 2] }
+        Self { part, own: Quota::new(limits), waits: [[(0, 0); 2]; 2] }
     }
 
-    /// Processes the event of a request of the device: one that arrives, one that the limits allow, or one that the
-    /// device has already started. `device` processes an event behind the limits.
+    /// Processes the event of a request of the device: one that arrives, one that limits allow, or one that the device
+    /// has already started. `device` processes an event behind the limits.
     pub(crate) fn event(
         &mut self,
         core: &mut Core,
         slot: u32,
         mut device: impl FnMut(&mut Core, u32),
     ) {
-        let request = &mut core.slab[slot];
-        match request.state {
-            State::Issued if request.kind != OpKind::Flush => {
-                request.state = State::Waiting;
-                self.waiting.push_back((slot, core.now));
-                if self.waiting.len() == 1 {
-                    self.start(core, device);
+        let (kind, now_ns) = (core.slab[slot].kind, core.now);
+        match core.slab[slot].state {
+            State::Issued if kind != OpKind::Flush => {
+                let op = core.slab[slot].op();
+                core.slab[slot].state = State::Waiting;
+                if !self.own.arrive(slot, op, self.part, now_ns) {
+                    return;
                 }
             }
-            State::Allowed => {
-                self.end_wait(core.now);
-                self.start(core, device);
+            State::Allowed => self.own.end_wait(kind, now_ns),
+            State::AllowedByInstance => {
+                if let Some(shared) = &mut core.shared {
+                    shared.end_wait(kind, now_ns);
+                }
+                return self.pass_shared(core, slot, &mut device);
             }
-            _ => device(core, slot),
+            _ => return device(core, slot),
+        }
+        loop {
+            let later = |at_ns, slot| core.at(at_ns, slot, State::Allowed);
+            let Some(started) = self.own.next(now_ns, |_| true, later) else { return };
+            add(&mut self.waits[0], started.kind, now_ns - started.arrived_ns);
+            self.enter_shared(core, started.slot, &mut device);
         }
     }
 
-    /// Starts waiting requests as long as all limits have room for the first one. Schedules the event at which they
-    /// will have room for the next.
-    fn start(&mut self, core: &mut Core, mut device: impl FnMut(&mut Core, u32)) {
+    /// Sends a request on that its own limits allow.
+    fn enter_shared(
+        &mut self,
+        core: &mut Core,
+        slot: u32,
+        device: &mut impl FnMut(&mut Core, u32),
+    ) {
+        core.slab[slot].state = State::Issued;
+        let (op, now_ns) = (core.slab[slot].op(), core.now);
+        let Some(shared) = &mut core.shared else { return device(core, slot) };
+        core.slab[slot].state = State::Waiting;
+        if shared.arrive(slot, op, self.part, now_ns) {
+            self.pass_shared(core, slot, device);
+        }
+    }
+
+    /// Starts a request that is the first of its line at the shared limits, if they have room for it. Schedules the
+    /// event of the next one.
+    fn pass_shared(&mut self, core: &mut Core, slot: u32, device: &mut impl FnMut(&mut Core, u32)) {
         let now_ns = core.now;
-        while let Some(&(slot, arrived_ns)) = self.waiting.front() {
-            let op = core.slab[slot].op();
-            let (mut ready_ns, mut latest) = (now_ns, (0, 0));
-            for (index, meter) in self.meters.iter_mut().enumerate() {
-                let (of_meter_ns, bucket) = meter.ready_ns(now_ns, &op);
-                if of_meter_ns > ready_ns {
-                    (ready_ns, latest) = (of_meter_ns, (index, bucket));
-                }
-            }
-            if ready_ns > now_ns {
-                self.held_by = Some((latest, now_ns));
-                core.at(ready_ns, slot, State::Allowed);
-                return;
-            }
-            for meter in &mut self.meters {
-                meter.take(&op);
-            }
-            self.waiting.pop_front();
-            if let OpKind::Read | OpKind::Write = op.kind {
-                let waits = &mut self.waits[usize::from(op.kind == OpKind::Write)];
-                *waits = (waits.0 + now_ns - arrived_ns, waits.1 + 1);
-            }
+        let Some(mut shared) = core.shared.take() else { return };
+        // Requests of other devices start in an event of their own.
+        let mut later = |at_ns, slot| core.at(at_ns, slot, State::AllowedByInstance);
+        let started = shared.next(now_ns, |first| first == slot, &mut later);
+        if started.is_some() {
+            let next = shared.next(now_ns, |_| false, &mut later);
+            debug_assert!(next.is_none(), "no other request may start in this event");
+        }
+        core.shared = Some(shared);
+        if let Some(started) = started {
+            add(&mut self.waits[1], started.kind, now_ns - started.arrived_ns);
             core.slab[slot].state = State::Issued;
             device(core, slot);
         }
     }
 
-    /// Ends the time for which the first waiting request has waited for a bucket.
-    fn end_wait(&mut self, now_ns: u64) {
-        if let Some(((meter, bucket), since_ns)) = self.held_by.take() {
-            self.meters[meter].gauges[bucket].waited_ns += now_ns - since_ns;
+    /// Processes a power failure or the loss of the device: all its waiting requests are gone. Credits are kept by the
+    /// provider, so they stay.
+    pub(crate) fn power_off(&mut self, core: &mut Core) {
+        let now_ns = core.now;
+        self.own.clear(now_ns);
+        if let Some(mut shared) = core.shared.take() {
+            shared.forget(self.part, now_ns);
+            shared.next(
+                now_ns,
+                |_| false,
+                |at_ns, slot| core.at(at_ns, slot, State::AllowedByInstance),
+            );
+            core.shared = Some(shared);
         }
     }
 
-    /// Processes a power failure: all waiting requests are gone. Credits are kept by the provider, so they stay.
-    pub(crate) fn power_off(&mut self, now_ns: u64) {
-        self.end_wait(now_ns);
-        self.waiting.clear();
-    }
-
-    /// The limits as resources, which are busy while a request waits for them.
+    /// The device's own limits as resources, which are busy while a request waits for them.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
-        let held_by = self.held_by.map(|(of, since_ns)| (of, core.now.saturating_sub(since_ns)));
-        let mut resources = Vec::new();
-        for (index, meter) in self.meters.iter().enumerate() {
-            for (bucket, gauge) in meter.gauges.iter().enumerate() {
-                let now_ns = held_by.filter(|held| held.0 == (index, bucket)).map_or(0, |h| h.1);
-                let busy_ns = gauge.waited_ns + now_ns;
-                let (name, part) = (gauge.name, Some(self.part));
-                resources.push(Resource { name, part, count: 1, held: false, busy_ns });
-            }
-        }
-        resources
+        self.own.resources(core.now, Some(self.part))
     }
 
-    /// Calls `take` with the burst credits of each limit that has some.
+    /// Calls `take` with the burst credits of each of the device's own limits that has some.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
-        self.meters.iter().filter_map(Meter::credits).for_each(take);
+        self.own.stores(take);
     }
 
     /// Waiting times of the device's I/Os since the start.
     pub(crate) fn phases(&self) -> impl Iterator<Item = Phase> {
-        let of_kinds = [Of::Read, Of::Write].into_iter().zip(self.waits);
-        of_kinds.map(|(of, (total_ns, count))| {
-            let name = "waits for the limits of the device";
-            Phase { name, of, total_ns, count }
+        let names = ["waits for the limits of the device", "waits for the limits of the instance"];
+        let of_names = names.into_iter().zip(self.waits);
+        of_names.flat_map(|(name, waits)| {
+            let of_kinds = [Of::Read, Of::Write].into_iter().zip(waits);
+            of_kinds.map(move |(of, (total_ns, count))| Phase { name, of, total_ns, count })
         })
+    }
+}
+
+/// Adds the waiting time of an operation.
+fn add(waits: &mut Waits, kind: OpKind, waited_ns: u64) {
+    if let OpKind::Read | OpKind::Write = kind {
+        let waits = &mut waits[usize::from(kind == OpKind::Write)];
+        *waits = (waits.0 + waited_ns, waits.1 + 1);
     }
 }

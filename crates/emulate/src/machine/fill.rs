@@ -30,6 +30,9 @@ impl Machine {
             None => {}
         };
         self.parts.iter().for_each(|part| part.stores(&mut take));
+        if let Some(shared) = &self.core.shared {
+            shared.stores(&mut take);
+        }
         if let Some(adapters) = &self.core.adapters {
             adapters.stores(&mut take);
         }

@@ -127,7 +127,8 @@ impl Machine {
     /// components.
     pub fn resources(&self, volume: u32) -> Vec<Resource> {
         let of_parts = self.parts_of(volume).flat_map(|part| part.resources(&self.core));
-        [self.generator_cores()].into_iter().chain(of_parts).collect()
+        let shared = self.core.shared.iter().flat_map(|of| of.resources(self.core.now, None));
+        [self.generator_cores()].into_iter().chain(shared).chain(of_parts).collect()
     }
 
     /// Returns the time that a volume's operations have spent in each phase of its root component since the

@@ -23,7 +23,7 @@ impl Limited {
 
     /// Processes a power failure. All requests are already gone.
     pub(super) fn power_off(&mut self, core: &mut Core) {
-        self.limits.power_off(core.now);
+        self.limits.power_off(core);
         self.device.power_off(core);
     }
 

@@ -10,9 +10,23 @@ pub enum Counted {
     Bytes,
 }
 
+/// The operations that a limit counts. A flush is never counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LimitOf {
+    /// Reads, writes, trims and zeroes.
+    #[default]
+    All,
+    /// Reads.
+    Reads,
+    /// Writes, trims and zeroes.
+    Writes,
+}
+
 /// A limit on the operations or on the bytes of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
+    /// The operations that count.
+    pub of: LimitOf,
     /// The unit of the rates and of the credits.
     pub counts: Counted,
     /// Units per second that the device serves forever.

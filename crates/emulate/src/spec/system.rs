@@ -2,7 +2,7 @@
 
 use super::ArrayShape;
 use super::{
-    AdapterPath, Adapters, Array, Attach, Device, Host, Kind, Preconditioned, ReadCache,
+    AdapterPath, Adapters, Array, Attach, Device, Host, Kind, Limit, Preconditioned, ReadCache,
     SECTOR_BYTES, Written,
 };
 use crate::part_id::PartId;
@@ -20,6 +20,8 @@ pub struct System {
     /// The RAID adapters through which hosts access all volumes; `None`: devices are attached directly to the
     /// host.
     pub adapters: Option<Adapters>,
+    /// Limits that the system's cloud volumes share, such as those of a cloud instance. Empty: none.
+    pub limits: Vec<Limit>,
     /// The components, indexed by [`PartId`]. Devices come first, so that device numbers are component numbers.
     /// Every other component comes after its children.
     pub parts: Vec<Part>,
@@ -96,7 +98,14 @@ impl Part {
 impl System {
     /// Creates a server without devices.
     pub fn new(name: impl Into<String>, host: Host) -> Self {
-        Self { name: name.into(), host, adapters: None, parts: Vec::new(), volumes: Vec::new() }
+        Self {
+            name: name.into(),
+            host,
+            adapters: None,
+            limits: Vec::new(),
+            parts: Vec::new(),
+            volumes: Vec::new(),
+        }
     }
 
     /// Adds a preconditioned device as a separate volume (JBOD).

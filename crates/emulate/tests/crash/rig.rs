@@ -2,7 +2,7 @@
 
 use crate::common::{add, system};
 use crate::oracle::{Oracle, Promise, UNIT};
-use iodyno_emulate::spec::{Counted, Kind, Limit, Written};
+use iodyno_emulate::spec::{Counted, Kind, Limit, LimitOf, Written};
 use iodyno_emulate::{Fault, InjectedBug, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
@@ -29,6 +29,7 @@ pub(crate) struct Member {
 /// A limit so low that operations wait for it.
 pub(crate) fn low_limit() -> Vec<Limit> {
     vec![Limit {
+        of: LimitOf::All,
         counts: Counted::Operations,
         rate: 20_000,
         window_ns: 50_000,

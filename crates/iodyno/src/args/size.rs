@@ -1,6 +1,7 @@
 //! Flags of `size`.
 
 use clap::Args;
+use iodyno_sizing::cloud::CLOUDS;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno size --workload db-oltp --rate 2M/s --p99 1ms --device nvme-tlc-3840g
   iodyno size --log-rate 1M/s --message 1KiB --read-share 80% --p99 5ms --backlog-bytes 256MiB
   iodyno size --like last --price prices.toml                  meet the load of the last run, cheapest first
+  iodyno size --cloud aws --prices prices.toml --workload oltp1 --rate 6k/s --p99 5ms --capacity 500GiB
   iodyno size --saturate 57ce-gen3 --device ssd-gen3-emlc      find how many SSDs a pair of adapters can drive";
 
 /// Flags of `size`.
@@ -112,9 +114,16 @@ pub struct Size {
     pub device: Vec<String>,
     /// Rank by price, from this TOML file [default: rank by the number of devices]
     ///
-    /// The file has a `currency`, and the tables `devices`, `systems` and `drawers` with prices by name.
-    #[arg(long, value_name = "FILE", conflicts_with = "saturate")]
+    /// The file has a `currency`, and the tables `devices`, `systems` and `drawers` with prices by name. With --cloud:
+    /// a `currency`, a date `as_of`, and a table `[[volumes]]` for each class.
+    #[arg(long, visible_alias = "prices", value_name = "FILE", conflicts_with = "saturate")]
     pub price: Option<PathBuf>,
+    /// Find the cheapest volumes of a cloud provider, with their size and provisioned rates; requires --price
+    ///
+    /// Up to 16 equal volumes are striped, where one can't meet the demand. A volume that meets the demand by burst credits alone does not count.
+    #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS, requires = "price",
+        conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
+    pub cloud: Option<String>,
     /// Find how many devices this system's adapters can drive at full speed; requires --device
     ///
     /// The devices are in arrays of level --raid. Measured with random reads of 4 KiB (W1) and sequential reads of

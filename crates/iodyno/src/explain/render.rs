@@ -8,7 +8,9 @@ use iodyno_page::terminal::text::{Role, clean, pad, paint, width, wrap};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{Cell, Column, Quantity, Table};
 use iodyno_run::Emulated;
-use iodyno_run::explain::{Described, ExplainedCell, KindAccount, PhaseAccount, Share, percent};
+use iodyno_run::explain::{
+    Described, ExplainedCell, KindAccount, PhaseAccount, Share, limit_in_words, percent,
+};
 use iodyno_units::human;
 
 /// Width of a utilization bar at 100 %, columns.
@@ -56,6 +58,9 @@ pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -
     let host = &emulated.system.host;
     let (system, sockets, cores) = (&emulated.system.name, host.sockets, host.cores_per_socket);
     page.labelled("system", 13, &format!("{system}, {sockets} sockets of {cores} cores"));
+    for limit in &emulated.system.limits {
+        page.labelled("shared limit", 13, &limit_in_words(limit));
+    }
     page.blank();
     parameters(&mut page, &device.parameters);
     page.end()
@@ -86,7 +91,11 @@ fn parameters(page: &mut Lines, parameters: &[Parameter]) {
         let source = paint(&pad(p.from.name(), sources, false), Role::Dim, style);
         let indent = 2 + names + 2 + values + 2 + sources + 2;
         let room = style.columns().saturating_sub(indent).max(20);
-        for (i, why) in wrap(&clean(&p.why, usize::MAX, style), room).iter().enumerate() {
+        let why = match &p.rule {
+            Some(rule) => format!("{rule} ({})", p.why),
+            None => p.why.clone(),
+        };
+        for (i, why) in wrap(&clean(&why, usize::MAX, style), room).iter().enumerate() {
             if i == 0 {
                 page.line(&format!("  {}  {value}  {source}  {why}", pad(name(p), names, false)));
             } else {

@@ -73,14 +73,71 @@ fn a_group_runs_is_kept_and_shown_again() {
 #[test]
 fn a_burst_is_not_the_long_run_rate() {
     let place = Place::new();
-    for (on, is_burst) in
-        [("ebs-gp2-100g", true), ("ebs-gp2-100g --rate 200", false), ("ebs-gp3-500g", false)]
-    {
+    for (on, is_burst) in [("ebs-gp2", true), ("ebs-gp2 --rate 200", false), ("ebs-gp3", false)] {
         let document = place.document(&format!("run random-read --on model:{on} --time 5s"));
         let codes = codes(&cells(&document)[0]);
         assert_eq!(codes.contains(&"TRANSIENT"), is_burst, "{on}: {codes:?}");
         assert_eq!(codes.contains(&"VALID"), !is_burst, "{on}: {codes:?}");
     }
+}
+
+/// The options of a cloud volume decide its limits, stay in its name, and are refused with the allowed range. Those of each
+/// volume stand in a system's file, with the limits that the volumes share.
+#[test]
+fn the_name_chooses_a_volume() {
+    let place = Place::new();
+    let options = "size=500GiB&iops=6000&mbps=250";
+    let rate = |on: &str, more: &str| {
+        let words = format!("run random-read --on {on} --time 2s --ramp 1s {more} --no-notebook");
+        let document = place.document(&words);
+        let cell = cells(&document).last().unwrap();
+        (cell["target"].as_str().unwrap().to_owned(), number(&cell["read"]["iops"]))
+    };
+    let gp3 = format!("model:ebs-gp3?{options}");
+    let (name, iops) = rate(&gp3, "");
+    assert!(name == gp3 && (iops / 6000.0 - 1.0).abs() < 0.01, "{name}: {iops}");
+    let (_, iops) = rate(&format!("model:raid0(ebs-gp3*2)?{options}"), "--depth 64");
+    assert!((iops / 12_000.0 - 1.0).abs() < 0.01, "{iops}");
+    // Without credits, at once the base rate.
+    let (name, iops) = rate("model:ebs-gp2?size=200GiB&credits=0s", "");
+    assert!(name.ends_with("credits=0") && (iops / 600.0 - 1.0).abs() < 0.02, "{name}: {iops}");
+
+    let base = place.iodyno("catalog cloud-instance").succeeds().stdout.clone();
+    let instance = format!(
+        "{base}\n[iops_limit]\nrate = {{ is = 5000, from = \"assumed: test\" }}\nwindow = {{ is = \"10ms\", from = \"assumed: test\" }}\n\
+         [[volumes]]\ndevice = \"ebs-gp3?size=1TiB&iops=4000\"\ncount = 2\n"
+    );
+    place.write("instance.toml", &instance);
+    let (name, iops) = rate("model:./instance.toml", "");
+    assert!(name.starts_with("all") && (iops / 5000.0 - 1.0).abs() < 0.01, "{name}: {iops}");
+    let explained = place.iodyno("explain ./instance.toml random-read --json").succeeds().json();
+    assert_eq!(explained["cells"][0]["limit"]["resource"], "IOPS limit of the instance");
+
+    // The instance's own credits: for 1 s, which the ramp uses up.
+    let bursts = instance.replace(
+        "[[volumes]]",
+        "burst = { is = 7000, from = \"assumed: test\" }\ncredits = { is = 9000000, from = \"assumed: test\" }\n[[volumes]]",
+    );
+    place.write("bursts.toml", bursts);
+    let (_, iops) = rate("model:./bursts.toml", "");
+    assert!((iops / 7000.0 - 1.0).abs() < 0.01, "{iops}");
+    let (_, iops) = rate("model:./bursts.toml?credits=1s", "");
+    assert!((5000.0..5200.0).contains(&iops), "{iops}");
+
+    for (on, words) in [
+        ("ebs-gp3?iops=90000", &["model:ebs-gp3?iops=90000", "3000 to 80000 IOPS"][..]),
+        ("ebs-gp2?iops=3000", &["its size decides"]),
+        ("exflash-400g?credits=0", &["no burst credits"]),
+        ("./instance.toml?size=1TiB", &["the system's file gives sizes"]),
+        ("./instance.toml?credits=0", &["no burst credits"]),
+    ] {
+        place.iodyno(&format!("run random-read --on model:{on}")).fails(2, words);
+    }
+    let wrong = instance.replace("iops=4000", "iops=4000&state=fresh");
+    place.write("wrong.toml", wrong);
+    place
+        .iodyno("run random-read --on model:./wrong.toml")
+        .fails(2, &["wrong.toml", "without options"]);
 }
 
 #[test]
@@ -125,7 +182,8 @@ fn targets_that_can_t_be_one_system_are_refused() {
         (format!("--on {DEVICE}?workers=near --on {DEVICE}?workers=anywhere"), &["workers="]),
         (format!("--on {DEVICE}*0"), &["*0", "1 to 1024"]),
         (format!("--on {DEVICE}#2"), &["can't contain `#`"]),
-        (format!("--on {DEVICE}?size=1GiB"), &["state=", "fill="]),
+        (format!("--on {DEVICE}?sizes=1GiB"), &["state=", "fill="]),
+        (format!("--on {DEVICE}?size=1GiB"), &["one size", "leave size= out"]),
         (format!("--on {DEVICE} --engine uring"), &["uring", DEVICE, "--engine"]),
         (format!("--on {DEVICE} --active 1TiB..2TiB"), &[DEVICE, "2 TiB"]),
         ("--on null: --engine model".to_owned(), &["model", "null:"]),

@@ -24,7 +24,7 @@ fn the_time_of_an_io_adds_up() {
         "hdd-15k-sas-80g random-read",
         "hdd-nearline-20t seq-write",
         "ramdisk-ddr3-16g oltp-67-33-4k",
-        "ebs-gp2-100g oltp-67-33-4k",
+        "ebs-gp2 oltp-67-33-4k",
     ] {
         let cell = cell(&place, words);
         let mut iops = 0.0;
@@ -104,8 +104,8 @@ fn the_limit_is_named() {
         ("ramdisk-ddr3-16g random-write", json!("generator cores")),
         ("exflash-400g seq-read", json!("driver thread")),
         ("exflash-400g random-write", json!("programs at once")),
-        ("ebs-gp2-100g random-read", json!("IOPS limit while credits last")),
-        ("ebs-gp3-500g seq-read", json!("throughput limit")),
+        ("ebs-gp2 random-read", json!("IOPS limit while credits last")),
+        ("ebs-gp3?size=1TiB seq-read", json!("throughput limit")),
     ] {
         let cell = cell(&place, words);
         assert_eq!(
@@ -169,6 +169,27 @@ fn a_device_is_described_by_its_parameters() {
         assert_eq!(document["devices"][0]["acknowledged_survives_power_cut"], survives, "{device}");
         assert!(document["devices"][0]["endurance"].is_null());
     }
+}
+
+/// The limits of a volume with options, each with its rule and source.
+#[test]
+fn a_volume_is_described_by_its_rules() {
+    let place = Place::new();
+    let output = place.iodyno("explain ebs-gp2?size=334GiB");
+    for words in [
+        "1.00 k IOPS; bursts to 3.00 k IOPS for 45 min 2 s",
+        "3 per GiB, at least 100, at most 16000 (Amazon EC2",
+        "262 MB/s",
+        "chosen size, default 100GiB",
+    ] {
+        assert!(output.succeeds().stdout.contains(words), "{words}: {}", output.stdout);
+    }
+    let document = place.iodyno("explain azure-premium?size=1TiB --json").succeeds().json();
+    let parameters = list(&document["devices"][0], "parameters");
+    let of = |key: &str| parameters.iter().find(|p| p["key"] == key);
+    let rate = of("throughput_limit.rate").unwrap();
+    assert_eq!((&rate["value"], &rate["rule"]), (&json!("200 MB/s"), &json!("by size")));
+    assert!(of("iops_limit.credits").is_none() && of("volume.read").unwrap()["rule"].is_null());
 }
 
 /// A user's own file, several in a server, ASCII, and names that are no device.

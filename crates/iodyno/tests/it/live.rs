@@ -175,3 +175,26 @@ fn a_late_machine_is_reported() {
         "of one and the same"
     );
 }
+
+/// A volume whose credits run out: its base rate from the right second on, in real time.
+#[test]
+fn a_live_volume_falls_to_its_base_rate() {
+    let place = Place::new();
+    // 5400 credits last for 2 s at 3000 a second, because 300 accrue; then 300 are served.
+    let words = "run random-read --on live:ebs-gp2?size=100GiB&credits=2s --active 0..64MiB --depth 64 --ramp 0s --time 5s --series";
+    let document = place.document(words);
+    let series = cells(&document)[0]["series"].as_array().unwrap();
+    let (mut at_s, mut burst, mut base, mut all) = (0.0, 0, 0, 0);
+    for interval in series {
+        let ops = whole(&interval["read"]["ops"]);
+        at_s += number(&interval["seconds"]);
+        burst += if at_s < 1.55 { ops } else { 0 };
+        base += if at_s > 3.05 { ops } else { 0 };
+        all += ops;
+    }
+    // A busy machine may serve less than the burst rate; then the credits last longer.
+    assert!((2500..=4900).contains(&burst), "{burst} in the first 1.5 s: {series:?}");
+    assert!((500..=660).contains(&base), "{base} in the last 2 s: {series:?}");
+    let most = 5400 + 300 * 5;
+    assert!((most - 300..=most + 64).contains(&all), "{all} of {most}: {series:?}");
+}

@@ -103,6 +103,77 @@ fn bad_input_is_refused_with_the_rule() {
     }
 }
 
+/// The cheapest volumes, with what burst credits alone would meet; and what is refused.
+#[test]
+fn cloud_volumes_by_price() {
+    let place = Place::new();
+    let example = include_str!("../../../../catalog/prices/cloud-2026-11.toml");
+    place.write("prices.toml", example);
+    let of = |words: &str| {
+        let document =
+            place.iodyno(&format!("size --prices prices.toml --json {words}")).succeeds().json();
+        valid(&document);
+        document["cloud"].clone()
+    };
+    // 2000 IOPS: gp3 includes them; gp2 of this size has 1500 for ever.
+    let small = "--cloud aws --workload oltp-67-33-4k --rate 2k/s --p99 5ms --capacity 500GiB";
+    let cloud = of(small);
+    let best = &cloud["meets"][0];
+    assert_eq!(
+        (&best["class"], &best["volumes"], &best["iops"]),
+        (&"ebs-gp3".into(), &1.into(), &3000.into())
+    );
+    assert!((number(&best["price_a_month"]) - 40.0).abs() < 0.01, "{best}");
+    assert!(number(&best["simulated"]["p99_ns"]) < 10e6);
+    let classes: Vec<&str> =
+        cloud["meets"].as_array().unwrap().iter().map(|of| of["class"].as_str().unwrap()).collect();
+    assert!(classes.contains(&"ebs-gp2") && classes.contains(&"ebs-io2"), "{classes:?}");
+    // Provisioned beyond what is included, with headroom; the next classes cost more.
+    let fast = of("--cloud aws --workload oltp-67-33-4k --rate 20k/s --p99 10ms --capacity 500GiB");
+    let best = &fast["meets"][0];
+    let iops = number(&best["iops"]) * number(&best["volumes"]);
+    assert!(best["class"] == "ebs-gp3" && (20_400.0..24_000.0).contains(&iops), "{best}");
+    let price = 500.0 * 0.08 + 0.005 * (iops - 3000.0 * number(&best["volumes"])).max(0.0);
+    assert!((number(&best["price_a_month"]) / price - 1.0).abs() < 0.01, "{best}, {price}");
+    // A burst that ends: P10 and smaller serve it from credits.
+    place.write(
+        "prices.toml",
+        "schema = 1\ncurrency = \"USD\"\nas_of = \"2026-11\"\n[[volumes]]\ncloud = \"azure\"\nclass = \"azure-premium\"\n\
+         by_size = { \"128GiB\" = 20, \"512GiB\" = 73 }\n",
+    );
+    let azure =
+        of("--cloud azure --workload oltp-67-33-4k --rate 2k/s --p99 10ms --capacity 100GiB");
+    let burst = &azure["by_credits_alone"][0];
+    assert_eq!((&burst["class"], &burst["volumes"]), (&"azure-premium".into(), &1.into()));
+    let lasts_s = 3000.0 * 1800.0 / (2000.0 - 500.0);
+    assert!((number(&burst["lasts_s"]) / lasts_s - 1.0).abs() < 0.01, "{burst}");
+    assert_eq!(&azure["meets"][0]["price_a_month"], &73.0.into());
+    place.write("prices.toml", example);
+
+    let output = place.iodyno(&format!("size --prices prices.toml {small}"));
+    let text = &output.succeeds().stdout;
+    for words in ["ebs-gp3 500GiB", "confirmed", "run it", "left out", "too slow", "2026-11"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let none =
+        "size --prices prices.toml --cloud gcp --workload oltp-67-33-4k --rate 1k/s --p99 100us";
+    place.iodyno(none).exits(6);
+    place.write(
+        "wrong.toml",
+        example.replace("class = \"ebs-gp2\"\ngib", "class = \"ebs-gp9\"\nprice"),
+    );
+    for (words, says) in [
+        (
+            "--prices wrong.toml",
+            &["no device `ebs-gp9`", "did you mean `ebs-gp", "unknown key `price`"][..],
+        ),
+        ("", &["--price"]),
+        ("--prices prices.toml --device ebs-gp3", &["--device"]),
+    ] {
+        place.iodyno(&format!("size {small} {words}")).fails(2, says);
+    }
+}
+
 /// A message log in place of a workload: its flags, in messages or in bytes, and what is refused.
 #[test]
 fn a_message_log() {

@@ -3,7 +3,7 @@
 
 use iodyno_emulate::describe::{DescribedDevice, count_by_source};
 use iodyno_emulate::endurance::{Outlook, outlook};
-use iodyno_emulate::spec::{Attach, Counted, Kind, Limit};
+use iodyno_emulate::spec::{Attach, Counted, Kind, Limit, LimitOf};
 use iodyno_units::human;
 use serde_json::{Value, json};
 
@@ -147,7 +147,7 @@ impl Described {
 
     /// The description as JSON.
     pub fn json(&self) -> Value {
-        let parameter = |p: &iodyno_emulate::describe::Parameter| json!({ "key": p.key, "value": p.text, "source": p.from.name(), "why": p.why });
+        let parameter = |p: &iodyno_emulate::describe::Parameter| json!({ "key": p.key, "value": p.text, "rule": p.rule, "source": p.from.name(), "why": p.why });
         let sources: serde_json::Map<String, Value> = count_by_source(&self.device.parameters)
             .into_iter()
             .map(|(source, count)| (source.name().to_owned(), count.into()))
@@ -180,10 +180,15 @@ impl Described {
 }
 
 /// Describes a limit: `300 IOPS; bursts to 3.00 k IOPS for 33 min 20 s, and refills in 5 h 0 min when idle`.
-fn limit_in_words(limit: &Limit) -> String {
+pub fn limit_in_words(limit: &Limit) -> String {
+    let of = match limit.of {
+        LimitOf::All => "",
+        LimitOf::Reads => " of reads",
+        LimitOf::Writes => " of writes",
+    };
     let rate = |units: u64| match limit.counts {
-        Counted::Operations => format!("{} IOPS", human::count(units as f64)),
-        Counted::Bytes => human::throughput(units as f64),
+        Counted::Operations => format!("{} IOPS{of}", human::count(units as f64)),
+        Counted::Bytes => format!("{}{of}", human::throughput(units as f64)),
     };
     let Some(credits) = &limit.credits else { return rate(limit.rate) };
     let after = |units: u64, rate: u64| {

@@ -14,6 +14,6 @@ mod limit;
 mod simulate;
 
 pub use account::{KindAccount, LevelAccount, PhaseAccount, Share, shares};
-pub use device::Described;
+pub use device::{Described, limit_in_words};
 pub use limit::{Limit, percent};
 pub use simulate::{ExplainedCell, predictions, simulate};

@@ -8,6 +8,7 @@
 //! model:raid5(ssd-sas12-mlc-800g*8)@rtp      an array of 8 of them, one volume; `*2` after it: two such arrays
 //! model:raid1(raid0(ssd-sas12-mlc-800g*8)*2) an array of two such arrays, one volume
 //! model:./mine.toml?state=random:16KiB       a file of one's own, in a state of one's own
+//! model:ebs-gp3?size=500GiB&iops=6000        a cloud volume
 //! ```
 //!
 //! | option | values |
@@ -17,10 +18,14 @@
 //! | `occupancy` | `max`: a driver thread for each flash DIMM; `shared`: the device file's number of threads |
 //! | `cache` | `off`: the write cache of the system's RAID adapters is off; default: as in the system's file |
 //! | `workers` | `near` their device (on its socket) or `anywhere`; default: the host decides |
+//! | `size`, `iops`, `mbps`, `bursting`, `credits` | of a cloud volume: see [`VolumeOptions`] |
 
 use core::fmt;
 
-use iodyno_units::{Precondition, PreconditionError, parse_percent};
+use iodyno_units::human::exact_percent;
+use iodyno_units::{
+    Precondition, PreconditionError, VolumeOptionError, VolumeOptions, parse_percent,
+};
 
 use super::array::{ArrayName, Taken};
 use super::{MODEL_COUNT_MAX, TargetError, bad, once_each};
@@ -55,6 +60,8 @@ pub struct ModelName {
     pub cache_off: bool,
     /// True: workers run on the CPU socket of their device. False: on any socket. `None`: the host's default.
     pub workers_near: Option<bool>,
+    /// Size, provisioned rates and burst credits of cloud volumes.
+    pub volume: VolumeOptions,
 }
 
 impl ModelName {
@@ -103,6 +110,7 @@ impl ModelName {
             max_occupancy: false,
             cache_off: false,
             workers_near: None,
+            volume: VolumeOptions::default(),
         };
         once_each(name, query)?;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -141,6 +149,11 @@ impl ModelName {
             ("cache", "on") => self.cache_off = false,
             ("workers", "near") => self.workers_near = Some(true),
             ("workers", "anywhere") => self.workers_near = Some(false),
+            _ if VolumeOptions::KEYS.contains(&key) => {
+                if let Err(VolumeOptionError { problem, help }) = self.volume.set(key, value) {
+                    return bad(name, problem, help);
+                }
+            }
             ("occupancy", _) => {
                 return bad(
                     name,
@@ -167,7 +180,8 @@ impl ModelName {
                 return bad(
                     name,
                     format!("`{key}` is not an option of emulated storage."),
-                    "after `?` give state=, fill=, occupancy=, cache= or workers=, joined by `&`, such as \
+                    "after `?` give state=, fill=, occupancy=, cache= or workers=, and for a cloud volume \
+                     size=, iops=, mbps=, bursting= or credits=, joined by `&`, such as \
                      ?state=random:16KiB&fill=50%.",
                 );
             }
@@ -196,11 +210,14 @@ impl ModelName {
             text.push_str(system);
         }
         let mut options = Vec::new();
+        if self.volume != VolumeOptions::default() {
+            options.push(self.volume.to_string());
+        }
         if self.state != Precondition::Workload {
             options.push(format!("state={}", self.state));
         }
         if self.fill_ppm != FILL_ALL_PPM {
-            options.push(format!("fill={}", percent_text(self.fill_ppm)));
+            options.push(format!("fill={}", exact_percent(self.fill_ppm)));
         }
         if self.max_occupancy {
             options.push("occupancy=max".to_owned());
@@ -219,12 +236,6 @@ impl ModelName {
         }
         text
     }
-}
-
-/// Formats millionths as an exact percentage: `50%`, `33.3333%`.
-fn percent_text(ppm: u32) -> String {
-    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
-    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn parse_count(name: &str, text: &str) -> Result<u32, TargetError> {

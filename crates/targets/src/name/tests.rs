@@ -3,7 +3,7 @@
 use super::*;
 use iodyno_nbd::client::Address;
 use iodyno_raid::{Level, MAX_MEMBERS, Rotation};
-use iodyno_units::Precondition;
+use iodyno_units::{Precondition, StartCredits, VolumeOptions};
 use proptest::prelude::*;
 
 fn problem(text: &str) -> String {
@@ -55,7 +55,7 @@ fn each_form_is_parsed() {
             }),
         ),
         (
-            "model:a*32@b?workers=near&fill=12.5%&occupancy=max&cache=off&state=random:16KiB",
+            "model:a*32@b?workers=near&fill=12.5%&occupancy=max&cache=off&state=random:16KiB&size=500GiB&iops=6000&credits=0",
             TargetName::Model(ModelName {
                 live: false,
                 what: "a".to_owned(),
@@ -67,6 +67,12 @@ fn each_form_is_parsed() {
                 max_occupancy: true,
                 cache_off: true,
                 workers_near: Some(true),
+                volume: VolumeOptions {
+                    size_bytes: Some(500 << 30),
+                    iops: Some(6000),
+                    credits: Some(StartCredits::LastFor(0)),
+                    ..VolumeOptions::default()
+                },
             }),
         ),
     ] {
@@ -118,12 +124,18 @@ fn errors_name_the_remedy() {
         ("model:x?state=random:5000", "multiple of 512"),
         ("model:x?state=random:4GiB", "less than 4GiB"),
         ("model:x?cache=none", "use cache=off"),
+        ("model:x?size=many", "use size=500GiB"),
+        ("model:x?size=0", "its size is 0"),
+        ("model:x?iops=0", "use iops=6000"),
+        ("model:x?mbps=1.5", "in the unit of the provider"),
+        ("model:x?bursting=yes", "bursting=on-demand"),
+        ("model:x?credits=lots", "credits=30s"),
+        ("model:x?credits=101%", "credits=30s"),
         ("model:x?fill=0%", "state=fresh"),
         ("model:x?fill=half", "percentage"),
         ("model:x?state=fresh&fill=50%", "holds nothing"),
         ("model:x?occupancy=min", "occupancy=max"),
         ("model:x?workers=far", "workers=near"),
-        ("model:x?size=8GiB", "`size` is not an option"),
         ("live:", "device or system is missing"),
         ("pcie:x", "this version has no `pcie:` targets"),
         ("rma:4GiB", "./rma:4GiB"),
@@ -196,6 +208,20 @@ fn models() -> impl Strategy<Value = ModelName> {
     let name = "[a-z./:& A-Z0-9é%=-]{1,12}";
     let system = proptest::option::of(name);
     let near = proptest::option::of(any::<bool>());
+    let credits = prop_oneof![
+        (0..u64::MAX / 2).prop_map(StartCredits::LastFor),
+        (1..=1_000_000_u32).prop_map(StartCredits::Share),
+    ];
+    let some = || proptest::option::of(1..u64::MAX);
+    let volume = (some(), some(), some(), any::<bool>(), proptest::option::of(credits)).prop_map(
+        |(size_bytes, iops, mbps, on_demand, credits)| VolumeOptions {
+            size_bytes,
+            iops,
+            mbps,
+            on_demand,
+            credits,
+        },
+    );
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     let array = (
         proptest::sample::select(&Level::ALL[..]),
@@ -215,7 +241,8 @@ fn models() -> impl Strategy<Value = ModelName> {
             of.iter().try_fold(1_u32, |n, a| n.checked_mul(a.members)).is_some_and(|n| n <= 1024)
         });
     let what = (name, arrays);
-    (what, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, near).prop_map(
+    let options = (near, volume);
+    (what, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, options).prop_map(
         |(
             (what, arrays),
             count,
@@ -223,7 +250,7 @@ fn models() -> impl Strategy<Value = ModelName> {
             state,
             fill_ppm,
             (live, max_occupancy, cache_off),
-            workers_near,
+            (workers_near, volume),
         )| {
             ModelName {
                 live,
@@ -236,6 +263,7 @@ fn models() -> impl Strategy<Value = ModelName> {
                 max_occupancy,
                 cache_off,
                 workers_near,
+                volume,
             }
         },
     )

@@ -1,7 +1,7 @@
 //! One limit of a device: what an operation costs, and the buckets that it must find filled.
 
 use super::bucket::Bucket;
-use crate::spec::{Counted, Limit};
+use crate::spec::{Counted, Limit, LimitOf};
 use crate::store::{Keeps, Store};
 use iodyno_units::{Op, OpKind};
 
@@ -23,13 +23,38 @@ struct Last {
     room_bytes: u64,
 }
 
+/// Names of the rate of a limit, and of its burst rate.
+const fn names(limit: &Limit) -> [&'static str; 2] {
+    match (limit.counts, limit.of) {
+        (Counted::Operations, LimitOf::All) => ["IOPS limit", "IOPS limit while credits last"],
+        (Counted::Operations, LimitOf::Reads) => {
+            ["IOPS limit of reads", "IOPS limit of reads while credits last"]
+        }
+        (Counted::Operations, LimitOf::Writes) => {
+            ["IOPS limit of writes", "IOPS limit of writes while credits last"]
+        }
+        (Counted::Bytes, LimitOf::All) => {
+            ["throughput limit", "throughput limit while credits last"]
+        }
+        (Counted::Bytes, LimitOf::Reads) => {
+            ["throughput limit of reads", "throughput limit of reads while credits last"]
+        }
+        (Counted::Bytes, LimitOf::Writes) => {
+            ["throughput limit of writes", "throughput limit of writes while credits last"]
+        }
+    }
+}
+
 /// One limit of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
-    counts: Counted,
+    of: LimitOf,
+    counted: Counted,
     account_bytes: Option<u64>,
     merges: bool,
     last: Option<Last>,
+    /// Whether the volumes of an instance share the limit.
+    is_shared: bool,
     /// Credits that the bucket holds at most; `None` for a limit without credits.
     credits_max: Option<u64>,
     /// The rate or the credits, then the burst rate if there are credits.
@@ -37,11 +62,26 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    /// Creates the meter of a device's own limit.
     pub(super) fn new(limit: &Limit) -> Self {
-        let [rate, burst] = match limit.counts {
-            Counted::Operations => ["IOPS limit", "IOPS limit while credits last"],
-            Counted::Bytes => ["throughput limit", "throughput limit while credits last"],
+        Self::named(limit, names(limit), false)
+    }
+
+    /// Creates the meter of a limit that the volumes of an instance share.
+    pub(super) fn shared(limit: &Limit) -> Self {
+        let names = match limit.counts {
+            Counted::Operations => {
+                ["IOPS limit of the instance", "IOPS limit of the instance while credits last"]
+            }
+            Counted::Bytes => [
+                "throughput limit of the instance",
+                "throughput limit of the instance while credits last",
+            ],
         };
+        Self::named(limit, names, true)
+    }
+
+    fn named(limit: &Limit, [rate, burst]: [&'static str; 2], is_shared: bool) -> Self {
         let of_window = |rate: u64| {
             let units = u128::from(rate) * u128::from(limit.window_ns) / 1_000_000_000;
             u64::try_from(units).unwrap_or(u64::MAX).max(1)
@@ -60,15 +100,38 @@ impl Meter {
                 ]
             }
         };
-        let Limit { counts, account_bytes, merges, .. } = *limit;
+        let Limit { of, counts, account_bytes, merges, .. } = *limit;
         let credits_max = limit.credits.as_ref().map(|credits| credits.most);
-        Self { counts, account_bytes, merges, last: None, credits_max, gauges }
+        Self {
+            of,
+            counted: counts,
+            account_bytes,
+            merges,
+            last: None,
+            is_shared,
+            credits_max,
+            gauges,
+        }
+    }
+
+    /// Whether the limit counts only reads, or only writes.
+    pub(super) fn is_of_one_kind(&self) -> bool {
+        self.of != LimitOf::All
+    }
+
+    /// Whether the limit counts operations of a kind.
+    fn counts(&self, kind: OpKind) -> bool {
+        match self.of {
+            LimitOf::All => true,
+            LimitOf::Reads => kind == OpKind::Read,
+            LimitOf::Writes => kind != OpKind::Read,
+        }
     }
 
     /// The cost of an operation, in units of the limit.
     fn cost(&self, op: &Op) -> u64 {
         let len_bytes = u64::from(op.len_bytes);
-        match (self.account_bytes, self.counts) {
+        match (self.account_bytes, self.counted) {
             (None, Counted::Operations) => 1,
             (None, Counted::Bytes) => len_bytes,
             (Some(account_bytes), counts) => {
@@ -87,6 +150,9 @@ impl Meter {
 
     /// The time from which the limit allows an operation, and the index of the bucket that allows it last.
     pub(super) fn ready_ns(&mut self, now_ns: u64, op: &Op) -> (u64, usize) {
+        if !self.counts(op.kind) {
+            return (now_ns, 0);
+        }
         let cost = self.cost(op);
         let mut latest = (now_ns, 0);
         for (index, gauge) in self.gauges.iter_mut().enumerate() {
@@ -102,9 +168,11 @@ impl Meter {
     /// The burst credits as of the last operation; `None` without credits.
     pub(super) fn credits(&self) -> Option<Store> {
         let (most, bucket) = (self.credits_max?, &self.gauges.first()?.bucket);
-        let name = match self.counts {
-            Counted::Operations => "burst credits of operations",
-            Counted::Bytes => "burst credits of bytes",
+        let name = match (self.counted, self.is_shared) {
+            (Counted::Operations, false) => "burst credits of operations",
+            (Counted::Bytes, false) => "burst credits of bytes",
+            (Counted::Operations, true) => "burst credits of operations of the instance",
+            (Counted::Bytes, true) => "burst credits of bytes of the instance",
         };
         let held_bytes = u64::try_from(bucket.units()).unwrap_or(0);
         Some(Store {
@@ -119,6 +187,9 @@ impl Meter {
 
     /// Counts an operation that starts.
     pub(super) fn take(&mut self, op: &Op) {
+        if !self.counts(op.kind) {
+            return;
+        }
         let cost = self.cost(op);
         for gauge in &mut self.gauges {
             gauge.bucket.take(cost);

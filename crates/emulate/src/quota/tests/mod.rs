@@ -1,8 +1,10 @@
 //! The published durations of cloud volumes, from their rules alone.
 
 use super::meter::Meter;
-use crate::spec::{Counted, Credits, Limit};
-use iodyno_units::{Op, OpKind};
+use crate::describe;
+use crate::spec::{Counted, Credits, Limit, LimitOf};
+use iodyno_catalog::{Kind, find};
+use iodyno_units::{Op, OpKind, VolumeOptions};
 
 const S: u64 = 1_000_000_000;
 const KIB: u64 = 1 << 10;
@@ -13,6 +15,7 @@ const TIB: u64 = 1 << 40;
 /// A limit with full credits.
 fn bursting(counts: Counted, rate: u64, burst: u64, most: u64, account_bytes: u64) -> Limit {
     Limit {
+        of: LimitOf::All,
         counts,
         rate,
         window_ns: S / 10,
@@ -20,6 +23,15 @@ fn bursting(counts: Counted, rate: u64, burst: u64, most: u64, account_bytes: u6
         merges: true,
         credits: Some(Credits { most, start: most, burst }),
     }
+}
+
+/// The limits of a volume of a class of the catalog.
+fn volume(class: &str, gib: u64) -> Vec<Limit> {
+    let file = find(Kind::Device, class).unwrap();
+    let mut device = describe::device(class, &file.text).unwrap();
+    let size_bytes = Some(gib * GIB);
+    device.choose(&VolumeOptions { size_bytes, ..VolumeOptions::default() }).unwrap();
+    device.device.limits
 }
 
 fn read(offset_bytes: u64, len_bytes: u64) -> Op {
@@ -64,9 +76,9 @@ fn gp2_bursts_and_refills_as_documented() {
         (750, 2250, 7200, 2400),
     ];
     for (gib, base, bursts_s, fills_s) in table {
-        assert_eq!((3 * gib).clamp(100, 16_000), base);
-        let limit = bursting(Counted::Operations, base, 3000, 5_400_000, 256 * KIB);
-        let mut meter = Meter::new(&limit);
+        let limit = &volume("ebs-gp2", gib)[0];
+        assert_eq!((limit.counts, limit.rate), (Counted::Operations, base));
+        let mut meter = Meter::new(limit);
         // I/Os of 4 MiB count as 16.
         let (empty_ns, bytes) = saturate(&mut meter, 0, 4 * MIB, u64::MAX);
         let of_guide = f64::from(bursts_s);
@@ -110,16 +122,11 @@ fn the_base_rate_is_served_forever() {
 /// Amazon's user guide (HDD volumes): hours to read a whole full volume.
 #[test]
 fn st1_and_sc1_are_scanned_in_the_documented_hours() {
-    let table = [
-        ("st1", 1, 40, 250, 1.17),
-        ("st1", 5, 200, 500, 2.91),
-        ("sc1", 1, 12, 80, 3.64),
-        ("sc1", 5, 60, 250, 5.83),
-    ];
-    for (name, tib, base_mib, burst_mib, hours) in table {
-        let (rate, burst) = (base_mib * MIB, burst_mib * MIB);
-        let limit = bursting(Counted::Bytes, rate, burst, tib * TIB, MIB);
-        let (end_ns, bytes) = saturate(&mut Meter::new(&limit), 0, 8 * MIB, tib * TIB);
+    let table =
+        [("ebs-st1", 1, 1.17), ("ebs-st1", 5, 2.91), ("ebs-sc1", 1, 3.64), ("ebs-sc1", 5, 5.83)];
+    for (name, tib, hours) in table {
+        let limit = &volume(name, tib << 10)[0];
+        let (end_ns, bytes) = saturate(&mut Meter::new(limit), 0, 8 * MIB, tib * TIB);
         assert_eq!(bytes, tib * TIB, "{name} of {tib} TiB: credits don't last");
         let took = seconds(end_ns) / 3600.0;
         assert!((took - hours).abs() < 0.006, "{name} of {tib} TiB: {took} h");
@@ -129,15 +136,11 @@ fn st1_and_sc1_are_scanned_in_the_documented_hours() {
 /// Azure's P20 bursts for 30 minutes, in operations and in bytes, and restocks in less than a day.
 #[test]
 fn azure_p20_bursts_for_half_an_hour() {
-    let of = [
-        (Counted::Operations, 2300, 3500, 256 * KIB),
-        (Counted::Bytes, 150_000_000, 170_000_000, 1),
-    ];
-    for (counts, rate, burst, account_bytes) in of {
-        let most = (burst - rate) * 1800;
-        let mut meter = Meter::new(&bursting(counts, rate, burst, most, account_bytes));
+    for limit in volume("azure-premium", 512) {
+        let most = limit.credits.as_ref().unwrap().most;
+        let mut meter = Meter::new(&limit);
         let (empty_ns, _) = saturate(&mut meter, 0, 4 * MIB, u64::MAX);
-        assert!((seconds(empty_ns) - 1800.0).abs() < 1.0, "{counts:?}: {}", seconds(empty_ns));
+        assert!((seconds(empty_ns) - 1800.0).abs() < 1.0, "{limit:?}: {}", seconds(empty_ns));
         assert_eq!(credits(&mut meter, empty_ns + 24 * 3600 * S), i128::from(most));
     }
 }

@@ -1,0 +1,484 @@
+//! Limits that follow from rules: a class of cloud volumes, in which the size and the provisioned rates of a volume decide
+//! its limits. A file of a class has a rule in place of a constant (`{ per_gib = 3, at_most = 16000, from = "…" }`), and a
+//! target's name chooses the size and the rates ([`VolumeOptions`]).
+
+use super::DescribedDevice;
+use crate::spec::{Counted, Credits, Kind, Limit, LimitOf};
+use iodyno_catalog::{Entry, Parameter, Record};
+use iodyno_units::{StartCredits, VolumeOptions, human, parse_size};
+
+const GIB: u64 = 1 << 30;
+
+/// A value that follows from the size and the provisioned IOPS of a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Rule {
+    /// Constant part; the default of a chosen value.
+    is: f64,
+    /// Part per GiB of the size.
+    per_gib: f64,
+    /// Part per operation a second.
+    per_iops: f64,
+    /// Largest size in bytes to which each value applies, in ascending order. If not empty, the only source of the
+    /// value.
+    by_size: Vec<(u64, f64)>,
+    /// Units per 1 of the option that chooses the value; `None`: nobody chooses it.
+    chosen_unit: Option<f64>,
+    at_least: f64,
+    at_most: f64,
+    /// Further upper bounds of a chosen value, per GiB and per operation a second, but never below `at_least`.
+    at_most_per_gib: Option<f64>,
+    at_most_per_iops: Option<f64>,
+}
+
+/// The properties of a volume that its rules use.
+#[derive(Clone, Copy, Debug)]
+struct Basis {
+    size_bytes: u64,
+    /// Rate of the first limit on operations, in operations per second; 0 before it is known.
+    iops: u64,
+}
+
+impl Basis {
+    fn gib(self) -> f64 {
+        self.size_bytes as f64 / GIB as f64
+    }
+}
+
+impl Rule {
+    /// Reads a constant or a rule; `None` if it is missing or has no value.
+    pub(super) fn read(v: &Record, path: &str) -> Option<Self> {
+        let entry = v.get(path)?;
+        let constant = |is| Self {
+            is,
+            per_gib: 0.0,
+            per_iops: 0.0,
+            by_size: Vec::new(),
+            chosen_unit: None,
+            at_least: 0.0,
+            at_most: f64::INFINITY,
+            at_most_per_gib: None,
+            at_most_per_iops: None,
+        };
+        let Some(rule) = entry.record() else { return number(entry).map(constant) };
+        let part = |key: &str| rule.get(key).and_then(number);
+        let mut by_size: Vec<(u64, f64)> = rule
+            .get("by_size")
+            .map_or(&[][..], Entry::map)
+            .iter()
+            .filter_map(|(size, value)| Some((parse_size(size).ok()?, number(value)?)))
+            .collect();
+        by_size.sort_by_key(|(size, _)| *size);
+        let chosen_unit = rule.word("chosen").map(|word| match word {
+            "MB/s" => 1e6,
+            "MiB/s" => f64::from(1 << 20),
+            _ => 1.0,
+        });
+        Some(Self {
+            per_gib: part("per_gib").unwrap_or(0.0),
+            per_iops: part("per_iops").unwrap_or(0.0),
+            by_size,
+            chosen_unit,
+            at_least: part("at_least").unwrap_or(0.0),
+            at_most: part("at_most").unwrap_or(f64::INFINITY),
+            at_most_per_gib: part("at_most_per_gib"),
+            at_most_per_iops: part("at_most_per_iops"),
+            ..constant(part("is").unwrap_or(0.0))
+        })
+    }
+
+    /// The value without an option that chooses it, rounded to whole units.
+    fn value(&self, of: Basis) -> u64 {
+        let value = if self.by_size.is_empty() {
+            self.is + self.per_gib * of.gib() + self.per_iops * of.iops as f64
+        } else {
+            let row = self.by_size.iter().find(|(size, _)| of.size_bytes <= *size);
+            row.map_or(0.0, |(_, value)| *value)
+        };
+        let most = if self.chosen_unit.is_some() { self.most(of) } else { self.at_most };
+        libm::round(value.max(self.at_least).min(most)) as u64
+    }
+
+    /// Upper bound of a chosen value.
+    fn most(&self, of: Basis) -> f64 {
+        let per = |part: Option<f64>, by: f64| part.map_or(f64::INFINITY, |part| part * by);
+        let most = per(self.at_most_per_gib, of.gib())
+            .min(per(self.at_most_per_iops, of.iops as f64))
+            .max(self.at_least);
+        most.min(self.at_most)
+    }
+}
+
+/// A size, a time, a count, a bandwidth or a number as a number.
+fn number(entry: &Entry) -> Option<f64> {
+    entry.whole().map(|whole| whole as f64).or_else(|| entry.real())
+}
+
+/// The rules of one limit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LimitRules {
+    /// The limit without its rates and credits.
+    pub(super) form: Limit,
+    pub(super) rate: Rule,
+    /// Rate while credits last, and the credits, if the limit has any.
+    pub(super) burst: Option<(Rule, CreditsRule)>,
+    /// Rate with bursting on demand; `None`: not available.
+    pub(super) on_demand: Option<u64>,
+}
+
+/// The rule of burst credits.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CreditsRule {
+    pub(super) most: Rule,
+    /// Time for which a full bucket lasts at the burst rate, ns, from which its size follows; `None`: `most` decides.
+    pub(super) lasts_ns: Option<u64>,
+    /// Credits at the start; `None`: a full bucket.
+    pub(super) start: Option<u64>,
+}
+
+/// A class of cloud volumes: sizes, and the rules of the limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeClass {
+    /// Smallest, default and largest size, bytes. All are equal if the size can't be chosen.
+    pub sizes_bytes: [u64; 3],
+    pub(super) limits: Vec<LimitRules>,
+    /// The parameters of the file, in the order of the schema.
+    pub(super) parameters: Vec<Parameter>,
+}
+
+/// A rate that a volume can be provisioned with, in units of the option in the target's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Provisioned {
+    /// Least value.
+    pub least: u64,
+    /// Value without the option.
+    pub default: u64,
+    /// Greatest value.
+    pub most: u64,
+    /// Units of the limit, operations or bytes per second, per 1 of the option.
+    pub unit: u64,
+}
+
+impl VolumeClass {
+    /// Whether the size can be chosen.
+    pub fn has_sizes(&self) -> bool {
+        self.sizes_bytes[0] < self.sizes_bytes[2]
+    }
+
+    /// The range of the provisioned rate of operations or bytes for a volume of this size and these IOPS; `None` if
+    /// the rate follows from the size.
+    pub fn provisioned(&self, counts: Counted, size_bytes: u64, iops: u64) -> Option<Provisioned> {
+        let rule = self.chosen(counts)?;
+        let (of, unit) = (Basis { size_bytes, iops }, rule.chosen_unit?);
+        let least = libm::ceil(rule.at_least.max(1.0) / unit) as u64;
+        let most = (libm::floor(rule.most(of) / unit) as u64).max(least);
+        let default = (rule.value(of) as f64 / unit) as u64;
+        Some(Provisioned { least, default, most, unit: unit as u64 })
+    }
+
+    fn chosen(&self, counts: Counted) -> Option<&Rule> {
+        let mut rules = self.limits.iter().filter(|limit| limit.form.counts == counts);
+        rules.find(|limit| limit.rate.chosen_unit.is_some()).map(|limit| &limit.rate)
+    }
+
+    /// Whether all limits have a rate for the smallest, the default and the largest size.
+    pub(super) fn has_rate_at_all_sizes(&self) -> bool {
+        let has_rate = |limit: &LimitRules, size_bytes: u64| {
+            limit.rate.value(Basis { size_bytes, iops: 1 }) > 0
+        };
+        self.limits.iter().all(|limit| self.sizes_bytes.iter().all(|&size| has_rate(limit, size)))
+    }
+
+    /// The size in bytes and the limits of the volume without options.
+    pub(super) fn default_volume(&self) -> (u64, Vec<Limit>) {
+        // Options are refused, defaults never.
+        self.volume("", &VolumeOptions::default()).unwrap_or_default()
+    }
+
+    /// The size in bytes and the limits of a volume with these options. `name` is that of the class, for messages.
+    ///
+    /// # Errors
+    /// An option that the class lacks, or a value outside its range, with the range and a remedy.
+    pub fn volume(&self, name: &str, options: &VolumeOptions) -> Result<(u64, Vec<Limit>), String> {
+        let size_bytes = self.size_bytes(name, options)?;
+        let mut of = Basis { size_bytes, iops: 0 };
+        let iops = self.chosen_rate(name, Counted::Operations, options.iops, of)?;
+        of.iops = iops.unwrap_or_else(|| {
+            let counts_operations = |limit: &&LimitRules| limit.form.counts == Counted::Operations;
+            self.limits.iter().find(counts_operations).map_or(0, |limit| limit.rate.value(of))
+        });
+        let bytes_per_s = self.chosen_rate(name, Counted::Bytes, options.mbps, of)?;
+        let mut limits = Vec::new();
+        for rules in &self.limits {
+            let chosen = match rules.form.counts {
+                Counted::Operations => iops,
+                Counted::Bytes => bytes_per_s,
+            };
+            let chosen = chosen.filter(|_| rules.rate.chosen_unit.is_some());
+            limits.push(rules.limit(of, chosen));
+        }
+        if options.on_demand {
+            self.burst_on_demand(name, of, &mut limits)?;
+        }
+        if let Some(credits) = options.credits {
+            start_with(name, credits, &mut limits)?;
+        }
+        Ok((size_bytes, limits))
+    }
+
+    fn size_bytes(&self, name: &str, options: &VolumeOptions) -> Result<u64, String> {
+        let [least, default, most] = self.sizes_bytes;
+        let Some(size_bytes) = options.size_bytes else { return Ok(default) };
+        if !self.has_sizes() {
+            return Err(one_size(name, default));
+        }
+        if !(least..=most).contains(&size_bytes) {
+            return Err(format!(
+                "{name} has sizes from {} to {}: choose one of these instead of size={}",
+                human::exact_size(least),
+                human::exact_size(most),
+                human::exact_size(size_bytes)
+            ));
+        }
+        if !size_bytes.is_multiple_of(GIB) {
+            let next = human::exact_size(size_bytes.next_multiple_of(GIB));
+            return Err(format!("the sizes of {name} are whole GiB: use size={next}"));
+        }
+        Ok(size_bytes)
+    }
+
+    /// The provisioned rate in units of the limit; `None` if it follows from the size.
+    fn chosen_rate(
+        &self,
+        name: &str,
+        counts: Counted,
+        asked: Option<u64>,
+        of: Basis,
+    ) -> Result<Option<u64>, String> {
+        let (key, noun) = match counts {
+            Counted::Operations => ("iops", "IOPS"),
+            Counted::Bytes => ("mbps", "throughput"),
+        };
+        let Some(range) = self.provisioned(counts, of.size_bytes, of.iops) else {
+            return match asked {
+                None => Ok(None),
+                Some(_) if self.has_sizes() => Err(format!(
+                    "the {noun} of {name} can't be provisioned, because its size decides: choose size=, and leave {key}= out"
+                )),
+                Some(_) => Err(format!("the {noun} of {name} can't be chosen: leave {key}= out")),
+            };
+        };
+        let Some(asked) = asked else { return Ok(Some(range.default * range.unit)) };
+        if (range.least..=range.most).contains(&asked) {
+            return Ok(Some(asked * range.unit));
+        }
+        let unit = match range.unit {
+            1 => " IOPS",
+            1_000_000 => " MB/s",
+            _ => " MiB/s",
+        };
+        let with = if counts == Counted::Bytes && of.iops > 0 {
+            format!(" with {} IOPS", of.iops)
+        } else {
+            String::new()
+        };
+        Err(format!(
+            "{name} of {}{with} can have {} to {}{unit}, not {asked}: {}",
+            human::exact_size(of.size_bytes),
+            range.least,
+            range.most,
+            self.remedy(counts, asked, range, of)
+        ))
+    }
+
+    /// What to change for a provisioned rate outside its range.
+    fn remedy(&self, counts: Counted, asked: u64, range: Provisioned, of: Basis) -> String {
+        let (key, rule) = match counts {
+            Counted::Operations => ("iops", self.chosen(counts)),
+            Counted::Bytes => ("mbps", self.chosen(counts)),
+        };
+        let nearest = format!("use {key}={}", asked.clamp(range.least, range.most));
+        let units = (asked * range.unit) as f64;
+        let Some(rule) = rule.filter(|rule| asked > range.most && units <= rule.at_most) else {
+            return nearest;
+        };
+        let enough = |part: f64| libm::ceil(units / part) as u64;
+        let larger = match (rule.at_most_per_gib, rule.at_most_per_iops) {
+            (Some(per_gib), _) if enough(per_gib).saturating_mul(GIB) <= self.sizes_bytes[2] => {
+                format!("size={}", human::exact_size(enough(per_gib) * GIB))
+            }
+            (_, Some(per_iops)) if of.iops > 0 => format!("iops={}", enough(per_iops)),
+            _ => return nearest,
+        };
+        format!("{nearest} or {larger}")
+    }
+
+    fn burst_on_demand(&self, name: &str, of: Basis, limits: &mut [Limit]) -> Result<(), String> {
+        let size = human::exact_size(of.size_bytes);
+        let mut has_any = false;
+        for (rules, limit) in self.limits.iter().zip(limits) {
+            let Some(on_demand) = rules.on_demand else { continue };
+            if limit.credits.is_some() {
+                return Err(format!(
+                    "{name} of {size} bursts from credits, and only larger volumes on demand: choose a larger size=, or leave bursting= out"
+                ));
+            }
+            limit.rate = limit.rate.max(on_demand);
+            has_any = true;
+        }
+        if has_any {
+            return Ok(());
+        }
+        Err(format!("{name} has no bursting on demand: leave bursting= out"))
+    }
+
+    /// The parameters of the file, with the values that follow from rules, and without those of credits that the volume
+    /// does not have.
+    pub(super) fn parameters(&self, size_bytes: u64, limits: &[Limit]) -> Vec<Parameter> {
+        let of_kind = |counts| limits.iter().filter(move |limit| limit.counts == counts);
+        let (mut iops, mut bytes) = (of_kind(Counted::Operations), of_kind(Counted::Bytes));
+        let mut limit = None;
+        let with_value = |parameter: &Parameter| {
+            let mut parameter = parameter.clone();
+            let follows = parameter.rule.is_some();
+            if follows && parameter.key == "capacity" {
+                parameter.text = human::exact_size(size_bytes);
+                return Some(parameter);
+            }
+            // The rate is the first parameter of each limit.
+            let key = match parameter.key.split_once('.') {
+                Some(("iops_limit", "rate")) => {
+                    limit = iops.next();
+                    "rate"
+                }
+                Some(("throughput_limit", "rate")) => {
+                    limit = bytes.next();
+                    "rate"
+                }
+                Some(("iops_limit" | "throughput_limit", key)) => key,
+                _ => return Some(parameter),
+            };
+            let credits = limit?.credits.as_ref();
+            let value = match key {
+                "rate" => limit?.rate,
+                "burst" => credits?.burst,
+                "credits" => credits?.most,
+                "start" => credits?.start,
+                _ => return Some(parameter),
+            };
+            let of = match limit?.of {
+                LimitOf::All => None,
+                LimitOf::Reads => Some("reads"),
+                LimitOf::Writes => Some("writes"),
+            };
+            if let (Some(of), Some(rule)) = (of, &mut parameter.rule) {
+                *rule = format!("of {of}: {rule}");
+            }
+            if follows || key == "start" {
+                parameter.text = in_words(limit?.counts, key, value);
+            }
+            Some(parameter)
+        };
+        self.parameters.iter().filter_map(with_value).collect()
+    }
+}
+
+impl LimitRules {
+    fn limit(&self, of: Basis, chosen: Option<u64>) -> Limit {
+        let rate = chosen.unwrap_or_else(|| self.rate.value(of)).max(1);
+        let credits = self.burst.as_ref().and_then(|(burst, credits)| {
+            let burst = burst.value(of);
+            let above = burst.checked_sub(rate).filter(|above| *above > 0)?;
+            let most = match credits.lasts_ns {
+                Some(lasts_ns) => units_in(above, lasts_ns),
+                None => credits.most.value(of),
+            };
+            Some(Credits { most, start: credits.start.unwrap_or(most), burst })
+        });
+        Limit { rate, credits, ..self.form.clone() }
+    }
+}
+
+/// Units in a time at a rate, rounded down.
+fn units_in(rate: u64, ns: u64) -> u64 {
+    u64::try_from(u128::from(rate) * u128::from(ns) / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
+/// Sets the burst credits at the start of all limits that have credits. `name` is that of their owner, for messages.
+///
+/// # Errors
+/// No limit has credits, or full ones last for less than the asked time.
+pub fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Result<(), String> {
+    let mut longest_ns = None;
+    for limit in limits {
+        let Some(credits) = &mut limit.credits else { continue };
+        let above = credits.burst.saturating_sub(limit.rate).max(1);
+        let full_ns = u128::from(credits.most) * 1_000_000_000 / u128::from(above);
+        let full_ns = u64::try_from(full_ns).unwrap_or(u64::MAX);
+        longest_ns = longest_ns.max(Some(full_ns));
+        credits.start = match start {
+            StartCredits::LastFor(ns) => units_in(above, ns).min(credits.most),
+            StartCredits::Share(ppm) => {
+                (u128::from(credits.most) * u128::from(ppm) / 1_000_000) as u64
+            }
+        };
+    }
+    match (longest_ns, start) {
+        (None, _) => Err(format!("{name} has no burst credits: leave credits= out")),
+        (Some(longest_ns), StartCredits::LastFor(ns)) if ns > longest_ns => Err(format!(
+            "the credits of {name} last for at most {} at the burst rate: use a shorter credits=",
+            human::duration_ns(longest_ns)
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn one_size(name: &str, bytes: u64) -> String {
+    format!("{name} has one size, {}: leave size= out", human::exact_size(bytes))
+}
+
+/// Formats a rate or an amount exactly.
+fn in_words(counts: Counted, key: &str, value: u64) -> String {
+    if counts == Counted::Operations {
+        return value.to_string();
+    }
+    let per_s = if matches!(key, "rate" | "burst") { "/s" } else { "" };
+    let units = [(1 << 40, "TiB"), (GIB, "GiB"), (1_000_000_000, "GB"), (1 << 20, "MiB")];
+    let units = units.into_iter().chain([(1_000_000, "MB"), (1 << 10, "KiB"), (1, "B")]);
+    let mut exact = units.filter(|(unit, _)| value.is_multiple_of(*unit));
+    exact.next().map_or(String::new(), |(unit, name)| format!("{} {name}{per_s}", value / unit))
+}
+
+impl DescribedDevice {
+    /// Applies the options of a cloud volume: its size, its provisioned rates, and the credits that it starts with. A
+    /// device of a fixed size has no options but its credits.
+    ///
+    /// # Errors
+    /// An option that the device lacks, or a value outside its range, with the range and a remedy.
+    pub fn choose(&mut self, options: &VolumeOptions) -> Result<(), String> {
+        if *options == VolumeOptions::default() {
+            return Ok(());
+        }
+        let name = self.device.name.clone();
+        let Some(class) = &self.class else {
+            let VolumeOptions { size_bytes, iops, mbps, on_demand, credits } = options;
+            let given =
+                [(iops.is_some(), "iops"), (mbps.is_some(), "mbps"), (*on_demand, "bursting")];
+            if size_bytes.is_some() {
+                return Err(one_size(&name, self.device.capacity_bytes()));
+            }
+            if let Some((_, key)) = given.into_iter().find(|(is_given, _)| *is_given) {
+                return Err(format!(
+                    "the limits of {name} can't be chosen, because its file has no rules for them: leave {key}= out"
+                ));
+            }
+            return credits.map_or(Ok(()), |of| start_with(&name, of, &mut self.device.limits));
+        };
+        let (size_bytes, limits) = class.volume(&name, options)?;
+        if let Kind::Volume(volume) = &mut self.device.kind {
+            volume.capacity_bytes = size_bytes;
+        }
+        self.parameters = class.parameters(size_bytes, &limits);
+        self.device.limits = limits;
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Limits, and the requests that wait for them: which request may start, and when. Knows no events and no parts of a machine;
+//! `limit` is the stage that uses it.
+
+mod bucket;
+mod meter;
+#[cfg(test)]
+mod tests;
+
+use crate::part_id::PartId;
+use crate::spec::Limit;
+use crate::store::Store;
+use crate::usage::Resource;
+use iodyno_units::{Op, OpKind};
+use meter::Meter;
+use std::collections::VecDeque;
+
+/// A bucket that the first request of a line waits for.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Indices of the limit and of its bucket.
+    by: (usize, usize),
+    since_ns: u64,
+    /// Whether the other line has to wait too, because the limit counts its requests.
+    holds_both: bool,
+}
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    slot: u32,
+    op: Op,
+    /// The device of the request.
+    part: PartId,
+    arrived_ns: u64,
+}
+
+/// Requests that wait, in order of arrival.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    waiting: VecDeque<Waiting>,
+    /// What the first request waits for. It then has an event at which it may start.
+    held: Option<Held>,
+}
+
+/// A request that starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub(crate) slot: u32,
+    pub(crate) kind: OpKind,
+    pub(crate) arrived_ns: u64,
+}
+
+/// Limits, and the requests that wait for them.
+#[derive(Clone, Debug)]
+pub(crate) struct Quota {
+    meters: Vec<Meter>,
+    /// The line of all requests; or those of reads and of all others, if a limit counts only one of the two.
+    lines: [Line; 2],
+    has_two_lines: bool,
+}
+
+impl Quota {
+    /// Creates the limits of a device.
+    pub(crate) fn new(limits: &[Limit]) -> Self {
+        Self::of(limits.iter().map(Meter::new).collect())
+    }
+
+    /// Creates limits that several devices of an instance share.
+    pub(crate) fn shared(limits: &[Limit]) -> Self {
+        Self::of(limits.iter().map(Meter::shared).collect())
+    }
+
+    fn of(meters: Vec<Meter>) -> Self {
+        let has_two_lines = meters.iter().any(Meter::is_of_one_kind);
+        Self { meters, lines: Default::default(), has_two_lines }
+    }
+
+    fn line(&self, kind: OpKind) -> usize {
+        usize::from(self.has_two_lines && kind != OpKind::Read)
+    }
+
+    /// Adds a request of the device `part` to its line. Returns whether it is the first.
+    pub(crate) fn arrive(&mut self, slot: u32, op: Op, part: PartId, now_ns: u64) -> bool {
+        let line = self.line(op.kind);
+        let waiting = &mut self.lines[line].waiting;
+        waiting.push_back(Waiting { slot, op, part, arrived_ns: now_ns });
+        waiting.len() == 1
+    }
+
+    /// Ends the wait of the first request of the line of `kind`, whose event is due.
+    pub(crate) fn end_wait(&mut self, kind: OpKind, now_ns: u64) {
+        let line = self.line(kind);
+        self.end_wait_of(line, now_ns);
+    }
+
+    fn end_wait_of(&mut self, line: usize, now_ns: u64) {
+        if let Some(Held { by: (meter, bucket), since_ns, .. }) = self.lines[line].held.take()
+            && let Some(meter) = self.meters.get_mut(meter)
+        {
+            meter.gauges[bucket].waited_ns += now_ns - since_ns;
+        }
+    }
+
+    /// Starts the next request that all limits have room for, and counts it. `None`: every line is empty, or its first
+    /// request has an event. Calls `later` with the time and slot of each new event, also for a request that could
+    /// start but that `may_start` refuses.
+    pub(crate) fn next(
+        &mut self,
+        now_ns: u64,
+        may_start: impl Fn(u32) -> bool,
+        mut later: impl FnMut(u64, u32),
+    ) -> Option<Started> {
+        let arrival = |line: &Line| line.waiting.front().map_or(u64::MAX, |of| of.arrived_ns);
+        let other_first = arrival(&self.lines[1]) < arrival(&self.lines[0]);
+        for line in if other_first { [1, 0] } else { [0, 1] } {
+            let Line { waiting, held } = &self.lines[line];
+            match (held, waiting.front().copied()) {
+                (Some(held), _) if held.holds_both => return None,
+                (Some(_), _) | (None, None) => {}
+                (None, Some(first)) => {
+                    let (ready_ns, held) = self.room_for(now_ns, &first.op);
+                    if ready_ns <= now_ns && may_start(first.slot) {
+                        self.meters.iter_mut().for_each(|meter| meter.take(&first.op));
+                        self.lines[line].waiting.pop_front();
+                        let Waiting { slot, op: Op { kind, .. }, arrived_ns, .. } = first;
+                        return Some(Started { slot, kind, arrived_ns });
+                    }
+                    self.lines[line].held = Some(held);
+                    later(ready_ns, first.slot);
+                    if held.holds_both {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The time from which all limits have room for an operation, and the bucket that has room for it last.
+    fn room_for(&mut self, now_ns: u64, op: &Op) -> (u64, Held) {
+        let (mut latest_ns, mut by) = (now_ns, (0, 0));
+        for (index, meter) in self.meters.iter_mut().enumerate() {
+            let (ready_ns, bucket) = meter.ready_ns(now_ns, op);
+            if ready_ns > latest_ns {
+                (latest_ns, by) = (ready_ns, (index, bucket));
+            }
+        }
+        let is_of_one_kind = self.meters.get(by.0).is_some_and(Meter::is_of_one_kind);
+        let holds_both = !is_of_one_kind || latest_ns == now_ns;
+        (latest_ns, Held { by, since_ns: now_ns, holds_both })
+    }
+
+    /// Drops all waiting requests.
+    pub(crate) fn clear(&mut self, now_ns: u64) {
+        for line in 0..self.lines.len() {
+            self.end_wait_of(line, now_ns);
+            self.lines[line].waiting.clear();
+        }
+    }
+
+    /// Drops the waiting requests of a device, which have no events any more.
+    pub(crate) fn forget(&mut self, part: PartId, now_ns: u64) {
+        for line in 0..self.lines.len() {
+            if self.lines[line].waiting.front().is_some_and(|first| first.part == part) {
+                self.end_wait_of(line, now_ns);
+            }
+            self.lines[line].waiting.retain(|waiting| waiting.part != part);
+        }
+    }
+
+    /// The limits as resources, which are busy while a request waits for them. `part`: the device to which they belong;
+    /// `None`: the instance.
+    pub(crate) fn resources(&self, now_ns: u64, part: Option<PartId>) -> Vec<Resource> {
+        let held_ns = |by| {
+            let lines = self.lines.iter().filter_map(|line| line.held);
+            let since = lines.filter(|held| held.by == by).map(|held| held.since_ns).min();
+            since.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
+        };
+        let mut resources = Vec::new();
+        for (index, meter) in self.meters.iter().enumerate() {
+            for (bucket, gauge) in meter.gauges.iter().enumerate() {
+                let busy_ns = gauge.waited_ns + held_ns((index, bucket));
+                let name = gauge.name;
+                resources.push(Resource { name, part, count: 1, held: false, busy_ns });
+            }
+        }
+        resources
+    }
+
+    /// Calls `take` with the burst credits of each limit that has some.
+    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        self.meters.iter().filter_map(Meter::credits).for_each(take);
+    }
+}

@@ -1,0 +1,143 @@
+//! Prices of cloud volumes a month, from a file.
+
+use iodyno_catalog::{FileError, Key, Kind, Reader, Record, ValueType, list};
+use iodyno_emulate::describe::VolumeClass;
+use iodyno_emulate::spec::Counted;
+use iodyno_units::{VolumeOptions, nearest, parse_size};
+
+/// A provider of cloud volumes.
+pub const CLOUDS: [&str; 3] = ["aws", "azure", "gcp"];
+
+const PRICE: ValueType = ValueType::Number(0.0, 1e9);
+const SCHEMA: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::required("currency", ValueType::Text).such_as("\"USD\""),
+    Key::required("as_of", ValueType::Text).such_as("\"2026-11\""),
+    Key::required("volumes", ValueType::Tables(VOLUME)),
+];
+const VOLUME: &[Key] = &[
+    Key::required("cloud", ValueType::Word(&CLOUDS)),
+    Key::required("class", ValueType::Text).such_as("\"ebs-gp3\""),
+    Key::optional("gib", PRICE),
+    Key::optional("by_size", ValueType::Map(&PRICE)),
+    Key::optional("iops", PRICE),
+    Key::optional("iops_tiers", ValueType::Map(&PRICE)),
+    Key::optional("iops_included", ValueType::Count(0, 1_000_000_000)),
+    Key::optional("mbps", PRICE),
+    Key::optional("mbps_included", ValueType::Count(0, 1_000_000)),
+];
+
+/// Prices of cloud volumes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CloudPrices {
+    /// Currency, such as `USD`.
+    pub currency: String,
+    /// Date of the prices, as written in the file.
+    pub as_of: String,
+    volumes: Vec<VolumePrice>,
+}
+
+/// Price of the volumes of a class, a month.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VolumePrice {
+    cloud: String,
+    /// Name of the class in the catalog.
+    pub class: String,
+    /// Price of each GiB.
+    gib: f64,
+    /// Price of a volume up to each size in bytes, ascending. Empty: sizes have no price of their own.
+    by_size: Vec<(u64, f64)>,
+    /// Price of each provisioned IOPS up to each number, ascending.
+    iops: Vec<(f64, f64)>,
+    iops_included: f64,
+    /// Price of each provisioned MB/s or MiB/s.
+    mbps: f64,
+    mbps_included: f64,
+}
+
+impl CloudPrices {
+    /// Parses a price file.
+    ///
+    /// # Errors
+    /// All errors, in file order.
+    pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
+        let mut reader = Reader::default();
+        let record = reader.file(text, None, SCHEMA).unwrap_or_default();
+        let volumes = record.records("volumes").map(|v| VolumePrice::read(&mut reader, v));
+        let volumes = volumes.collect();
+        reader.finish()?;
+        let said = |key: &str| record.said(key).to_owned();
+        Ok(Self { currency: said("currency"), as_of: said("as_of"), volumes })
+    }
+
+    /// The priced classes of a provider, in the order of the file.
+    pub fn of_cloud(&self, cloud: &str) -> impl Iterator<Item = &VolumePrice> {
+        self.volumes.iter().filter(move |volume| volume.cloud == cloud)
+    }
+}
+
+impl VolumePrice {
+    fn read(reader: &mut Reader, v: &Record) -> Self {
+        let class = v.said("class").to_owned();
+        if !class.contains(['/', '.']) && list(Kind::Device).all(|(name, _)| name != class) {
+            let guess = nearest(&class, list(Kind::Device).map(|(name, _)| name));
+            let help = guess.map(|guess| format!("did you mean `{guess}`?")).unwrap_or_default();
+            reader.refuse(v.place("class"), format!("no device `{class}`"), help);
+        }
+        if v.get("gib").is_none() && v.get("by_size").is_none() {
+            let help = "give `gib`, the price of each GiB, or `by_size`, the price of a volume up to each size";
+            reader.refuse(v.place("class"), format!("`{class}` has no price of its size"), help);
+        }
+        let mut by_size: Vec<(u64, f64)> = Vec::new();
+        for (size, entry) in v.get("by_size").map_or(&[][..], |entry| entry.map()) {
+            match parse_size(size) {
+                Ok(bytes) => by_size.push((bytes, entry.real().unwrap_or_default())),
+                Err(why) => reader.refuse(entry.span.clone(), why.to_string(), ""),
+            }
+        }
+        by_size.sort_by_key(|row| row.0);
+        let mut iops: Vec<(f64, f64)> = Vec::new();
+        for (most, entry) in v.get("iops_tiers").map_or(&[][..], |entry| entry.map()) {
+            let Ok(most) = most.parse::<u64>() else {
+                let message = format!("`{most}` is not a number of IOPS");
+                reader.refuse(entry.span.clone(), message, "use for example `\"32000\" = 0.065`");
+                continue;
+            };
+            iops.push((most as f64, entry.real().unwrap_or_default()));
+        }
+        iops.sort_by(|a, b| a.0.total_cmp(&b.0));
+        iops.push((f64::INFINITY, v.real("iops").or(iops.last().map(|of| of.1)).unwrap_or(0.0)));
+        let count = |key: &str| v.whole(key).unwrap_or(0) as f64;
+        Self {
+            cloud: v.said("cloud").to_owned(),
+            class,
+            gib: v.real("gib").unwrap_or(0.0),
+            by_size,
+            iops,
+            iops_included: count("iops_included"),
+            mbps: v.real("mbps").unwrap_or(0.0),
+            mbps_included: count("mbps_included"),
+        }
+    }
+
+    /// Price of a volume a month. `None` if the file has no price of its size.
+    pub fn of(&self, class: &VolumeClass, size_bytes: u64, options: &VolumeOptions) -> Option<f64> {
+        let by_size = match self.by_size.as_slice() {
+            [] => 0.0,
+            rows => rows.iter().find(|row| size_bytes <= row.0)?.1,
+        };
+        let size = by_size + self.gib * (size_bytes as f64 / f64::from(1 << 30));
+        // Rates that nobody chose are the class's default, and those of the size cost nothing.
+        let default =
+            |counts, iops| class.provisioned(counts, size_bytes, iops).map(|of| of.default);
+        let iops = options.iops.or_else(|| default(Counted::Operations, 0)).unwrap_or(0);
+        let mbps = options.mbps.or_else(|| default(Counted::Bytes, iops)).unwrap_or(0);
+        let (mut of_iops, mut from) = (0.0, self.iops_included);
+        for &(most, each) in &self.iops {
+            let in_tier = (iops as f64).min(most) - from;
+            of_iops += each * in_tier.max(0.0);
+            from = from.max(most);
+        }
+        Some(size + of_iops + self.mbps * (mbps as f64 - self.mbps_included).max(0.0))
+    }
+}
