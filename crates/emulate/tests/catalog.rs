@@ -175,7 +175,7 @@ fn parameters_are_listed_and_counted() {
 }
 
 /// No parameter has a default: a file without one is refused, and the error names the parameter,
-/// unless a base of the system has it. Exceptions are `suspend` and `slc.read`, and `idle_w`, which
+/// unless a base of the system has it. Exceptions are `suspend`, `slc.read` and `victim`, and `idle_w`, which
 /// few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
@@ -199,7 +199,10 @@ fn no_parameter_may_be_left_out() {
                 }
                 None if text.contains("\nbase = ") => {}
                 None => {
-                    assert!(["suspend", "idle_w"].contains(&key) || is_slc_read, "{name}: {key}");
+                    assert!(
+                        ["suspend", "idle_w", "victim"].contains(&key) || is_slc_read,
+                        "{name}: {key}"
+                    );
                 }
                 Some(errors) => panic!("{name} without {key}: {errors:?}"),
             }

@@ -7,6 +7,7 @@ use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
     Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Host,
     Kind, Limit, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation, Variation,
+    VictimRule,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -67,6 +68,7 @@ const INSIDE: &str = r#"[controller]
     [translation]
     reserved 0.01
     map_writes_per_page 0.27
+    victim "cost-benefit"
     [stall]
     every "28GiB"
     lasts "29us"
@@ -117,9 +119,11 @@ fn flash(attach: Attach) -> Kind {
         translation: Translation {
             reserved_share: 0.01,
             map_writes_per_page: 0.27,
+            victim: VictimRule::CostBenefit,
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },
         endurance: Endurance { drive_writes_per_day: 30.0, years: 31.0, cycles: 32 },
+        scale: 1,
     }))
 }
 

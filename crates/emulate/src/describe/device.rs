@@ -10,7 +10,7 @@ use super::schema::DEVICE;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
-    Stall, Translation, Variation,
+    Stall, Translation, Variation, VictimRule,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -118,6 +118,7 @@ fn flash(v: &Record) -> Option<Kind> {
         translation: Translation {
             reserved_share: v.real("translation.reserved")?,
             map_writes_per_page: v.real("translation.map_writes_per_page")?,
+            victim: victim(v),
             stall: stall(v),
         },
         endurance: Endurance {
@@ -125,6 +126,7 @@ fn flash(v: &Record) -> Option<Kind> {
             years: v.real("endurance.years")?,
             cycles: v.whole("endurance.cycles")? as u32,
         },
+        scale: 1,
     })))
 }
 
@@ -189,6 +191,12 @@ fn variation(v: &Record) -> Option<Variation> {
         retried_share: v.real("variation.retried")?,
         retry_ns: v.whole("variation.retry")?,
     })
+}
+
+fn victim(v: &Record) -> VictimRule {
+    let word = v.word("translation.victim");
+    let at = VictimRule::WORDS.iter().position(|known| Some(*known) == word);
+    at.map_or_else(VictimRule::default, |at| VictimRule::ALL[at])
 }
 
 fn stall(v: &Record) -> Option<Stall> {

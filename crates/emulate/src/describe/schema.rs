@@ -9,6 +9,7 @@ use iodyno_catalog::{Key, ValueType, parameters};
 use super::bay::Bay;
 use super::rules::VOLUMES_MAX;
 use crate::flash::LANES_MAX;
+use crate::spec::VictimRule;
 
 const fn parameter(path: &'static str, value: ValueType) -> Key {
     Key::required(path, value).sourced()
@@ -189,6 +190,10 @@ pub(super) const DEVICE: &[Key] = &[
         &[
             share("translation.reserved", 0.9),
             number("translation.map_writes_per_page", 0.0, 1000.0),
+            Key {
+                required: false,
+                ..parameter("translation.victim", ValueType::Word(&VictimRule::WORDS))
+            },
         ],
     ),
     optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),
