@@ -409,6 +409,9 @@ pub struct Variation {
     pub retried_share: f64,
     /// Duration of a retry, ns.
     pub retry_ns: u64,
+    /// Mean of the time, exponentially distributed, from the start of a suspension until the program or erase
+    /// operation reaches a point where it can stop, ns; 0: it can stop anywhere.
+    pub suspend_ns: u64,
 }
 
 /// The write buffer in front of the NAND.

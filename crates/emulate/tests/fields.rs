@@ -57,6 +57,7 @@ const INSIDE: &str = r#"[controller]
     spread "33us"
     retried 0.34
     retry "35us"
+    suspend "37us"
     [slc]
     size "23GiB"
     program "24us"
@@ -111,6 +112,7 @@ fn flash(attach: Attach) -> Kind {
                 spread_ns: 33_000,
                 retried_share: 0.34,
                 retry_ns: 35_000,
+                suspend_ns: 37_000,
             }),
             slc: Some(Slc { bytes: 23 << 30, program_ns: 24_000, read_ns: Some(36_000) }),
             parity_stripe: 22,

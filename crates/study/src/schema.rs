@@ -91,6 +91,9 @@ const WORKLOAD: &[Key] = &[
     // Another workload that runs at the same time, and the kind of operation whose percentiles count.
     Key::optional("beside", ValueType::Text),
     Key::optional("percentiles", ValueType::Word(&["read", "write"])),
+    // The null model: the printed figure of this workload, times a factor.
+    Key::optional("null", ValueType::Text),
+    Key::optional("null_factor", ValueType::Number(0.001, 1000.0)),
     // Passes over the capacity that the workload writes before the cell, without time.
     Key::optional("aged", ValueType::Count(1, 100)),
     // Divisor of the device's capacity and of the workload's sizes.

@@ -226,6 +226,9 @@ fn workload(file: &File, raw: &Record, before: &[Workload]) -> Result<Workload, 
             "read" => OpKind::Read,
             _ => OpKind::Write,
         }),
+        null: raw
+            .text("null")
+            .map(|name| (name.to_owned(), raw.real("null_factor").unwrap_or(1.0))),
         aged_passes: small("aged").unwrap_or(0),
         scale: small("scale").unwrap_or(1),
         ramp_ns: raw.whole("ramp").unwrap_or_default(),

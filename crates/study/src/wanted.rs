@@ -47,6 +47,8 @@ pub struct Workload {
     pub beside: Option<usize>,
     /// Kind of operation whose percentiles are the workload's; None: all kinds.
     pub percentiles: Option<OpKind>,
+    /// Null model: name of a workload whose printed figure, times the factor, predicts this one; None: the usual one.
+    pub null: Option<(String, f64)>,
     /// Passes over the capacity that the workload writes to flash devices before the cell, without time.
     pub aged_passes: u32,
     /// Divisor of the device's capacity and of the workload's sizes; 1: full size.

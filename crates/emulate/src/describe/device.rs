@@ -190,6 +190,7 @@ fn variation(v: &Record) -> Option<Variation> {
         spread_ns: v.whole("variation.spread")?,
         retried_share: v.real("variation.retried")?,
         retry_ns: v.whole("variation.retry")?,
+        suspend_ns: v.whole("variation.suspend").unwrap_or(0),
     })
 }
 

@@ -164,6 +164,7 @@ pub(super) const DEVICE: &[Key] = &[
             time("variation.spread", 0..=100 * MS),
             share("variation.retried", 0.5),
             time("variation.retry", 0..=100 * MS),
+            Key { required: false, ..time("variation.suspend", 0..=100 * MS) },
         ],
     ),
     optional(
