@@ -70,6 +70,9 @@ pub struct CellPlan {
     /// Maximum length of a warm-up in virtual time, in simulated SSD events. It runs the workload before the ramp
     /// until buffers and caches are at rest. `None`: no warm-up.
     pub warm_up_events_max: Option<u64>,
+    /// Passes over the capacity that the workloads write to emulated flash devices before the cell, without time
+    /// (`model/aging.rs`); 0: none.
+    pub aged_passes: f64,
     /// Timeout for a worker's final flush, ns. An allowance for writing the worker's bytes is added.
     pub flush_ns: u64,
 }
@@ -137,6 +140,7 @@ impl CellPlan {
             events,
             start,
             warm_up_events_max: None,
+            aged_passes: 0.0,
             flush_ns,
         }
     }

@@ -27,8 +27,8 @@ use crate::request::State;
 use crate::spec::{self, Host, Kind, Preconditioned};
 use crate::store::Store;
 use crate::usage::{Phase, Resource};
-use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
+use iodyno_units::{IoError, Op};
 use limited::Limited;
 use std::ops::Range;
 
@@ -375,6 +375,18 @@ impl Part {
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if let Self::Disk(disk) = self.inner_mut() {
             disk.fill_write_cache(share, random);
+        }
+    }
+
+    /// Applies an operation to the map of a flash device without time. Returns false for other parts.
+    pub(crate) fn age(&mut self, op: &Op) -> bool {
+        self.as_flash_mut().map(|flash| flash.age(op)).is_some()
+    }
+
+    /// Ends the aging of a flash device.
+    pub(crate) fn aged(&mut self) {
+        if let Some(flash) = self.as_flash_mut() {
+            flash.aged();
         }
     }
 

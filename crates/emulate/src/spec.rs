@@ -266,6 +266,21 @@ pub struct Flash {
     pub translation: Translation,
     /// Rated write endurance.
     pub endurance: Endurance,
+    /// Divisor of the capacity, the raw space and the pages per block of the map, at least 1. See
+    /// [`Self::scale_down`].
+    pub scale: u32,
+}
+
+impl Flash {
+    /// Reduces the device to one `by`-th of its capacity, with as many superblocks and the same resources and times.
+    /// Write amplification, rates and latencies depend on ratios of sizes, so a workload whose sizes are divided
+    /// too behaves as on the full device, and ages it in one `by`-th of the operations.
+    pub fn scale_down(&mut self, by: u32) {
+        let by = by.max(1);
+        self.capacity_bytes = self.capacity_bytes / u64::from(by) / 4096 * 4096;
+        self.nand.raw_bytes /= u64::from(by);
+        self.scale *= by;
+    }
 }
 
 /// The attachment of a flash device to the host.
@@ -394,6 +409,9 @@ pub struct Variation {
     pub retried_share: f64,
     /// Duration of a retry, ns.
     pub retry_ns: u64,
+    /// Mean of the time, exponentially distributed, from the start of a suspension until the program or erase
+    /// operation reaches a point where it can stop, ns; 0: it can stop anywhere.
+    pub suspend_ns: u64,
 }
 
 /// The write buffer in front of the NAND.
@@ -414,8 +432,28 @@ pub struct Translation {
     pub reserved_share: f64,
     /// Number of map pages programmed per host page that is written at random.
     pub map_writes_per_page: f64,
+    /// Rule by which garbage collection chooses a block.
+    pub victim: VictimRule,
     /// Housekeeping that periodically stops the whole device. `None`: no stalls.
     pub stall: Option<Stall>,
+}
+
+/// Rule by which garbage collection chooses the block to collect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VictimRule {
+    /// The block with the fewest valid pages (greedy).
+    #[default]
+    FewestValid,
+    /// The block with the largest a · (1 - u) / 2u, with the valid share u and the age a (Kawaguchi et al., "A
+    /// flash-memory based file system", 1995). Data that is never rewritten gathers in blocks of its own.
+    CostBenefit,
+}
+
+impl VictimRule {
+    /// All rules.
+    pub const ALL: [Self; 2] = [Self::FewestValid, Self::CostBenefit];
+    /// Names of [`Self::ALL`] in device files.
+    pub const WORDS: [&str; 2] = ["fewest-valid", "cost-benefit"];
 }
 
 /// A pause of the whole device each time a number of bytes has been written.

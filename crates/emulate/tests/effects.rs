@@ -22,6 +22,8 @@ const READ: Load = Load::new(Ops::Reads);
 const WRITE: Load = Load::new(Ops::Writes);
 const DEEP_READS: Load = READ.deep(64).count(3000);
 const DEEP_WRITES: Load = WRITE.deep(64).count(20_000);
+/// Writes to a quarter of a small device, whose other data stays where it is mixed with them.
+const WRITES_OF_PART: Load = WRITE.deep(64).within(20 << 20).count(100_000);
 const LARGE_READS: Load = READ.deep(8).blocks(128 << 10);
 const LARGE_WRITES: Load = WRITE.deep(8).blocks(128 << 10);
 const SPLIT_READS: Load = READ.blocks(16 << 10).deep(512).count(3000);
@@ -81,11 +83,13 @@ const DIMM: &[Case] = &[
     ("variation.spread", "\"1us\"", VARIATION, Faster(READ.blocks(32 << 10))),
     ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
     ("variation.retry", "\"1ms\"", VARIATION, Slower(READ)),
+    ("variation.suspend", "\"1ms\"", SUSPENDED, Slower(READS_OF_MIX)),
     ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
     ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"12%\"", NONE, Slower(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
     ("endurance.drive_writes_per_day", "3", NONE, Endurance),
@@ -107,6 +111,8 @@ const VARIATION: &[(&str, &str)] = &[
     ("variation.retried", "\"10%\""),
     ("variation.retry", "\"60us\""),
 ];
+const SUSPENDED: &[(&str, &str)] =
+    &[VARIATION[0], VARIATION[1], VARIATION[2], VARIATION[3], ("nand.suspend", "\"10us\"")];
 const LARGE_SLC: &[(&str, &str)] = &[("slc.size", "\"300GB\""), ("slc.program", "\"200us\"")];
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
 
@@ -160,11 +166,13 @@ const SSD: &[Case] = &[
     ("variation.spread", "\"1us\"", VARIATION, Faster(READ.blocks(32 << 10))),
     ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
     ("variation.retry", "\"1ms\"", VARIATION, Slower(READ)),
+    ("variation.suspend", "\"1ms\"", SUSPENDED, Slower(READS_OF_MIX)),
     ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
     ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"3%\"", NONE, Faster(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
     ("endurance.drive_writes_per_day", "3", NONE, Endurance),

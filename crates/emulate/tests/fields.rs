@@ -7,7 +7,7 @@ use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
     Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Host,
     Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation,
-    Variation,
+    Variation, VictimRule,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -57,6 +57,7 @@ const INSIDE: &str = r#"[controller]
     spread "33us"
     retried 0.34
     retry "35us"
+    suspend "37us"
     [slc]
     size "23GiB"
     program "24us"
@@ -68,6 +69,7 @@ const INSIDE: &str = r#"[controller]
     [translation]
     reserved 0.01
     map_writes_per_page 0.27
+    victim "cost-benefit"
     [stall]
     every "28GiB"
     lasts "29us"
@@ -110,6 +112,7 @@ fn flash(attach: Attach) -> Kind {
                 spread_ns: 33_000,
                 retried_share: 0.34,
                 retry_ns: 35_000,
+                suspend_ns: 37_000,
             }),
             slc: Some(Slc { bytes: 23 << 30, program_ns: 24_000, read_ns: Some(36_000) }),
             parity_stripe: 22,
@@ -118,9 +121,11 @@ fn flash(attach: Attach) -> Kind {
         translation: Translation {
             reserved_share: 0.01,
             map_writes_per_page: 0.27,
+            victim: VictimRule::CostBenefit,
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },
         endurance: Endurance { drive_writes_per_day: 30.0, years: 31.0, cycles: 32 },
+        scale: 1,
     }))
 }
 

@@ -4,6 +4,7 @@ mod adapter_content;
 mod adapter_failover;
 mod adapter_histories;
 mod adapters;
+mod aging;
 mod any_device;
 mod array_content;
 mod array_histories;

@@ -60,8 +60,13 @@ fn page_types_and_retries_are_a_mixture() {
     let (p, retry_us) = (0.01, 60.0);
     let mut f = flash();
     let plain = latencies(&f)[0];
-    f.nand.variation =
-        Some(Variation { page_types: 3, spread_ns: 20_000, retried_share: p, retry_ns: 60_000 });
+    f.nand.variation = Some(Variation {
+        page_types: 3,
+        spread_ns: 20_000,
+        retried_share: p,
+        retry_ns: 60_000,
+        suspend_ns: 0,
+    });
     let all = latencies(&f);
     let least = all[0];
     assert!((plain - least).abs_diff(20_000) < 100, "the fastest type: {least} of {plain}");

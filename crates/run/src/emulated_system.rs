@@ -110,7 +110,7 @@ fn whole_system(
     let credits = name.volume.credits;
     if name.volume != (VolumeOptions { credits, ..VolumeOptions::default() }) {
         return Err(RunError::Impossible(format!(
-            "`{name}`: the system's file gives sizes and rates of its volumes: write size=, iops=, mbps= and bursting= there, after the volume's name"
+            "`{name}`: the system's file gives sizes and rates of its volumes: give size=, iops=, mbps= and bursting= there, after the volume's name"
         )));
     }
     let mut wanted = Vec::new();

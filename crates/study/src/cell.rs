@@ -33,6 +33,8 @@ pub struct CellKey {
     pub ramp_ns: Option<u64>,
     /// Fraction of the volume that the files occupy; without files, the fraction written before the cell.
     pub fill: Percent,
+    /// Rate of the workload that runs at the same time, operations per second; 0: its own.
+    pub beside_iops: u32,
     /// Length of a longer run that the cell represents, ns. One second of each minute is simulated, until the
     /// cell is stationary and its confidence intervals are narrow enough. None: the cell is simulated in full.
     pub span_ns: Option<u64>,
@@ -58,6 +60,8 @@ pub enum CellFigure {
     UpperQuartile,
     /// Minimum latency, ns.
     Least,
+    /// Pages programmed per page that the host wrote, with the parity of stripes.
+    WriteAmplification,
 }
 
 impl CellKey {
@@ -102,6 +106,8 @@ pub struct Taken {
     pub quartiles_ns: (f64, f64),
     /// Minimum latency, ns.
     pub least_ns: f64,
+    /// Pages programmed per page that the host wrote, with the parity of stripes; 1 without flash devices.
+    pub write_amplification: f64,
     /// Latencies over time; None unless `CellKey::over_ns` is set.
     pub over_time: Option<OverTime>,
     /// For a cell that represents a longer run (`CellKey::span_ns`), whether it was stationary; otherwise None.
@@ -135,6 +141,7 @@ impl Taken {
             CellFigure::LowerQuartile => self.quartiles_ns.0,
             CellFigure::UpperQuartile => self.quartiles_ns.1,
             CellFigure::Least => self.least_ns,
+            CellFigure::WriteAmplification => self.write_amplification,
         }
     }
 
@@ -144,21 +151,30 @@ impl Taken {
     /// simultaneously accepts writes in waves, so that a plain mean depends on how many waves fall into the
     /// window; the taper gives the edges of the window little weight. Without waves, it needs 1.5 times as many
     /// operations for the same standard error.
-    pub fn of(cells: &[Cell], simulated: u64) -> Self {
+    ///
+    /// Percentiles are those of operations of the kind `of`; None: of all.
+    pub fn of(cells: &[Cell], of: Option<OpKind>, simulated: u64) -> Self {
         let batches = batches(cells);
-        Self::weighted(cells, 0..batches.len(), &taper(batches.len()), simulated)
+        Self::weighted(cells, of, 0..batches.len(), &taper(batches.len()), simulated)
     }
 
     /// Combines only the given intervals of the cells, with equal weight.
     pub fn over(cells: &[Cell], intervals: Range<usize>, simulated: u64) -> Self {
         let weights = vec![1.0; intervals.len()];
-        Self::weighted(cells, intervals, &weights, simulated)
+        Self::weighted(cells, None, intervals, &weights, simulated)
     }
 
-    fn weighted(cells: &[Cell], of: Range<usize>, weights: &[f64], simulated: u64) -> Self {
+    fn weighted(
+        cells: &[Cell],
+        kind: Option<OpKind>,
+        of: Range<usize>,
+        weights: &[f64],
+        simulated: u64,
+    ) -> Self {
         let mut latency = Histogram::new();
         for interval in cells.iter().flat_map(|cell| cell.series.get(of.clone()).unwrap_or(&[])) {
-            interval.iter().for_each(|(_, class)| latency.merge(class.response_time()));
+            let counted = interval.iter().filter(|(of, _)| kind.is_none_or(|kind| kind == *of));
+            counted.for_each(|(_, class)| latency.merge(class.response_time()));
         }
         let quartile = |q: f64| latency.quantile_ns(q).unwrap_or(0) as f64;
         let batches = &batches(cells)[of];
@@ -190,6 +206,7 @@ impl Taken {
             variation: if plain > 0.0 { deviation / plain } else { 0.0 },
             quartiles_ns: (quartile(0.25), quartile(0.75)),
             least_ns: latency.min_ns().unwrap_or(0) as f64,
+            write_amplification: 1.0,
             over_time: None,
             stationary: None,
             rounds: None,

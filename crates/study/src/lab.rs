@@ -23,14 +23,18 @@ use crate::outcome::Outcome;
 use crate::over_time::OverTime;
 use crate::study::Study;
 use crate::testbed::Bench;
-use iodyno_drive::{CellPlan, Modelled, Unobserved, drive_model, drive_model_after_pilot};
+use crate::wanted::Workload;
+use iodyno_drive::{
+    CellPlan, Modelled, TargetPlan, Unobserved, drive_model, drive_model_after_pilot,
+};
 use iodyno_emulate::System;
-use iodyno_emulate::spec::Written;
+use iodyno_emulate::flash::Counts as FlashCounts;
+use iodyno_emulate::spec::{Kind, Written};
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
 use iodyno_measure::{Cell, Ended};
 use iodyno_ranks::{Lost, Ranks};
 use iodyno_units::{Precondition, rng};
-use iodyno_workload::{CellSpec, Geometry, Percent, Settle, Shared, Spec};
+use iodyno_workload::{CellSpec, Geometry, Percent, Process, Settle, Shared, Spec};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,12 +184,13 @@ impl Lab<'_> {
         let system = self.system(key)?;
         let pilot = self.plan(job, &system)?;
         if !job.has_cell {
-            return Ok((rate(&self.run(key, &pilot)?.cells), None));
+            return Ok((rate(self.own(key, &self.run(key, &pilot)?.cells)), None));
         }
         let planned = |cells: &[Cell]| -> Result<((f64, Job), CellPlan), StudyError> {
             self.checked(key, cells)?;
-            let job = self.planner.measured(key, rate(cells));
-            Ok(((rate(cells), job), self.plan(&job, &system)?))
+            let rate = rate(self.own(key, cells));
+            let job = self.planner.measured(key, rate);
+            Ok(((rate, job), self.plan(&job, &system)?))
         };
         let next = |cells: &[Cell]| match planned(cells) {
             Ok((found, plan)) => (Ok(found), Some(plan)),
@@ -208,7 +213,7 @@ impl Lab<'_> {
     /// Returns the result of a simulated cell. If the study measures rounds and the cell did not reach the steady
     /// state, simulates it again for the maximum number of rounds.
     fn summed_up(&self, job: &Job, modelled: &Modelled) -> Result<Taken, StudyError> {
-        let cells = &modelled.cells;
+        let cells = self.own(&job.key, &modelled.cells);
         if job.key.over_ns.is_some() {
             let intervals = cells.iter().map(|cell| cell.series.len()).max().unwrap_or(0);
             let whole = Taken::over(cells, 0..intervals, modelled.completions);
@@ -223,7 +228,10 @@ impl Lab<'_> {
         if !self.study.in_rounds {
             let settled = cells.iter().all(|cell| cell.ended == Ended::Settled);
             let stationary = job.key.span_ns.map(|_| settled);
-            return Ok(Taken { stationary, ..Taken::of(cells, modelled.completions) });
+            let of = self.study.workloads[job.key.workload].percentiles;
+            let write_amplification = self.write_amplification(&job.key, modelled);
+            let taken = Taken::of(cells, of, modelled.completions);
+            return Ok(Taken { stationary, write_amplification, ..taken });
         }
         let window_ns = cells.first().map_or(0, |cell| cell.window_ns);
         let a_round = (window_ns / job.interval_ns) as usize / ROUNDS;
@@ -313,7 +321,7 @@ impl Lab<'_> {
         let written = workload.written(key);
         let system = || {
             let fill = filled(&workload.spec(key)?, bench, key, written)?;
-            bench.system(key.devices, written, fill)
+            bench.system(key.devices, written, fill, workload.scale)
         };
         system().map_err(|why: String| self.fail(key, &why))
     }
@@ -321,8 +329,13 @@ impl Lab<'_> {
     fn plan(&self, job: &Job, system: &Arc<System>) -> Result<CellPlan, StudyError> {
         let name = self.name(&job.key);
         let workload = &self.study.workloads[job.key.workload];
-        let spec = workload.spec(&job.key).and_then(|spec| limited(spec, job));
-        let spec = spec.map_err(|why: String| self.fail(&job.key, &why))?;
+        let capacity_bytes = system.capacity_bytes(0);
+        let of = |workload: &Workload| {
+            let spec = workload.spec(&job.key)?;
+            let places = capacity_bytes / u64::from(job.key.block_bytes.max(1));
+            limited(spec.scaled_down(workload.scale, places)?, job)
+        };
+        let spec = of(workload).map_err(|why: String| self.fail(&job.key, &why))?;
         let mut cell = CellSpec::new(name.clone(), spec);
         cell.workload.clone_from(&workload.name);
         cell.seed = rng::key(self.options.seed, &name, 0);
@@ -334,7 +347,47 @@ impl Lab<'_> {
                 batches_min: Settle::BATCHES,
                 ops_min: 0,
             });
-        Ok(CellPlan::on_system(cell, system, |volume| format!("{}#{volume}", system.name)))
+        if let Some(other) = workload.beside {
+            let other = &self.study.workloads[other];
+            let spec = of(other).and_then(|spec| match job.key.beside_iops {
+                0 => Ok(spec),
+                iops => spec.with_rate(f64::from(iops), Some(Process::Poisson)),
+            });
+            let spec = spec.map_err(|why| self.fail(&job.key, &why))?;
+            let mut beside = CellSpec::new(other.name.clone(), spec);
+            beside.seed = rng::key(cell.seed, "beside", 0);
+            beside.interval_ns = cell.interval_ns;
+            cell.beside.push(beside);
+        }
+        let mut plan =
+            CellPlan::on_system(cell, system, |volume| format!("{}#{volume}", system.name));
+        if workload.beside.is_some() {
+            let others = plan.targets.clone().into_iter();
+            plan.targets.extend(others.map(|of| TargetPlan { beside: Some(0), ..of }));
+        }
+        // A pilot only estimates the rate, for which the constructed state is near enough.
+        if job.window_ns.is_some() {
+            plan.aged_passes = f64::from(workload.aged_passes);
+        }
+        Ok(plan)
+    }
+
+    /// Results of the cell's own workload, without those of the workload that ran at the same time.
+    fn own<'c>(&self, key: &CellKey, cells: &'c [Cell]) -> &'c [Cell] {
+        &cells[..cells.len().min(volumes(self.study, key) as usize)]
+    }
+
+    /// Write amplification over all devices, with the parity of the device's stripes.
+    fn write_amplification(&self, key: &CellKey, modelled: &Modelled) -> f64 {
+        let counts = modelled.usage.volumes.iter().filter_map(|volume| volume.counts);
+        let sum = counts.fold(FlashCounts::default(), |sum, counts| sum.plus(&counts));
+        let parity = match &self.study.systems[key.system].device.kind {
+            Kind::Flash(flash) if flash.nand.parity_stripe > 0 => {
+                1.0 / f64::from(flash.nand.parity_stripe)
+            }
+            _ => 0.0,
+        };
+        sum.write_amplification() * (1.0 + parity)
     }
 
     fn fail(&self, key: &CellKey, why: &dyn std::fmt::Display) -> StudyError {
@@ -370,6 +423,9 @@ impl Lab<'_> {
         if key.fill != Percent::ALL {
             let _ = write!(name, " fill {}", key.fill);
         }
+        if key.beside_iops > 0 {
+            let _ = write!(name, " beside {}", key.beside_iops);
+        }
         if key.before != Precondition::Workload {
             let _ = write!(name, " {:?}", key.before);
         }
@@ -386,7 +442,7 @@ fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result
     if spec.file_set().is_none() {
         return Ok(key.fill.fraction());
     }
-    let capacity_bytes = bench.system(key.devices, written, 1.0)?.capacity_bytes(0);
+    let capacity_bytes = bench.system(key.devices, written, 1.0, 1)?.capacity_bytes(0);
     let geometry = Geometry { capacity_bytes, align_bytes: 1, workers: 1 };
     let shared = Shared::new(spec, 1, &geometry).map_err(|e| e.to_string())?;
     let (start, len) = shared.active_bytes();

@@ -82,6 +82,10 @@ pub enum Metric {
     MessagesPerS,
     /// Minimum latency from submission to completion.
     LatencyMin,
+    /// Pages programmed per page that the host wrote, by the drive's own counters.
+    WriteAmplification,
+    /// Highest sustained rate of the workload, beyond which an open loop would have a growing backlog.
+    KneeRate,
 }
 
 /// Fraction of the highest rate that defines [`Metric::Depth95`].
@@ -91,7 +95,7 @@ const PEAK_SHARE: f64 = 0.97;
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::IopsMax,
         Self::Iops,
         Self::Bandwidth,
@@ -127,6 +131,8 @@ impl Metric {
         Self::LatencyP75,
         Self::MessagesPerS,
         Self::LatencyMin,
+        Self::WriteAmplification,
+        Self::KneeRate,
     ];
 
     /// Names of [`Self::ALL`], in the same order.
@@ -183,6 +189,8 @@ impl Metric {
             Self::LatencyP75 => "latency_p75",
             Self::MessagesPerS => "messages_per_s",
             Self::LatencyMin => "latency_min",
+            Self::WriteAmplification => "write_amplification",
+            Self::KneeRate => "knee_rate",
         }
     }
 
@@ -224,6 +232,8 @@ impl Metric {
             Self::LatencyP75 => "75th percentile of latency",
             Self::MessagesPerS => "messages a second",
             Self::LatencyMin => "shortest latency",
+            Self::WriteAmplification => "write amplification",
+            Self::KneeRate => "knee: highest sustained rate",
         }
     }
 
@@ -241,6 +251,7 @@ impl Metric {
             | Self::IopsSteady
             | Self::IopsLow
             | Self::IopsHigh
+            | Self::KneeRate
             | Self::MessagesPerS => Unit::PerSecond,
             Self::Bandwidth | Self::BandwidthRead | Self::BandwidthWrite | Self::BandwidthPeak => {
                 Unit::MegabytesPerSecond
@@ -261,6 +272,7 @@ impl Metric {
             | Self::IopsMaxVsOne
             | Self::BandwidthVsOne
             | Self::BandwidthVariation
+            | Self::WriteAmplification
             | Self::LatencyVsOne => Unit::Ratio,
             Self::Knee
             | Self::Depth95
@@ -298,9 +310,12 @@ impl Metric {
     /// Quantity of a single cell that equals this metric; None for metrics that need more.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
-            Self::Iops | Self::IopsFresh | Self::IopsSteady | Self::IopsLow | Self::IopsHigh => {
-                Quantity::Iops
-            }
+            Self::Iops
+            | Self::IopsFresh
+            | Self::IopsSteady
+            | Self::IopsLow
+            | Self::IopsHigh
+            | Self::KneeRate => Quantity::Iops,
             Self::Bandwidth => Quantity::Bandwidth,
             Self::LatencyMean => Quantity::Mean,
             Self::LatencyP50 => Quantity::Quantile(0.5),
@@ -341,6 +356,7 @@ impl Metric {
             Self::LatencyP25 => CellFigure::LowerQuartile,
             Self::LatencyP75 => CellFigure::UpperQuartile,
             Self::LatencyMin => CellFigure::Least,
+            Self::WriteAmplification => CellFigure::WriteAmplification,
             _ => return None,
         })
     }

@@ -7,6 +7,7 @@
 //!   in a stripe, divided by the copies of mirrors. The upper bound is the bandwidth of the links.
 //! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
 //!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
+//! * A workload with `null`: the printed figure of that workload on the same system, times `null_factor`.
 //! * One device that has an entry in `members`: its data-sheet rates, with reads and writes sharing the time.
 //! * Threads on memory: the printed latency of one thread with one outstanding operation; for rates, times the number
 //!   of threads, or of cores at the optimum.
@@ -41,6 +42,8 @@ pub enum NullModel {
     Members,
     /// From the data sheet of the device.
     DataSheet,
+    /// From the published value of another workload, times a factor that the study states.
+    OtherWorkload,
 }
 
 impl NullModel {
@@ -53,6 +56,7 @@ impl NullModel {
             Self::Threads => "one thread times n",
             Self::Members => "members times n with write penalties, at most the link",
             Self::DataSheet => "the data sheet",
+            Self::OtherWorkload => "another workload's figure, times a factor",
         }
     }
 }
@@ -77,6 +81,10 @@ pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
             ))
     {
         (NullModel::Threads, threads(study, row, metric, &at)?)
+    } else if let Some((other, factor)) = &study.workloads[at.workload].null {
+        let key = Key { workload: other.clone(), ..row.key.clone() };
+        let value = printed(study, &key).filter(|_| key != row.key)?;
+        (NullModel::OtherWorkload, value * factor)
     } else if let Some(rates) = rates(study, &at) {
         let workload = &study.workloads[at.workload];
         let iops = data_sheet(rates, workload, &at);

@@ -84,6 +84,7 @@ struct Axes {
     thinks: Vec<u64>,
     threads: Vec<u32>,
     fills: Vec<Percent>,
+    rates: Vec<u32>,
 }
 
 impl Axes {
@@ -96,6 +97,7 @@ impl Axes {
             thinks: axis(file, raw, "think", Entry::whole)?,
             threads: axis(file, raw, "threads", small)?,
             fills: axis(file, raw, "fill", percent)?,
+            rates: axis(file, raw, "rate", small)?,
         })
     }
 }
@@ -186,7 +188,7 @@ impl Source<'_> {
                         for &depth in or_none(depths, &0) {
                             for &devices in or_none(&axes.devices, &0) {
                                 let block_bytes = u32::try_from(block).unwrap_or(u32::MAX);
-                                all.push(CellKey {
+                                let at = |&beside_iops: &u32| CellKey {
                                     system: 0,
                                     workload: 0,
                                     think_ns,
@@ -198,9 +200,11 @@ impl Source<'_> {
                                     long: false,
                                     ramp_ns: None,
                                     fill,
+                                    beside_iops,
                                     span_ns: None,
                                     over_ns: None,
-                                });
+                                };
+                                all.extend(or_none(&axes.rates, &0).iter().map(at));
                             }
                         }
                     }
@@ -316,7 +320,9 @@ impl Source<'_> {
         Key {
             figure: raw.said("figure").to_owned(),
             system: self.systems[at.system].name.clone(),
-            workload: names.join("/") + &thinking.unwrap_or_default() + &filled,
+            workload: names.join("/").replace("{rate}", &at.beside_iops.to_string())
+                + &thinking.unwrap_or_default()
+                + &filled,
             block_bytes: raw.get("block").map(|_| at.block_bytes),
             queue_depth: raw
                 .get("depth")
@@ -371,7 +377,7 @@ fn axis<'a, T: Ord>(
         format!("`{name}` must have 1 to {AXIS_MAX} values, not {}", values.len())
     } else if values.iter().collect::<BTreeSet<_>>().len() < values.len() {
         format!("`{name}` lists a value twice")
-    } else if matches!(name, "threads" | "depth" | "devices" | "think" | "fill")
+    } else if matches!(name, "threads" | "depth" | "devices" | "think" | "fill" | "rate")
         && !values.is_sorted()
     {
         format!("`{name}` must be in ascending order")
@@ -397,6 +403,10 @@ fn check(
     let cells: BTreeSet<CellKey> = rows.iter().flat_map(|row| row.recipe.cells()).collect();
     for cell in &cells {
         let workload = &workloads[cell.workload];
+        if workload.beside.is_none() && cell.beside_iops > 0 {
+            let message = "`rate` needs workloads with `beside`";
+            return Err(Problem::at(file, raw.place("rate"), message, None));
+        }
         if let Err(why) = workload.spec(cell) {
             let message = format!("this workload can't be issued: {why}");
             return Err(Problem::at(file, raw.place("figure"), message, None));
@@ -415,7 +425,7 @@ fn check(
     }
     for (system, most) in sizes {
         let Some(written) = written.filter(|_| built.insert((system, most))) else { continue };
-        if let Err(why) = systems[system].system(most, written, 1.0) {
+        if let Err(why) = systems[system].system(most, written, 1.0, 1) {
             let message = format!("{most} devices can't be in `{}`: {why}", systems[system].name);
             return Err(Problem::at(file, raw.place("devices"), message, None));
         }

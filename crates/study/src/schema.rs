@@ -69,6 +69,8 @@ const WORKLOAD: &[Key] = &[
     text("name"),
     // A workload of the catalog, in place of `read` and `addresses`.
     Key::optional("like", ValueType::Text),
+    // The text of a workload file, in place of `like`.
+    Key::optional("spec", ValueType::Text),
     Key::optional("read", ValueType::Percent),
     // Addresses of the cell and of the writes before it.
     Key::optional("addresses", ValueType::Word(&["random", "sequential"])),
@@ -86,6 +88,16 @@ const WORKLOAD: &[Key] = &[
     Key::optional("rate", ValueType::Rate),
     // Size of a message; an operation holds as many as fit.
     Key::optional("message", ValueType::Bytes),
+    // Another workload that runs at the same time, and the kind of operation whose percentiles count.
+    Key::optional("beside", ValueType::Text),
+    Key::optional("percentiles", ValueType::Word(&["read", "write"])),
+    // The null model: the printed figure of this workload, times a factor.
+    Key::optional("null", ValueType::Text),
+    Key::optional("null_factor", ValueType::Number(0.001, 1000.0)),
+    // Passes over the capacity that the workload writes before the cell, without time.
+    Key::optional("aged", ValueType::Count(1, 100)),
+    // Divisor of the device's capacity and of the workload's sizes.
+    Key::optional("scale", ValueType::Count(1, 65_536)),
     Key::required("ramp", TIME),
 ];
 
@@ -100,6 +112,8 @@ const PANEL: &[Key] = &[
     Key::optional("devices", NUMBERS),
     Key::optional("think", ValueType::List(&TIME)),
     Key::optional("fill", ValueType::List(&ValueType::Percent)),
+    // Rates of the workload named by `beside`; `{rate}` in the workload's name stands for them.
+    Key::optional("rate", NUMBERS),
     // Whether the keys of rows have the system's own number of devices.
     Key::optional("own_devices", ValueType::Flag),
     Key::optional("stands_for", TIME),

@@ -122,7 +122,7 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
     let mut workloads: Vec<Workload> = Vec::new();
     for raw in raw.records("workloads") {
         refuse_twice(file, raw, raw.said("name"), workloads.iter().map(|w| w.name.as_str()))?;
-        workloads.push(workload(file, raw)?);
+        workloads.push(workload(file, raw, &workloads)?);
     }
     let mut panels = Vec::new();
     let mut rows = Vec::new();
@@ -179,7 +179,7 @@ fn refuse_twice<'a>(
     Ok(())
 }
 
-fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
+fn workload(file: &File, raw: &Record, before: &[Workload]) -> Result<Workload, Problem> {
     let ops = raw.whole("ops").unwrap_or_default();
     let long_ops = raw.whole("long_ops").unwrap_or(ops);
     if long_ops < ops {
@@ -187,16 +187,25 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
         return Err(Problem::at(file, raw.place("long_ops"), message, None));
     }
     let (read, addresses) = (raw.real("read"), raw.word("addresses"));
-    let like = match raw.text("like") {
-        Some(name) => Some(catalogued(file, raw, name)?),
-        None if read.is_none() || addresses.is_none() => {
-            let message = "a workload must have either `read` and `addresses`, or `like`";
+    let like = match (raw.text("like"), raw.text("spec")) {
+        (Some(name), _) => Some(catalogued(file, raw, name)?),
+        (None, Some(text)) => Some(Spec::from_toml(text).map_err(|errors| {
+            let all: Vec<&str> = errors.iter().map(|e| e.message.as_str()).collect();
+            Problem::at(file, raw.place("spec"), all.join("; "), None)
+        })?),
+        (None, None) if read.is_none() || addresses.is_none() => {
+            let message = "a workload must have either `read` and `addresses`, `like` or `spec`";
             return Err(Problem::at(file, raw.place("name"), message, None));
         }
-        None => None,
+        (None, None) => None,
     };
     let share = |spec: &Spec| spec.kinds().find(|k| k.0 == OpKind::Read).map_or(0.0, |k| k.1);
     let small = |key: &str| raw.whole(key).and_then(|n| u32::try_from(n).ok());
+    let beside = raw.text("beside").map(|name| {
+        let message = || format!("the study has no workload `{name}` before this one");
+        let found = before.iter().position(|workload| workload.name == name);
+        found.ok_or_else(|| Problem::at(file, raw.place("beside"), message(), None))
+    });
     Ok(Workload {
         name: raw.said("name").to_owned(),
         read: read.or(like.as_ref().map(share)).unwrap_or_default(),
@@ -212,6 +221,16 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
         within_bytes: raw.whole("within"),
         rate_iops: raw.real("rate"),
         message_bytes: small("message").filter(|bytes| *bytes > 0),
+        beside: beside.transpose()?,
+        percentiles: raw.word("percentiles").map(|word| match word {
+            "read" => OpKind::Read,
+            _ => OpKind::Write,
+        }),
+        null: raw
+            .text("null")
+            .map(|name| (name.to_owned(), raw.real("null_factor").unwrap_or(1.0))),
+        aged_passes: small("aged").unwrap_or(0),
+        scale: small("scale").unwrap_or(1),
         ramp_ns: raw.whole("ramp").unwrap_or_default(),
     })
 }

@@ -93,11 +93,17 @@ impl Bench {
     }
 
     /// Builds the server with `devices` devices. Each is preconditioned by writing the fraction `fill` of its
-    /// capacity in the pattern `written`.
+    /// capacity in the pattern `written`, and reduced to one `scale`-th of its capacity.
     ///
     /// # Errors
     /// Message about the server's rules of population that this number of devices breaks.
-    pub fn system(&self, devices: u32, written: Written, fill: f64) -> Result<Arc<System>, String> {
+    pub fn system(
+        &self,
+        devices: u32,
+        written: Written,
+        fill: f64,
+        scale: u32,
+    ) -> Result<Arc<System>, String> {
         let how = match (written, self.array.and_then(|array| array.strip_bytes)) {
             // A member receives at most one strip of a write at a time.
             (Written::Random { block_bytes }, Some(strip)) => Written::Random {
@@ -118,7 +124,11 @@ impl Bench {
             }
             return Ok(Arc::new(system));
         }
-        let devices = vec![(self.device.clone(), state); devices as usize];
+        let mut device = self.device.clone();
+        if let spec::Kind::Flash(flash) = &mut device.kind {
+            flash.scale_down(scale);
+        }
+        let devices = vec![(device, state); devices as usize];
         let system = System::populate(self.name.as_str(), self.host.clone(), devices);
         system.map(Arc::new).map_err(|broken| {
             let all: Vec<String> = broken.iter().map(ToString::to_string).collect();

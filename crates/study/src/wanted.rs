@@ -6,6 +6,7 @@ use crate::provenance::Provenance;
 use crate::published::Key;
 use crate::unit::Unit;
 use iodyno_emulate::spec::Written;
+use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, Block, Edge, Percent, Process, Spec};
 use std::fmt::Write as _;
 
@@ -42,6 +43,16 @@ pub struct Workload {
     /// Size of a message, bytes; an operation contains as many whole messages as fit. None: the workload has no
     /// messages.
     pub message_bytes: Option<u32>,
+    /// Index of the workload that runs at the same time; None: none.
+    pub beside: Option<usize>,
+    /// Kind of operation whose percentiles are the workload's; None: all kinds.
+    pub percentiles: Option<OpKind>,
+    /// Null model: name of a workload whose printed figure, times the factor, predicts this one; None: the usual one.
+    pub null: Option<(String, f64)>,
+    /// Passes over the capacity that the workload writes to flash devices before the cell, without time.
+    pub aged_passes: u32,
+    /// Divisor of the device's capacity and of the workload's sizes; 1: full size.
+    pub scale: u32,
     /// Warm-up before the measurement, ns.
     pub ramp_ns: u64,
 }

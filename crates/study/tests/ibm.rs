@@ -171,9 +171,11 @@ fn arrays_and_demand_are_the_papers() {
     }
     let of = |name: &str| study.systems.iter().find(|bench| bench.name == name).unwrap();
     let system =
-        of("57b4-gen1-raid6").system(48, iodyno_emulate::spec::Written::Fresh, 1.0).unwrap();
+        of("57b4-gen1-raid6").system(48, iodyno_emulate::spec::Written::Fresh, 1.0, 1).unwrap();
     assert_eq!((system.volumes.len(), system.devices().count()), (12, 48));
-    assert!(of("57b4-gen1-raid6").system(46, iodyno_emulate::spec::Written::Fresh, 1.0).is_err());
+    assert!(
+        of("57b4-gen1-raid6").system(46, iodyno_emulate::spec::Written::Fresh, 1.0, 1).is_err()
+    );
 }
 
 /// `size` says of its advice on caches that no published figure tests the rate with the cache off. One that does is to be

@@ -34,6 +34,7 @@ mod range;
 mod remarks;
 mod replay;
 mod rules;
+mod scale_down;
 mod source;
 mod spec;
 mod stream;

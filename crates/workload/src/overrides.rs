@@ -229,7 +229,7 @@ impl Spec {
         spec
     }
 
-    fn checked(self) -> Result<Self, String> {
+    pub(crate) fn checked(self) -> Result<Self, String> {
         match rules::check(&self).into_iter().next() {
             None => Ok(self),
             Some(fault) => Err(match fault.help {

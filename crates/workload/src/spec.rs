@@ -413,6 +413,14 @@ impl Spec {
         self.mix[kind.index()] > 0.0
             || (kind == OpKind::Flush && flushes)
             || (kind == OpKind::Read && self.read_back > 0)
+            || (kind == OpKind::Trim && self.trims_zones())
+    }
+
+    /// Whether writes trim each zone that they open.
+    fn trims_zones(&self) -> bool {
+        let mut patterns = self.addresses(OpKind::Write).iter().map(|address| &address.pattern);
+        self.mix[OpKind::Write.index()] > 0.0
+            && patterns.any(|pattern| matches!(pattern, Pattern::Zones { trim: true, .. }))
     }
 
     /// The set of files to which operations go; None: operations go directly to the target.

@@ -18,6 +18,7 @@ mod weighted;
 mod zipf;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use iodyno_units::rng::{self, Generator, RngCore as _, below};
@@ -30,6 +31,9 @@ use pattern::Pattern;
 use ring::Ring;
 use shared::{PatternPlan, Shared};
 use weighted::Weighted;
+
+/// Maximum size of one trim of a zone that is opened: 1 GiB, as of a trim in the mix.
+const TRIM_BYTES_MAX: u64 = 1 << 30;
 
 /// Maximum number of attempts to draw a block size that fits before the end of the range.
 const MAX_REDRAWS: u32 = 100;
@@ -330,6 +334,8 @@ struct General {
     address_align_bytes: u64,
     counted: Counted,
     recent_misses: u64,
+    /// Part of a zone that is still to be trimmed, bytes, and the write that opened the zone.
+    reset: Option<(Range<u64>, Op)>,
 }
 
 #[derive(Clone, Debug)]
@@ -410,7 +416,21 @@ impl General {
             address_align_bytes: shared.spec.address_align_bytes().map_or(1, u64::from),
             counted: shared.counted.clone(),
             recent_misses: 0,
+            reset: None,
         }
+    }
+
+    /// Returns the next trim of a zone that was opened, or, after the last one, the write that opened it.
+    #[cold]
+    fn next_of_reset(&mut self) -> Option<Op> {
+        let (zone, write) = self.reset.as_mut()?;
+        let len = (zone.end - zone.start).min(TRIM_BYTES_MAX);
+        if len == 0 {
+            return self.reset.take().map(|(_, write)| write);
+        }
+        let offset_bytes = zone.start;
+        zone.start += len;
+        Some(Op { offset_bytes, len_bytes: len as u32, kind: OpKind::Trim, ..*write })
     }
 
     /// Returns the next operation as two words, in registers. If this path returned an `Op` through memory,
@@ -421,6 +441,11 @@ impl General {
     }
 
     fn next(&mut self) -> Op {
+        if self.reset.is_some()
+            && let Some(op) = self.next_of_reset()
+        {
+            return op;
+        }
         let is_due = self.flush_every > 0 && self.writes_since_flush == self.flush_every;
         if is_due && !self.is_flushed {
             self.is_flushed = true;
@@ -465,6 +490,7 @@ impl General {
             }
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => {}
         }
+        let opened = if kind.kind == OpKind::Write { pattern.take_opened() } else { None };
         let mut address = place.unit << self.shift;
         if let Some(files) = &self.files {
             address = files.offset(address, len_bytes.into());
@@ -476,6 +502,11 @@ impl General {
         let op = Op { offset_bytes, len_bytes, kind: kind.kind, fua };
         if let (Some(read_back), OpKind::Write) = (&mut self.read_back, op.kind) {
             read_back.writes.push_back(op);
+        }
+        if let Some(zone) = opened {
+            let at = |unit: u64| self.start_bytes + (unit << self.shift);
+            self.reset = Some((at(zone.start)..at(zone.end), op));
+            return self.next_of_reset().unwrap_or(op);
         }
         op
     }

@@ -676,3 +676,32 @@ fn zones_are_written_from_start_to_end() {
         assert!(own.len() == 20 && own.iter().all(|hits| hits.abs_diff(1000) < 400), "{own:?}");
     }
 }
+
+/// With `trim = true` the writes are the same, and a trim of the whole zone precedes the first write of each zone, in
+/// pieces of at most 1 GiB.
+#[test]
+fn zones_are_trimmed_when_they_are_opened() {
+    const GIB: u64 = 1 << 30;
+    const ZONE: u64 = 5 * GIB / 2;
+    let of = |trim| {
+        let addresses =
+            format!("{{ pattern = \"zones\", zone = \"2560MiB\", open = 3, trim = {trim} }}");
+        let spec = spec(&format!(
+            "block = \"64MiB\"\nmix = {{ write = 1 }}\nall = {{ addresses = {addresses} }}"
+        ));
+        assert_eq!(spec.issues(OpKind::Trim), trim);
+        take(&shared(&spec, 100 << 18, 1), 0, 10_000)
+    };
+    let trimmed = of(true);
+    let writes: Vec<Op> = trimmed.iter().copied().filter(|op| op.kind == OpKind::Write).collect();
+    assert!(writes.len() > 9000);
+    assert_eq!(writes, of(false)[..writes.len()]);
+    for (i, op) in trimmed.iter().enumerate().skip(3).filter(|(_, op)| op.kind == OpKind::Write) {
+        let trims = trimmed[i - 3..i].iter().filter(|op| op.kind == OpKind::Trim);
+        let before: Vec<(u64, u64)> =
+            trims.map(|op| (op.offset_bytes, op.len_bytes.into())).collect();
+        let start = op.offset_bytes;
+        let whole = [(start, GIB), (start + GIB, GIB), (start + 2 * GIB, GIB / 2)];
+        assert_eq!(before == whole, start % ZONE == 0, "{op:?} after {before:?}");
+    }
+}

@@ -6,6 +6,9 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
+/// Maximum capacity of all devices of an aged machine with every page in the map, which takes 8 bytes per page.
+const AGED_EXACTLY_BYTES_MAX: u64 = 16 << 30;
+
 /// An emulated machine that runs a sequence of cells, keeping its state and time from one to the next.
 #[derive(Debug)]
 pub struct Carried {
@@ -28,7 +31,11 @@ impl Carried {
                 threads[volume as usize] += plan.cell_on(index).spec.threads();
             }
         }
-        Self::with_workers(&one_system(plan)?, plan.cell.seed, &threads)
+        // Aging is exact if every page is in the map; a sample is biased for pages with a large share of the writes.
+        let system = one_system(plan)?;
+        let bytes = (0..).zip(&system.volumes).map(|(volume, _)| system.capacity_bytes(volume));
+        let exact = plan.aged_passes > 0.0 && bytes.sum::<u64>() <= AGED_EXACTLY_BYTES_MAX;
+        Self::with_workers(&system, plan.cell.seed, &threads, exact.then_some(1))
     }
 
     /// Creates a machine for this system. Cells may have up to `threads_max` workers on each volume, which are
@@ -37,11 +44,21 @@ impl Carried {
     /// # Errors
     /// The system can't be built.
     pub fn of(system: &Arc<System>, seed: u64, threads_max: u32) -> Result<Self, DriveError> {
-        Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()])
+        Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()], None)
     }
 
-    fn with_workers(system: &Arc<System>, seed: u64, threads: &[u32]) -> Result<Self, DriveError> {
-        let mut machine = Machine::new(system, seed).map_err(|why| DriveError::DoesNotFit {
+    /// `represent`: one in this many pages of flash devices is in the map; `None`: chosen by their size.
+    fn with_workers(
+        system: &Arc<System>,
+        seed: u64,
+        threads: &[u32],
+        represent: Option<u32>,
+    ) -> Result<Self, DriveError> {
+        let machine = match represent {
+            None => Machine::new(system, seed),
+            Some(represent) => Machine::represented(system, seed, represent),
+        };
+        let mut machine = machine.map_err(|why| DriveError::DoesNotFit {
             target: format!("the system {}", system.name),
             why,
         })?;

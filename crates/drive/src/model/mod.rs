@@ -15,6 +15,7 @@
 //! * A cell may end before its time, once its figures are shown to be steady (`settle.rs`): its window then has the
 //!   elapsed length, and a fact states this.
 
+mod aging;
 mod carried;
 mod due_queue;
 mod event_loop;
@@ -200,7 +201,8 @@ fn drive_with<S: Source>(
     observer: &mut dyn Observer,
     source: impl Fn(&WorkerParts<'_>, u64) -> Result<S, DriveError>,
 ) -> Result<Ran, DriveError> {
-    let workers = new_workers(plan, carried, source)?;
+    let mut workers = new_workers(plan, carried, source)?;
+    aging::age(plan, &mut carried.machine, &mut workers, carried.now_ns)?;
     let crew = Crew { workers, begun: None, forking: None };
     Ok(run_workers(plan, carried, crew, stop, observer)?.0)
 }

@@ -64,6 +64,7 @@ fn is_plain(plan: &CellPlan) -> bool {
         && plan.cell.spec.threads() == 1
         && plan.cell.spec.limits().start_after_ns == 0
         && plan.cell.beside.is_empty()
+        && plan.aged_passes <= 0.0
         && plan.walks.is_none()
         && plan.events.is_none()
         && plan.warm_up_events_max.is_none()

@@ -14,7 +14,7 @@ use iodyno_workload::{Next, Outcome, Source};
 pub(super) struct Worker<S: Source> {
     /// Index of the target whose results count the worker's operations.
     pub(super) target: usize,
-    volume: u32,
+    pub(super) volume: u32,
     /// Number of the worker in the emulated machine.
     machine_number: u32,
     /// Upper half of the tokens of the worker's operations. The lower half is the operation's index among those

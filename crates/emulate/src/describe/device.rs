@@ -11,7 +11,7 @@ use super::volume_class::VolumeClass;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
-    Stall, Translation, Variation,
+    Stall, Translation, Variation, VictimRule,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -163,6 +163,7 @@ fn flash(v: &Record) -> Option<Kind> {
         translation: Translation {
             reserved_share: v.real("translation.reserved")?,
             map_writes_per_page: v.real("translation.map_writes_per_page")?,
+            victim: victim(v),
             stall: stall(v),
         },
         endurance: Endurance {
@@ -170,6 +171,7 @@ fn flash(v: &Record) -> Option<Kind> {
             years: v.real("endurance.years")?,
             cycles: v.whole("endurance.cycles")? as u32,
         },
+        scale: 1,
     })))
 }
 
@@ -233,7 +235,14 @@ fn variation(v: &Record) -> Option<Variation> {
         spread_ns: v.whole("variation.spread")?,
         retried_share: v.real("variation.retried")?,
         retry_ns: v.whole("variation.retry")?,
+        suspend_ns: v.whole("variation.suspend").unwrap_or(0),
     })
+}
+
+fn victim(v: &Record) -> VictimRule {
+    let word = v.word("translation.victim");
+    let at = VictimRule::WORDS.iter().position(|known| Some(*known) == word);
+    at.map_or_else(VictimRule::default, |at| VictimRule::ALL[at])
 }
 
 fn stall(v: &Record) -> Option<Stall> {

@@ -11,6 +11,7 @@ use iodyno_catalog::{Key, ValueType, parameters};
 use super::bay::Bay;
 use super::rules::VOLUMES_MAX;
 use crate::flash::LANES_MAX;
+use crate::spec::VictimRule;
 use limits::{IOPS_LIMIT, SIZE_RULE, THROUGHPUT_LIMIT};
 
 const fn parameter(path: &'static str, value: ValueType) -> Key {
@@ -166,6 +167,7 @@ pub(super) const DEVICE: &[Key] = &[
             time("variation.spread", 0..=100 * MS),
             share("variation.retried", 0.5),
             time("variation.retry", 0..=100 * MS),
+            Key { required: false, ..time("variation.suspend", 0..=100 * MS) },
         ],
     ),
     optional(
@@ -192,6 +194,10 @@ pub(super) const DEVICE: &[Key] = &[
         &[
             share("translation.reserved", 0.9),
             number("translation.map_writes_per_page", 0.0, 1000.0),
+            Key {
+                required: false,
+                ..parameter("translation.victim", ValueType::Word(&VictimRule::WORDS))
+            },
         ],
     ),
     optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),

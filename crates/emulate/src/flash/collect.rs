@@ -72,19 +72,20 @@ pub(super) struct GarbageCollection {
 }
 
 impl GarbageCollection {
-    /// Creates the state for a preconditioned device with blocks of `block_units` units. `parts` is the average
+    /// Creates the state for a preconditioned device with blocks of `block_units` units, of which
+    /// `erases_per_row` are erased with a superblock. `parts` is the average
     /// number of writes whose data shares a flash page.
     pub(super) fn new(
         ftl: &mut Ftl,
         map_writes_per_page: f64,
-        dies: u32,
+        erases_per_row: f64,
         block_units: u64,
         is_random: bool,
         parts: f64,
     ) -> Self {
         // In steady state a collection is always in progress.
         let collecting = is_random && ftl.victim().is_some();
-        let erases_per_map_erase = ftl.erase_weight() * f64::from(dies);
+        let erases_per_map_erase = ftl.erase_weight() * erases_per_row;
         Self {
             // The victim before this one has just been retired: the erases of its row are spread over the program
             // operations to come.

@@ -223,7 +223,9 @@ fn preconditioned_ftl(
     let shape = shape(spec, represent);
     shape.check()?;
     let state = ftl_state(before, shape.logical_pages);
-    Ok(population.translation(Made { shape, state, written }, number))
+    let mut ftl = population.translation(Made { shape, state, written }, number);
+    ftl.choose_victims_by(spec.translation.victim);
+    Ok(ftl)
 }
 
 /// Creates the state of garbage collection after preconditioning.
@@ -241,7 +243,8 @@ fn garbage_collection(
     let dies = n.channels * n.dies_per_channel;
     let block_units = u64::from(n.pages_per_block) * program_units(n);
     let map_writes = spec.translation.map_writes_per_page;
-    GarbageCollection::new(ftl, map_writes, dies, block_units, is_random, parts)
+    let rows = 1.0 / f64::from(spec.scale);
+    GarbageCollection::new(ftl, map_writes, f64::from(dies) * rows, block_units, is_random, parts)
 }
 
 /// Creates the device's interface to the host. `thread` is its driver thread if it is a DIMM.
@@ -328,7 +331,8 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     let n = &spec.nand;
     let program_units = program_units(n);
     let dies = u64::from(n.channels) * u64::from(n.dies_per_channel);
-    let row = u64::from(n.pages_per_block) * program_units * dies;
+    let row = u64::from(n.pages_per_block) * program_units * dies / u64::from(spec.scale);
+    let row = row.next_multiple_of(program_units);
     let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);
     Shape {
         logical_pages: spec.capacity_bytes / UNIT_BYTES,

@@ -68,6 +68,8 @@ impl FlashDevice {
             && matches!(die.doing, Doing::Programming | Doing::Erasing)
             && for_host(core, slot)
         {
+            let suspend_ns = self.suspension_ns(suspend_ns);
+            let die = &mut self.dies[index];
             let slow = &mut self.slow[index];
             // A program operation whose data is still being transferred can be suspended only once it has begun.
             let from_ns = slow.begins_ns.max(core.now);
@@ -83,7 +85,7 @@ impl FlashDevice {
             }
         }
         core.slab[slot].state = State::Waiting;
-        die.reads.push(&mut core.slab, slot);
+        self.dies[index].reads.push(&mut core.slab, slot);
     }
 
     #[inline(always)]

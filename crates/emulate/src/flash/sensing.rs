@@ -3,7 +3,7 @@
 
 use super::FlashDevice;
 use crate::spec::Nand;
-use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::rng::{Generator, below, stream, unit_open_closed};
 
 /// Maximum number of retries of a read.
 const RETRIES_MAX: u32 = 16;
@@ -17,6 +17,8 @@ pub(super) struct Sensing {
     retried: u64,
     retry_ns: u64,
     slc_read_ns: Option<u64>,
+    /// Mean time until a suspended operation can stop, ns; 0: it can stop anywhere.
+    suspend_ns: u64,
     rng: Generator,
 }
 
@@ -32,6 +34,7 @@ impl Sensing {
                 retried: varies.map_or(0, |v| share_of_u64(v.retried_share)),
                 retry_ns: varies.map_or(0, |v| v.retry_ns),
                 slc_read_ns,
+                suspend_ns: varies.map_or(0, |v| v.suspend_ns),
                 rng: stream(seed, "page reads", number),
             })
         })
@@ -64,6 +67,17 @@ impl FlashDevice {
     #[inline(always)]
     pub(super) fn sense_ns(&mut self, internal: bool) -> u64 {
         if self.sensing.is_none() { self.read_ns } else { self.varying_sense_ns(internal) }
+    }
+
+    /// Returns the time that a suspension takes of an operation, given its constant part, ns.
+    pub(super) fn suspension_ns(&mut self, constant_ns: u64) -> u64 {
+        match &mut self.sensing {
+            Some(sensing) if sensing.suspend_ns > 0 => {
+                let mean_ns = sensing.suspend_ns as f64;
+                constant_ns + (-libm::log(unit_open_closed(&mut sensing.rng)) * mean_ns) as u64
+            }
+            _ => constant_ns,
+        }
     }
 
     #[inline(never)]

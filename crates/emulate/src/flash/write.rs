@@ -4,11 +4,13 @@ use super::{FlashDevice, HostInterface, UNIT_BYTES, unit_of};
 use crate::bug_injection::InjectedBug;
 use crate::content_event::ContentEvent;
 use crate::core::Core;
+use crate::ftl::FREE_BLOCKS;
 use crate::request::{List, State};
 use crate::server::ticks;
 use crate::spec;
-use iodyno_units::OpKind;
+use iodyno_units::{Op, OpKind};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// The write buffer, and the requests that wait for it.
 #[derive(Clone, Debug)]
@@ -131,6 +133,31 @@ impl FlashDevice {
         }
     }
 
+    /// Applies a write or trim to the map at once, with the copies that it requires. No other operation may be in
+    /// progress.
+    pub(crate) fn age(&mut self, op: &Op) {
+        let (at, end) = (op.offset_bytes, op.offset_bytes + u64::from(op.len_bytes));
+        match op.kind {
+            OpKind::Write => {
+                let units = at / UNIT_BYTES..end.div_ceil(UNIT_BYTES);
+                self.note_parts(units.end - units.start);
+                units.for_each(|unit| self.ftl.write_untimed(unit));
+            }
+            OpKind::Trim | OpKind::WriteZeroes => {
+                let start = at.div_ceil(UNIT_BYTES);
+                self.ftl.trim(start..(end / UNIT_BYTES).max(start));
+            }
+            OpKind::Read | OpKind::Flush => {}
+        }
+    }
+
+    /// Ends the aging by [`Self::age`]: garbage collection continues from the new state.
+    pub(crate) fn aged(&mut self) {
+        self.gc.erases_seen = self.ftl.counters().erases;
+        self.gc.collecting = self.ftl.free_blocks() <= FREE_BLOCKS && self.ftl.victim().is_some();
+        (self.gc.paced, self.gc.pace) = (false, 0);
+    }
+
     /// Processes a flush, which makes all acknowledged writes durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
         let hasty = self.injected_bug == InjectedBug::HastyFlush;
@@ -178,15 +205,27 @@ impl FlashDevice {
         }
     }
 
-    /// Processes a trim once all earlier writes have left the buffer.
+    /// Processes a trim. If the range has data in the buffer, once all earlier writes have left the buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
-        if self.buffer.units_out < self.buffer.units_in {
+        let request = &core.slab[slot];
+        let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
+        if self.buffers_any(&(request.at / UNIT_BYTES..end)) {
             self.wait_for_programs(core, slot);
             return;
         }
         self.forget(core, slot);
         let end = core.now + self.buffer.accept_ns + self.latency_ns();
         core.at(end, slot, State::Done);
+    }
+
+    /// Returns whether data of a range is in the buffer, including program operations in progress.
+    fn buffers_any(&self, units: &Range<u64>) -> bool {
+        self.buffer.units_out < self.buffer.units_in
+            && (self.buffer.drain.iter().any(|unit| units.contains(unit))
+                || self
+                    .batches
+                    .iter()
+                    .any(|batch| batch.units.iter().any(|unit| units.contains(unit))))
     }
 
     /// Trims the units that are entirely within the request's range.

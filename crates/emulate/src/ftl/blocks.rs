@@ -11,6 +11,7 @@
 //!
 //! The page in each slot is not recorded here.
 
+use crate::spec::VictimRule;
 use std::collections::VecDeque;
 
 /// The source of the data in a block. Host data and copies by garbage collection fill separate blocks,
@@ -103,6 +104,8 @@ pub(super) struct Blocks {
     picks: u32,
     hand: u32,
     most_erases: u32,
+    /// Rule by which [`Self::pick`] chooses a block, unless for its low wear.
+    pub(super) rule: VictimRule,
     /// [`WEAR_SPREAD`], except in tests that turn off wear levelling.
     pub(super) wear_spread: u32,
 }
@@ -134,6 +137,7 @@ impl Blocks {
             picks: 0,
             hand: 0,
             most_erases: 0,
+            rule: VictimRule::FewestValid,
             wear_spread: WEAR_SPREAD,
         }
     }
@@ -312,8 +316,7 @@ impl Blocks {
         }
     }
 
-    /// Chooses the block to collect: the sealed one with the fewest valid pages, or occasionally one that is
-    /// worn far less than others. `None` if no sealed block has an invalid page.
+    /// Chooses the block to collect: the sealed one that the rule prefers, or occasionally one that is worn far less than others. `None` if no sealed block has an invalid page.
     pub(super) fn pick(&mut self) -> Option<Pick> {
         while self.fewest < self.pages_per_block && self.heads[self.fewest as usize] == NONE {
             self.fewest += 1;
@@ -323,10 +326,25 @@ impl Blocks {
         }
         self.picks += 1;
         let unworn = if self.picks.is_multiple_of(WEAR_EVERY) { self.unworn() } else { None };
-        let block = unworn.unwrap_or(self.heads[self.fewest as usize]);
+        let block = unworn.unwrap_or_else(|| match self.rule {
+            VictimRule::FewestValid => self.heads[self.fewest as usize],
+            VictimRule::CostBenefit => self.most_beneficial(),
+        });
         self.unlink(block);
         self.list[block as usize].state = State::Victim;
         Some(Pick { block, for_wear: unworn.is_some() })
+    }
+
+    /// Returns the sealed block with the largest benefit per cost: age × invalid pages / valid pages. Visits every
+    /// block.
+    fn most_beneficial(&self) -> u32 {
+        let benefit = |block: &Block| {
+            let age = (self.opened - block.opened) as f64;
+            age * f64::from(self.pages_per_block - block.valid) / f64::from(block.valid)
+        };
+        let sealed = (0..).zip(&self.list).filter(|(_, block)| block.state == State::Sealed);
+        let best = sealed.max_by(|a, b| benefit(a.1).total_cmp(&benefit(b.1)));
+        best.map_or(self.heads[self.fewest as usize], |(index, _)| index)
     }
 
     /// Returns the next sealed block that is worn far less than others; `None` if the limited search finds

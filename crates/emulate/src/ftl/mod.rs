@@ -25,6 +25,7 @@
 //! | `represent`, `permute`, `heavy_hitters`, `written` | which pages are represented |
 //! | `table` | the map and its inverse, shared by twins until written |
 //! | `sequentiality` | the ranges written in order |
+//! | `untimed` | writes that take no time, to age a device |
 //! | `power` | the map after a power cut |
 //! | `bug_injection` | injected bugs, to test the tests |
 //! | `laws` | the invariants |
@@ -47,11 +48,13 @@ mod represent;
 mod sequentiality;
 mod shape;
 mod table;
+mod untimed;
 mod written;
 
 #[cfg(test)]
 mod tests;
 
+use crate::spec::VictimRule;
 use std::ops::Range;
 
 use blocks::{Blocks, NONE};
@@ -280,6 +283,11 @@ impl Ftl {
     pub fn page_in(&self, slot: u32) -> Option<Page> {
         let page = self.owner[slot as usize];
         (page != NONE && self.map[page as usize] == slot).then_some(Page(page))
+    }
+
+    /// Sets the rule by which garbage collection chooses blocks from now on.
+    pub fn choose_victims_by(&mut self, rule: VictimRule) {
+        self.blocks.rule = rule;
     }
 
     /// Starts to record erased blocks, for [`Self::take_erased`].

@@ -1,10 +1,24 @@
-//! The fill of buffers and caches: reports it, and constructs it.
+//! The fill of buffers and caches: reports it, and constructs it. The aging of flash devices.
 
 use super::Machine;
+use crate::part::Part;
 use crate::store::Store;
-use iodyno_units::rng;
+use iodyno_units::{Op, rng};
 
 impl Machine {
+    /// Ages the flash device of each volume by operations that take no time. `next` returns them, each with its
+    /// volume, and `None` at the end. Returns false if a volume is not a flash device: then it is not aged. No
+    /// operation may be in progress.
+    pub fn age(&mut self, mut next: impl FnMut() -> Option<(u32, Op)>) -> bool {
+        let mut all = true;
+        while let Some((volume, op)) = next() {
+            let root = self.system.volumes[volume as usize].root;
+            all &= self.parts[root.index()].age(&op);
+        }
+        self.parts.iter_mut().for_each(Part::aged);
+        all
+    }
+
     /// Fills the write caches of disks up to a fraction of their size, as minutes of uniformly random writes
     /// would do. The writes' lengths and address range are those of the writes already in the cache. No-op if
     /// content is stored, or on a cache with few writes.

@@ -52,8 +52,14 @@ pub(crate) fn flash() -> Flash {
             parity_stripe: 8,
         },
         buffer: Buffer { bytes: 256 << 10, accept_ns: 2_000, protected: true },
-        translation: Translation { reserved_share: 0.0, map_writes_per_page: 0.0, stall: None },
+        translation: Translation {
+            reserved_share: 0.0,
+            map_writes_per_page: 0.0,
+            victim: VictimRule::default(),
+            stall: None,
+        },
         endurance: Endurance { drive_writes_per_day: 3.0, years: 5.0, cycles: 3000 },
+        scale: 1,
     }
 }
 

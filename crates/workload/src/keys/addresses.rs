@@ -30,6 +30,7 @@ pub(super) const ADDRESSES: &[Key] = &[
     Key::optional("deviation", ValueType::Percent).only(&["normal"]),
     Key::required("zone", ValueType::Bytes).only(&["zones"]).such_as("\"256MiB\""),
     Key::required("open", COUNT).only(&["zones"]).such_as("32"),
+    Key::optional("trim", ValueType::Flag).only(&["zones"]),
     Key::required("spots", ValueType::Tables(SPOTS))
         .only(&["hot-spots"])
         .such_as("[{ share = 80, range = \"20%\" }, { share = 20, range = \"80%\" }]"),
@@ -131,6 +132,7 @@ fn pattern(address: &Record) -> Pattern {
         Some("zones") => Pattern::Zones {
             zone_bytes: address.whole("zone").unwrap_or(1 << 30),
             open: saturated(address.whole("open").unwrap_or(1)),
+            trim: is("trim"),
         },
         Some("hot-spots") => {
             let spot = |spot: &Record| {
@@ -213,8 +215,9 @@ fn pattern_text(pattern: &Pattern, form: Form) -> (&'static str, String) {
         Pattern::Zipf { theta } => ("zipf", format!(", theta = {theta}")),
         Pattern::Pareto { h } => ("pareto", format!(", h = {h}")),
         Pattern::Normal { deviation } => ("normal", format!(", deviation = \"{deviation}\"")),
-        Pattern::Zones { zone_bytes, open } => {
-            ("zones", format!(", zone = \"{}\", open = {open}", size_text(*zone_bytes)))
+        Pattern::Zones { zone_bytes, open, trim } => {
+            let trim = if *trim { ", trim = true" } else { "" };
+            ("zones", format!(", zone = \"{}\", open = {open}{trim}", size_text(*zone_bytes)))
         }
         Pattern::HotSpots { spots, scatter } => {
             let spots: Vec<String> = spots

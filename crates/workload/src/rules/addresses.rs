@@ -116,7 +116,7 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
                 faults.add(of.path("h"), "`h` must be above 0 and below 1", help);
             }
         }
-        Pattern::Zones { zone_bytes, open } => {
+        Pattern::Zones { zone_bytes, open, trim: _ } => {
             of.distance("zone", "a zone", *zone_bytes, faults);
             faults.whole(&of.path("open"), "the number of open zones", (*open).into(), MAX_STREAMS);
             of.needs_one_size("zone", "zones need a single block size", faults);

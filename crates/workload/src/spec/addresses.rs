@@ -53,6 +53,8 @@ pub enum Pattern {
         /// Number of open zones of all workers together. Each worker has at least one, and no zone belongs to two
         /// workers.
         open: u32,
+        /// Whether a zone is trimmed when it is opened, before its first write.
+        trim: bool,
     },
     /// Consecutive blocks up to the end of the range, with one cursor per worker. If there are several sizes, a
     /// block that does not fit before the end gets another random size.

@@ -1,6 +1,7 @@
 //! Choice of addresses, with one state machine per pattern. Addresses and lengths here are in units of the
 //! alignment; addresses count from the start of the active range.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -126,6 +127,9 @@ pub(crate) enum Pattern {
         zone_units: u64,
         /// Open zones: number of the zone, and next position within it in units of the workload's alignment.
         open: Box<[(u64, u64)]>,
+        trims: bool,
+        /// First unit of a zone that must be trimmed before the latest address is written; `None` if there is none.
+        opened: Option<u64>,
     },
     Jumps {
         rng: Generator,
@@ -264,13 +268,15 @@ impl Pattern {
                 }
                 at as u64 * *part + step(&mut next[at], len)
             }
-            Self::Zones { rng, zones, first, apart, zone_units, open } => {
+            Self::Zones { rng, zones, first, apart, zone_units, open, trims, opened } => {
                 let at = below(rng, open.len() as u64) as usize;
                 if open[at].1 + len > *zone_units {
                     open[at] = (another_zone(rng, *zones, open, at), 0);
                 }
                 let (zone, next) = &mut open[at];
-                (*first + *zone * *apart) * *zone_units + step(next, len)
+                let start = (*first + *zone * *apart) * *zone_units;
+                *opened = (*trims && *next == 0).then_some(start);
+                start + step(next, len)
             }
             Self::Jumps { rng, next, below: jumps_below, units, block_units } => {
                 if rng.next_u64() < *jumps_below {
@@ -318,6 +324,13 @@ impl Pattern {
             Self::Strided { next, places, .. } if from < *places => *next = from,
             _ => {}
         }
+    }
+
+    /// Takes the zone, in units, that must be trimmed before the latest address is written.
+    #[inline]
+    pub(crate) fn take_opened(&mut self) -> Option<Range<u64>> {
+        let Self::Zones { zone_units, opened, .. } = self else { return None };
+        opened.take().map(|start| start..start + *zone_units)
     }
 
     /// Whether addresses are drawn at random rather than sequential.

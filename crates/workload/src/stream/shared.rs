@@ -79,8 +79,9 @@ pub(super) enum PatternPlan {
     Normal(u64, Arc<Permutation>),
     Skips(u64, u64),
     Streams(u64),
-    /// Size of a zone in units of the workload's alignment, and number of open zones per worker.
-    Zones(u64, u64),
+    /// Size of a zone in units of the workload's alignment, and number of open zones per worker, and whether
+    /// a zone is trimmed when it is opened.
+    Zones(u64, u64, bool),
     Jumps(u64),
 }
 
@@ -237,7 +238,9 @@ impl TablePlan {
             PatternPlan::Jumps(below) => {
                 Pattern::Jumps { rng: rng(), next: 0, below: *below, units, block_units }
             }
-            PatternPlan::Zones(zone_units, open) => self.zones(*zone_units, *open, of, rng()),
+            PatternPlan::Zones(zone_units, open, trims) => {
+                self.zones((*zone_units, *open, *trims), of, rng())
+            }
             walk => self.walk(walk, position, of),
         }
     }
@@ -247,14 +250,19 @@ impl TablePlan {
         if self.is_own { WorkerIndex::ALONE } else { of.index }
     }
 
-    fn zones(&self, zone_units: u64, open: u64, of: Worker, mut rng: Generator) -> Pattern {
+    fn zones(
+        &self,
+        (zone_units, open, trims): (u64, u64, bool),
+        of: Worker,
+        mut rng: Generator,
+    ) -> Pattern {
         let sharing = self.sharing(of);
         let (first, apart) = (u64::from(sharing.index), u64::from(sharing.of));
         let zones = (self.extent.units / zone_units).saturating_sub(first).div_ceil(apart);
         // Distinct random zones: the first ones in a random order of all.
         let order = Permutation::new(zones, rng.next_u64());
         let open = (0..open).map(|n| (order.apply(n), 0)).collect();
-        Pattern::Zones { rng, zones, first, apart, zone_units, open }
+        Pattern::Zones { rng, zones, first, apart, zone_units, open, trims, opened: None }
     }
 
     /// Creates a pattern without random draws. Workers begin at different offsets in the range.
@@ -369,7 +377,7 @@ impl PatternPlan {
             spec::Pattern::Skips { run, skip_bytes } => {
                 Self::Skips(*run, skip_bytes >> range.shift)
             }
-            spec::Pattern::Zones { zone_bytes, open } => {
+            spec::Pattern::Zones { zone_bytes, open, trim } => {
                 let zone_units = zone_bytes >> range.shift;
                 let workers = if is_own { 1 } else { u64::from(geometry.workers) };
                 let zones = extent.units / zone_units.max(1);
@@ -377,7 +385,7 @@ impl PatternPlan {
                     return Err(GeometryError::FewZones { zones, workers });
                 }
                 let open = (u64::from(*open) / workers).max(1).min(zones / workers);
-                Self::Zones(zone_units, open)
+                Self::Zones(zone_units, open, *trim)
             }
             spec::Pattern::Streams { streams } => {
                 let streams = u64::from(*streams);

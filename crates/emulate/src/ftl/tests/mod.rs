@@ -3,4 +3,5 @@
 mod amplification;
 mod driver;
 mod mapping;
+mod untimed;
 mod wear;

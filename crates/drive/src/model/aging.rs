@@ -1,0 +1,60 @@
+//! Aging of emulated flash devices before a cell: the cell's own workloads write to the map without time, until the
+//! written bytes are a number of passes over the capacity. For workloads whose steady state has no closed form: skewed
+//! or zoned writes, and data that is never rewritten.
+//!
+//! The operations are those of the workers' sources, which continue in the cell. Workers in open loop take no part.
+
+use super::worker::Worker;
+use crate::plan::{CellPlan, DriveError};
+use iodyno_emulate::Machine;
+use iodyno_units::{Op, OpKind};
+use iodyno_workload::{Next, Outcome, Source};
+
+/// Ages the devices of a plan by `CellPlan::aged_passes`.
+pub(super) fn age<S: Source>(
+    plan: &CellPlan,
+    machine: &mut Machine,
+    workers: &mut [Worker<S>],
+    start_ns: u64,
+) -> Result<(), DriveError> {
+    if plan.aged_passes <= 0.0 {
+        return Ok(());
+    }
+    let capacity: u64 = (0..machine.volumes()).map(|volume| machine.capacity_bytes(volume)).sum();
+    let mut left_bytes = (capacity as f64 * plan.aged_passes) as u64;
+    workers.iter_mut().for_each(|worker| worker.source.start(start_ns));
+    let (mut turn, mut idle) = (0, 0);
+    let next = || {
+        while left_bytes > 0 && idle < workers.len() {
+            turn = (turn + 1) % workers.len();
+            let worker = &mut workers[turn];
+            let Some(op) = take(&mut worker.source, start_ns) else {
+                idle += 1;
+                continue;
+            };
+            idle = 0;
+            if op.kind == OpKind::Write {
+                left_bytes = left_bytes.saturating_sub(op.len_bytes.into());
+            }
+            return Some((worker.volume, op));
+        }
+        None
+    };
+    if machine.age(next) && left_bytes == 0 {
+        return Ok(());
+    }
+    let why =
+        "only flash devices that are volumes of their own can be aged, by a closed loop of writes";
+    Err(DriveError::DoesNotFit { target: plan.cell.name.clone(), why: why.to_owned() })
+}
+
+/// Takes an operation from a source as if it completed at once; `None` if none is due now.
+fn take<S: Source>(source: &mut S, now_ns: u64) -> Option<Op> {
+    match source.next(now_ns, 1) {
+        Next::Issue(issue) => {
+            source.completed(&issue.op, issue.token, Outcome::Succeeded, now_ns);
+            Some(issue.op)
+        }
+        Next::WaitUntil(_) | Next::WaitCompletion | Next::Done => None,
+    }
+}
