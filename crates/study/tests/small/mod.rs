@@ -166,6 +166,7 @@ pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
     };
     Taken {
         iops,
+        write_amplification: 1.0,
         bytes_per_s: iops * f64::from(key.block_bytes),
         mean_ns,
         latency,
