@@ -555,6 +555,9 @@ fn emulated_transients_are_warned_of() {
     };
     let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
     assert!(text.contains("the rest (19 % of all) lasts for 6 s more"), "{text}");
+    let used_up = StoreLevel { end_bytes: 0, ..credits.clone() };
+    let text = said(&cell(used_up), "TRANSIENT").unwrap();
+    assert!(text.contains("ran out during the window") && text.contains("2 s longer"), "{text}");
     let accrue = StoreLevel { one_way: false, ..credits };
     assert_eq!(said(&cell(accrue), "TRANSIENT"), None);
     for at_rest in [level(48, 48, false), level(48, 60, false), level(100_000, 100_000, true)] {

@@ -68,7 +68,6 @@ fn a_group_runs_is_kept_and_shown_again() {
     assert!(place.names().is_empty());
 }
 
-/// Many devices are volumes of one system; their merged cell is their sum.
 /// A window that uses up burst credits has a warning; one below the base rate, or on a volume without credits, has not.
 #[test]
 fn a_burst_is_not_the_long_run_rate() {
@@ -140,6 +139,7 @@ fn the_name_chooses_a_volume() {
         .fails(2, &["wrong.toml", "without options"]);
 }
 
+/// Many devices are volumes of one system; their merged cell is their sum.
 #[test]
 fn many_devices_are_one_system() {
     let place = Place::new();

@@ -13,6 +13,8 @@ const FULL_SHARE: f64 = 0.95;
 /// Minimum number of times that a buffer must write out its reorderable backlog within a window, for a mean
 /// rate accurate to a few per cent.
 const TURNS_MIN: f64 = 8.0;
+/// Time for which burst credits would last longer, as a fraction of the window, below which they count as used up.
+const USED_UP_SHARE: f64 = 0.01;
 
 pub(super) fn transient(cell: &Cell, say: &mut Say) {
     let unsteady = cell
@@ -100,6 +102,13 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
         ("empty", level.end_bytes)
     };
     let left_ns = left_bytes as f64 / per_ns.max(1e-18);
+    if level.store.starts_with(CREDITS) && left_ns < USED_UP_SHARE * window_ns as f64 {
+        return format!(
+            "the {} ran out during the window: the figures mix the burst and the long-run rate. Use a --ramp that is {} longer",
+            level.store,
+            whole_seconds(window_ns as f64),
+        );
+    }
     if level.store.starts_with(CREDITS) {
         return format!(
             "the {} were being used up: at this rate the rest ({} of all) lasts for {} more. The figures show the burst, not the long-run rate: add --ramp {}",
