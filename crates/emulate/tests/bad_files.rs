@@ -467,6 +467,27 @@ const DEVICES: &[Case] = &[
         MEMORY,
         &[(
             "[memory]",
+            "[iops_limit]\nrate = { at_most = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\n[memory]",
+        )],
+        r#"rate [{ at_most = 3, from = "assumed: a" }] the rule has bounds but no value (rule `limit-rule`) (add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts`, as far as the key allows it)"#,
+    ),
+    (
+        MEMORY,
+        &[(
+            "[memory]",
+            "[throughput_limit]\nrate = { chosen = \"MB/s\", from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\n[memory]",
+        )],
+        r#"rate [{ chosen = "MB/s", from = "assumed: a" }] a chosen value needs a default (rule `limit-rule`) (add `is`)"#,
+    ),
+    (
+        MEMORY,
+        &[("capacity = { is", "capacity = { chosen = \"size\", at_most = \"1TiB\", is")],
+        r#"capacity [{ chosen = "size", at_most = "1TiB", is = "1GiB", from = "assumed: small" }] only a cloud volume has a size that can be chosen (write `is` alone)"#,
+    ),
+    (
+        MEMORY,
+        &[(
+            "[memory]",
             "[iops_limit]\nrate = { is = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\nburst = { is = 5, from = \"assumed: a\" }\n[memory]",
         )],
         "burst [5] `iops_limit.credits` is missing, which `burst` requires (rule `burst-credits`) (without `burst` and `credits`, the rate is never exceeded for longer than `window`)",

@@ -5,6 +5,9 @@ use iodyno_emulate::describe;
 use iodyno_emulate::spec::Limit;
 use iodyno_units::VolumeOptions;
 
+/// The rate of each limit, with the burst rate and the credits of those that burst.
+type Rates = Vec<(u64, Option<(u64, u64)>)>;
+
 /// Options of volumes of the catalog, and the rates, burst rates and credits that follow.
 #[test]
 fn volumes_have_the_limits_of_the_providers() {
@@ -18,7 +21,6 @@ fn volumes_have_the_limits_of_the_providers() {
     };
     let st1 = |base, burst, tib: u64| vec![(base * MIB, Some((burst * MIB, tib * TIB)))];
     let plain = |rates: &[u64]| rates.iter().map(|rate| (*rate, None)).collect::<Vec<_>>();
-    type Rates = Vec<(u64, Option<(u64, u64)>)>;
     let table: Vec<(&str, &str, Rates)> = vec![
         ("ebs-gp2", "size=1GiB", vec![(100, gp2), (128 * MIB, None)]),
         ("ebs-gp2", "size=170GiB", vec![(510, gp2), (128 * MIB, None)]),

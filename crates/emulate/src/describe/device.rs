@@ -1,13 +1,14 @@
 //! Conversion of a device file to a device and its description. `rules` has the constraints.
 
 use iodyno_catalog::{self as catalog, FileError, Parameter, Reader, Record};
+use iodyno_units::VolumeOptions;
 
 use super::bay::{Bay, Power};
 use super::check;
 use super::limit;
 use super::rules::{self, Rule};
 use super::schema::DEVICE;
-use super::volume_class::VolumeClass;
+use super::volume_class::{VolumeClass, one_size, start_with};
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
@@ -31,6 +32,41 @@ pub struct DescribedDevice {
     pub power: Power,
     /// All parameters with their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,
+}
+
+impl DescribedDevice {
+    /// Applies the options of a cloud volume: its size, its provisioned rates, and the credits that it starts with. A
+    /// device of a fixed size has no options but its credits.
+    ///
+    /// # Errors
+    /// An option that the device lacks, or a value outside its range, with the range and a remedy.
+    pub fn choose(&mut self, options: &VolumeOptions) -> Result<(), String> {
+        if *options == VolumeOptions::default() {
+            return Ok(());
+        }
+        let name = self.device.name.clone();
+        let Some(class) = &self.class else {
+            let VolumeOptions { size_bytes, iops, mbps, on_demand, credits } = options;
+            let given =
+                [(iops.is_some(), "iops"), (mbps.is_some(), "mbps"), (*on_demand, "bursting")];
+            if size_bytes.is_some() {
+                return Err(one_size(&name, self.device.capacity_bytes()));
+            }
+            if let Some((_, key)) = given.into_iter().find(|(is_given, _)| *is_given) {
+                return Err(format!(
+                    "the limits of {name} can't be chosen, because its file has no rules for them: leave {key}= out"
+                ));
+            }
+            return credits.map_or(Ok(()), |of| start_with(&name, of, &mut self.device.limits));
+        };
+        let (size_bytes, limits) = class.volume(&name, options)?;
+        if let Kind::Volume(volume) = &mut self.device.kind {
+            volume.capacity_bytes = size_bytes;
+        }
+        self.parameters = class.parameters(size_bytes, &limits);
+        self.device.limits = limits;
+        Ok(())
+    }
 }
 
 /// Parses a device file. `name` is the device's name in the catalog.
@@ -98,6 +134,7 @@ fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
     let mut refuse = |message: &str, help: &str| reader.refuse(entry.span.clone(), message, help);
     if record.word("family").is_some_and(|family| family != "volume") {
         refuse("only a cloud volume has a size that can be chosen", "write `is` alone");
+        return class([0; 3]);
     }
     let parts = [sizes.whole("at_least"), sizes.whole("is"), sizes.whole("at_most")];
     let [Some(least), Some(default), Some(most)] = parts else {

@@ -2,8 +2,7 @@
 //! its limits. A file of a class has a rule in place of a constant (`{ per_gib = 3, at_most = 16000, from = "…" }`), and a
 //! target's name chooses the size and the rates ([`VolumeOptions`]).
 
-use super::DescribedDevice;
-use crate::spec::{Counted, Credits, Kind, Limit, LimitOf};
+use crate::spec::{Counted, Credits, Limit, LimitOf};
 use iodyno_catalog::{Entry, Parameter, Record};
 use iodyno_units::{StartCredits, VolumeOptions, human, parse_size};
 
@@ -432,7 +431,8 @@ pub fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Resu
     }
 }
 
-fn one_size(name: &str, bytes: u64) -> String {
+/// The refusal of `size=` for a device of one size.
+pub(super) fn one_size(name: &str, bytes: u64) -> String {
     format!("{name} has one size, {}: leave size= out", human::exact_size(bytes))
 }
 
@@ -446,39 +446,4 @@ fn in_words(counts: Counted, key: &str, value: u64) -> String {
     let units = units.into_iter().chain([(1_000_000, "MB"), (1 << 10, "KiB"), (1, "B")]);
     let mut exact = units.filter(|(unit, _)| value.is_multiple_of(*unit));
     exact.next().map_or(String::new(), |(unit, name)| format!("{} {name}{per_s}", value / unit))
-}
-
-impl DescribedDevice {
-    /// Applies the options of a cloud volume: its size, its provisioned rates, and the credits that it starts with. A
-    /// device of a fixed size has no options but its credits.
-    ///
-    /// # Errors
-    /// An option that the device lacks, or a value outside its range, with the range and a remedy.
-    pub fn choose(&mut self, options: &VolumeOptions) -> Result<(), String> {
-        if *options == VolumeOptions::default() {
-            return Ok(());
-        }
-        let name = self.device.name.clone();
-        let Some(class) = &self.class else {
-            let VolumeOptions { size_bytes, iops, mbps, on_demand, credits } = options;
-            let given =
-                [(iops.is_some(), "iops"), (mbps.is_some(), "mbps"), (*on_demand, "bursting")];
-            if size_bytes.is_some() {
-                return Err(one_size(&name, self.device.capacity_bytes()));
-            }
-            if let Some((_, key)) = given.into_iter().find(|(is_given, _)| *is_given) {
-                return Err(format!(
-                    "the limits of {name} can't be chosen, because its file has no rules for them: leave {key}= out"
-                ));
-            }
-            return credits.map_or(Ok(()), |of| start_with(&name, of, &mut self.device.limits));
-        };
-        let (size_bytes, limits) = class.volume(&name, options)?;
-        if let Kind::Volume(volume) = &mut self.device.kind {
-            volume.capacity_bytes = size_bytes;
-        }
-        self.parameters = class.parameters(size_bytes, &limits);
-        self.device.limits = limits;
-        Ok(())
-    }
 }

@@ -10,8 +10,31 @@ use iodyno_units::{Op, OpKind};
 pub(super) struct Gauge {
     pub(super) name: &'static str,
     pub(super) bucket: Bucket,
-    /// Time during which the first waiting request waited for this bucket, ns.
-    pub(super) waited_ns: u64,
+    /// Time during which a first waiting request waited for this bucket, ns, up to the last end of such a time.
+    waited_ns: u64,
+    /// Number of lines whose first request waits for this bucket now, and since when the first of them does, ns.
+    held: (u32, u64),
+}
+
+impl Gauge {
+    /// The first request of a line begins to wait for the bucket.
+    pub(super) fn hold(&mut self, now_ns: u64) {
+        self.held = if self.held.0 == 0 { (1, now_ns) } else { (self.held.0 + 1, self.held.1) };
+    }
+
+    /// The first request of a line no longer waits for the bucket.
+    pub(super) fn release(&mut self, now_ns: u64) {
+        self.held.0 -= 1;
+        if self.held.0 == 0 {
+            self.waited_ns += now_ns - self.held.1;
+        }
+    }
+
+    /// Time during which at least one first request waited for the bucket, ns.
+    pub(super) fn busy_ns(&self, now_ns: u64) -> u64 {
+        let held_ns = if self.held.0 > 0 { now_ns.saturating_sub(self.held.1) } else { 0 };
+        self.waited_ns + held_ns
+    }
 }
 
 /// The operation that was counted last, which the next one may continue.
@@ -88,7 +111,7 @@ impl Meter {
         };
         let gauge = |name, rate, most, start| {
             let bucket = Bucket::new(rate, most, start);
-            Gauge { name, bucket, waited_ns: 0 }
+            Gauge { name, bucket, waited_ns: 0, held: (0, 0) }
         };
         let full = |name, rate| gauge(name, rate, of_window(rate), of_window(rate));
         let gauges = match &limit.credits {

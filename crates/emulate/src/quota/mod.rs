@@ -11,7 +11,7 @@ use crate::spec::Limit;
 use crate::store::Store;
 use crate::usage::Resource;
 use iodyno_units::{Op, OpKind};
-use meter::Meter;
+use meter::{Gauge, Meter};
 use std::collections::VecDeque;
 
 /// A bucket that the first request of a line waits for.
@@ -19,7 +19,6 @@ use std::collections::VecDeque;
 struct Held {
     /// Indices of the limit and of its bucket.
     by: (usize, usize),
-    since_ns: u64,
     /// Whether the other line has to wait too, because the limit counts its requests.
     holds_both: bool,
 }
@@ -31,6 +30,8 @@ struct Waiting {
     op: Op,
     /// The device of the request.
     part: PartId,
+    /// Number of the arrival, which decides between requests that arrive at the same time.
+    number: u64,
     arrived_ns: u64,
 }
 
@@ -57,6 +58,8 @@ pub(crate) struct Quota {
     /// The line of all requests; or those of reads and of all others, if a limit counts only one of the two.
     lines: [Line; 2],
     has_two_lines: bool,
+    /// Number of arrivals so far.
+    arrivals: u64,
 }
 
 impl Quota {
@@ -72,7 +75,7 @@ impl Quota {
 
     fn of(meters: Vec<Meter>) -> Self {
         let has_two_lines = meters.iter().any(Meter::is_of_one_kind);
-        Self { meters, lines: Default::default(), has_two_lines }
+        Self { meters, lines: Default::default(), has_two_lines, arrivals: 0 }
     }
 
     fn line(&self, kind: OpKind) -> usize {
@@ -81,9 +84,10 @@ impl Quota {
 
     /// Adds a request of the device `part` to its line. Returns whether it is the first.
     pub(crate) fn arrive(&mut self, slot: u32, op: Op, part: PartId, now_ns: u64) -> bool {
-        let line = self.line(op.kind);
+        let (line, number) = (self.line(op.kind), self.arrivals);
+        self.arrivals += 1;
         let waiting = &mut self.lines[line].waiting;
-        waiting.push_back(Waiting { slot, op, part, arrived_ns: now_ns });
+        waiting.push_back(Waiting { slot, op, part, number, arrived_ns: now_ns });
         waiting.len() == 1
     }
 
@@ -94,11 +98,16 @@ impl Quota {
     }
 
     fn end_wait_of(&mut self, line: usize, now_ns: u64) {
-        if let Some(Held { by: (meter, bucket), since_ns, .. }) = self.lines[line].held.take()
-            && let Some(meter) = self.meters.get_mut(meter)
+        if let Some(Held { by, .. }) = self.lines[line].held.take()
+            && let Some(gauge) = self.gauge(by)
         {
-            meter.gauges[bucket].waited_ns += now_ns - since_ns;
+            gauge.release(now_ns);
         }
+    }
+
+    /// The bucket of these indices; `None` without limits.
+    fn gauge(&mut self, (meter, bucket): (usize, usize)) -> Option<&mut Gauge> {
+        self.meters.get_mut(meter)?.gauges.get_mut(bucket)
     }
 
     /// Starts the next request that all limits have room for, and counts it. `None`: every line is empty, or its first
@@ -110,7 +119,7 @@ impl Quota {
         may_start: impl Fn(u32) -> bool,
         mut later: impl FnMut(u64, u32),
     ) -> Option<Started> {
-        let arrival = |line: &Line| line.waiting.front().map_or(u64::MAX, |of| of.arrived_ns);
+        let arrival = |line: &Line| line.waiting.front().map_or(u64::MAX, |of| of.number);
         let other_first = arrival(&self.lines[1]) < arrival(&self.lines[0]);
         for line in if other_first { [1, 0] } else { [0, 1] } {
             let Line { waiting, held } = &self.lines[line];
@@ -126,6 +135,9 @@ impl Quota {
                         return Some(Started { slot, kind, arrived_ns });
                     }
                     self.lines[line].held = Some(held);
+                    if let Some(gauge) = self.gauge(held.by) {
+                        gauge.hold(now_ns);
+                    }
                     later(ready_ns, first.slot);
                     if held.holds_both {
                         return None;
@@ -147,7 +159,7 @@ impl Quota {
         }
         let is_of_one_kind = self.meters.get(by.0).is_some_and(Meter::is_of_one_kind);
         let holds_both = !is_of_one_kind || latest_ns == now_ns;
-        (latest_ns, Held { by, since_ns: now_ns, holds_both })
+        (latest_ns, Held { by, holds_both })
     }
 
     /// Drops all waiting requests.
@@ -171,20 +183,12 @@ impl Quota {
     /// The limits as resources, which are busy while a request waits for them. `part`: the device to which they belong;
     /// `None`: the instance.
     pub(crate) fn resources(&self, now_ns: u64, part: Option<PartId>) -> Vec<Resource> {
-        let held_ns = |by| {
-            let lines = self.lines.iter().filter_map(|line| line.held);
-            let since = lines.filter(|held| held.by == by).map(|held| held.since_ns).min();
-            since.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
+        let gauges = self.meters.iter().flat_map(|meter| &meter.gauges);
+        let resource = |gauge: &Gauge| {
+            let (name, busy_ns) = (gauge.name, gauge.busy_ns(now_ns));
+            Resource { name, part, count: 1, held: false, busy_ns }
         };
-        let mut resources = Vec::new();
-        for (index, meter) in self.meters.iter().enumerate() {
-            for (bucket, gauge) in meter.gauges.iter().enumerate() {
-                let busy_ns = gauge.waited_ns + held_ns((index, bucket));
-                let name = gauge.name;
-                resources.push(Resource { name, part, count: 1, held: false, busy_ns });
-            }
-        }
-        resources
+        gauges.map(resource).collect()
     }
 
     /// Calls `take` with the burst credits of each limit that has some.

@@ -3,7 +3,6 @@
 use super::meter::Meter;
 use crate::describe;
 use crate::spec::{Counted, Credits, Limit, LimitOf};
-use iodyno_catalog::{Kind, find};
 use iodyno_units::{Op, OpKind, VolumeOptions};
 
 const S: u64 = 1_000_000_000;
@@ -27,8 +26,13 @@ fn bursting(counts: Counted, rate: u64, burst: u64, most: u64, account_bytes: u6
 
 /// The limits of a volume of a class of the catalog.
 fn volume(class: &str, gib: u64) -> Vec<Limit> {
-    let file = find(Kind::Device, class).unwrap();
-    let mut device = describe::device(class, &file.text).unwrap();
+    let text = match class {
+        "ebs-gp2" => include_str!("../../../../../catalog/devices/ebs-gp2.toml"),
+        "ebs-st1" => include_str!("../../../../../catalog/devices/ebs-st1.toml"),
+        "ebs-sc1" => include_str!("../../../../../catalog/devices/ebs-sc1.toml"),
+        _ => include_str!("../../../../../catalog/devices/azure-premium.toml"),
+    };
+    let mut device = describe::device(class, text).unwrap();
     let size_bytes = Some(gib * GIB);
     device.choose(&VolumeOptions { size_bytes, ..VolumeOptions::default() }).unwrap();
     device.device.limits
