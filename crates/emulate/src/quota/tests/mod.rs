@@ -99,6 +99,27 @@ fn gp2_bursts_and_refills_as_documented() {
     }
 }
 
+/// Amazon's user guide (gp2): from 170 to 334 GiB 250 MiB/s only while credits last, because each 256 KiB counts.
+#[test]
+fn gp2_throughput_needs_credits_up_to_334_gib() {
+    for (gib, holds) in [(171, false), (333, false), (334, true), (1000, true)] {
+        let mut limits = volume("ebs-gp2", gib);
+        assert_eq!(limits[1].rate, 250 * MIB);
+        if let Some(credits) = &mut limits[0].credits {
+            credits.start = 0;
+        }
+        let mut meter = Meter::new(&limits[0]);
+        let (mut now_ns, bytes) = (0, 10_000 * MIB);
+        for at in (0..bytes).step_by(MIB as usize) {
+            now_ns = meter.ready_ns(now_ns, &read(at, MIB)).0;
+            meter.ready_ns(now_ns, &read(at, MIB));
+            meter.take(&read(at, MIB));
+        }
+        let rate = bytes as f64 / seconds(now_ns);
+        assert_eq!(rate >= 250.0 * MIB as f64, holds, "{gib} GiB: {rate}");
+    }
+}
+
 /// A volume without credits serves exactly its base rate, and one that uses the base rate or less keeps its credits.
 #[test]
 fn the_base_rate_is_served_forever() {
