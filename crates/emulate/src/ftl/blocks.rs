@@ -316,7 +316,8 @@ impl Blocks {
         }
     }
 
-    /// Chooses the block to collect: the sealed one that the rule prefers, or occasionally one that is worn far less than others. `None` if no sealed block has an invalid page.
+    /// Chooses the block to collect: the sealed one that the rule prefers, or occasionally one that is worn far less
+    /// than others. `None` if no sealed block has an invalid page.
     pub(super) fn pick(&mut self) -> Option<Pick> {
         while self.fewest < self.pages_per_block && self.heads[self.fewest as usize] == NONE {
             self.fewest += 1;
