@@ -22,7 +22,9 @@ pub(super) fn age<S: Source>(
     }
     let capacity: u64 = (0..machine.volumes()).map(|volume| machine.capacity_bytes(volume)).sum();
     let mut left_bytes = (capacity as f64 * plan.aged_passes) as u64;
-    workers.iter_mut().for_each(|worker| worker.source.start(start_ns));
+    for worker in &mut *workers {
+        worker.source.start(start_ns);
+    }
     let (mut turn, mut idle) = (0, 0);
     let next = || {
         while left_bytes > 0 && idle < workers.len() {
