@@ -8,7 +8,8 @@
 //! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
 //!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
 //! * A workload with `null`: the printed figure of that workload on the same system, times `null_factor`.
-//! * One device that has an entry in `members`: its data-sheet rates, with reads and writes sharing the time.
+//! * One device that has an entry in `members`: its data-sheet rates, at most its bandwidths, with reads and writes
+//!   sharing the time.
 //! * Threads on memory: the printed latency of one thread with one outstanding operation; for rates, times the number
 //!   of threads, or of cores at the optimum.
 //! * Think time: each operation takes as long as without think time.
@@ -111,14 +112,15 @@ fn rates<'a>(study: &'a Study, at: &CellKey) -> Option<&'a MemberRates> {
     study.members.iter().find(|rates| rates.device == *device)
 }
 
-/// Operations per second of one device according to its data sheet.
+/// Operations per second of one device according to its data sheet. The rates of random operations are of 4 KiB, so
+/// for large blocks the bandwidth is the bound.
 fn data_sheet(rates: &MemberRates, workload: &Workload, at: &CellKey) -> f64 {
     let block = f64::from(at.block_bytes);
-    let (read, write) = if workload.random {
-        rates.random_iops
-    } else {
-        (rates.bytes_per_s.0 / block, rates.bytes_per_s.1 / block)
-    };
+    let (mut read, mut write) = (rates.bytes_per_s.0 / block, rates.bytes_per_s.1 / block);
+    if workload.random {
+        read = read.min(rates.random_iops.0);
+        write = write.min(rates.random_iops.1);
+    }
     1.0 / (workload.read / read + (1.0 - workload.read) / write)
 }
 

@@ -69,7 +69,7 @@ fn weight(theta: f64, start: u64, end: u64) -> f64 {
     if high <= low {
         return exact;
     }
-    let integral = if (theta - 1.0).abs() < f64::EPSILON {
+    let integral = if (theta - 1.0).abs() < 1e-9 {
         libm::log(high / low)
     } else {
         (libm::pow(high, 1.0 - theta) - libm::pow(low, 1.0 - theta)) / (1.0 - theta)

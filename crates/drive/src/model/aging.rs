@@ -22,7 +22,7 @@ pub(super) fn age<S: Source>(
     }
     let capacity: u64 = (0..machine.volumes()).map(|volume| machine.capacity_bytes(volume)).sum();
     let mut left_bytes = (capacity as f64 * plan.aged_passes) as u64;
-    for worker in workers.iter_mut() {
+    for worker in &mut *workers {
         worker.source.start(start_ns);
     }
     let (mut turn, mut idle) = (0, 0);
