@@ -231,7 +231,7 @@ impl Lab<'_> {
             let of = self.study.workloads[job.key.workload].percentiles;
             let write_amplification = self.write_amplification(&job.key, modelled);
             let taken = Taken::of(cells, of, modelled.completions);
-            return Ok(Taken { stationary, write_amplification, ..taken });
+            return Ok(Taken { write_amplification, stationary, ..taken });
         }
         let window_ns = cells.first().map_or(0, |cell| cell.window_ns);
         let a_round = (window_ns / job.interval_ns) as usize / ROUNDS;
