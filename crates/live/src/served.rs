@@ -20,6 +20,7 @@
 mod array_bytes;
 mod array_folder;
 mod attached;
+mod interface_faults;
 mod limits;
 mod operations;
 mod resync;
@@ -32,7 +33,6 @@ pub use attached::{Attached, Client, HangUp};
 pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
-use crate::interface_fault::{Action, InEffect, InterfaceFault, misdirected};
 use crate::record::Recorder;
 use crate::store::{self, Store};
 use crate::transport::{Followed, Transport};
@@ -269,18 +269,8 @@ impl<S: Sink> Live<S> {
         let refused = refused.or_else(|| inner.backing_refuses(volume, op));
         let (mut op, mut payload, mut instead) = (*op, payload, None);
         let refused = refused.or_else(|| {
-            match inner.interface_faults[volume as usize].judge(now_ns, &op)? {
-                Action::Fail(error) => return Some(error),
-                Action::Lose => instead = inner.stored_instead(volume, &op, &payload, 0),
-                Action::Tear { kept_bytes } => {
-                    instead = inner.stored_instead(volume, &op, &payload, kept_bytes);
-                }
-                Action::Misdirect { by_bytes } => {
-                    op.offset_bytes = misdirected(&op, by_bytes, self.size_bytes(volume));
-                }
-                Action::Flip => payload = Payload::ReadFlippedIntoSink,
-            }
-            None
+            let size_bytes = self.size_bytes(volume);
+            inner.meets_fault(now_ns, (volume, size_bytes), &mut op, &mut payload, &mut instead)
         });
         if let Some(bytes) = &instead {
             payload = Payload::Write(bytes);
@@ -448,23 +438,6 @@ impl<S: Sink> Live<S> {
         deliver(completed);
         cut_off.iter().filter_map(Weak::upgrade).for_each(|line| line.hang_up());
         taken
-    }
-
-    /// Adds a fault at a volume's interface, from now on.
-    pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
-        let now_ns = self.now_ns();
-        self.lock().interface_faults[volume as usize].add(now_ns, fault);
-    }
-
-    /// Ends all faults at a volume's interface.
-    pub fn clear_interface_faults(&self, volume: u32) {
-        self.lock().interface_faults[volume as usize].clear();
-    }
-
-    /// The faults in effect at a volume's interface.
-    pub fn interface_faults(&self, volume: u32) -> Vec<InEffect> {
-        let now_ns = self.now_ns();
-        self.lock().interface_faults[volume as usize].in_effect(now_ns).cloned().collect()
     }
 
     /// Returns the largest delay of a volume's completions since the last call, ns of real time, and resets it.

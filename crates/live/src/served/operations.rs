@@ -50,7 +50,7 @@ pub(super) struct Inner<S> {
     /// is not stored.
     pub(super) stores: Vec<Store>,
     /// Number of devices. Devices have the lowest component numbers.
-    devices: usize,
+    pub(super) devices: usize,
     /// Outstanding operations; the index is the low part of the operation's token.
     waiting: Vec<Option<Waiting<S>>>,
     free: Vec<u32>,
@@ -259,27 +259,8 @@ impl<S: Sink> Inner<S> {
     }
 
     /// Number of the component at the top of a volume: its device, its array, or its path through adapters.
-    fn root(&self, volume: u32) -> usize {
+    pub(super) fn root(&self, volume: u32) -> usize {
         self.machine.system().volumes[volume as usize].root.index()
-    }
-
-    /// Bytes that a faulty write stores: its own first `kept_bytes`, then the volume's present content. `None` if that
-    /// can't be known: the volume is not a single device, or its content can't be read. The write is then stored whole.
-    pub(super) fn stored_instead(
-        &mut self,
-        volume: u32,
-        op: &Op,
-        payload: &Payload<'_>,
-        kept_bytes: u32,
-    ) -> Option<Vec<u8>> {
-        let root = self.root(volume);
-        let Payload::Write(written) = payload else { return None };
-        let store = self.stores.get_mut(root).filter(|_| root < self.devices)?;
-        let mut bytes = vec![0; written.len()];
-        store.read(op.offset_bytes, &mut bytes).ok()?;
-        let kept = written.len().min(kept_bytes as usize);
-        bytes[..kept].copy_from_slice(&written[..kept]);
-        Some(bytes)
     }
 
     /// Registers an operation on an array. The machine's content events then move its data to and from the

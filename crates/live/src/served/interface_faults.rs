@@ -1,0 +1,70 @@
+//! Faults at the interfaces of a machine's volumes: their commands, and the requests that meet them.
+
+use super::operations::Inner;
+use super::{Live, Payload, Sink};
+use crate::interface_fault::{Action, InEffect, InterfaceFault, misdirected};
+use iodyno_units::{IoError, Op};
+
+impl<S: Sink> Live<S> {
+    /// Adds a fault at a volume's interface, from now on.
+    pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
+        let now_ns = self.now_ns();
+        self.lock().interface_faults[volume as usize].add(now_ns, fault);
+    }
+
+    /// Ends all faults at a volume's interface.
+    pub fn clear_interface_faults(&self, volume: u32) {
+        self.lock().interface_faults[volume as usize].clear();
+    }
+
+    /// The faults in effect at a volume's interface.
+    pub fn interface_faults(&self, volume: u32) -> Vec<InEffect> {
+        let now_ns = self.now_ns();
+        self.lock().interface_faults[volume as usize].in_effect(now_ns).cloned().collect()
+    }
+}
+
+impl<S: Sink> Inner<S> {
+    /// Applies the fault that a request to a volume of a size meets, if any: changes its operation or payload, or returns
+    /// the error with which it fails. `instead` receives the bytes that a write stores in place of its own.
+    pub(super) fn meets_fault(
+        &mut self,
+        now_ns: u64,
+        (volume, size_bytes): (u32, u64),
+        op: &mut Op,
+        payload: &mut Payload<'_>,
+        instead: &mut Option<Vec<u8>>,
+    ) -> Option<IoError> {
+        match self.interface_faults[volume as usize].judge(now_ns, op)? {
+            Action::Fail(error) => return Some(error),
+            Action::Lose => *instead = self.stored_instead(volume, op, payload, 0),
+            Action::Tear { kept_bytes } => {
+                *instead = self.stored_instead(volume, op, payload, kept_bytes);
+            }
+            Action::Misdirect { by_bytes } => {
+                op.offset_bytes = misdirected(op, by_bytes, size_bytes);
+            }
+            Action::Flip => *payload = Payload::ReadFlippedIntoSink,
+        }
+        None
+    }
+
+    /// Bytes that a faulty write stores: its own first `kept_bytes`, then the volume's present content. `None` if that
+    /// can't be known: the volume is not a single device, or its content can't be read. The write is then stored whole.
+    fn stored_instead(
+        &mut self,
+        volume: u32,
+        op: &Op,
+        payload: &Payload<'_>,
+        kept_bytes: u32,
+    ) -> Option<Vec<u8>> {
+        let root = self.root(volume);
+        let Payload::Write(written) = payload else { return None };
+        let store = self.stores.get_mut(root).filter(|_| root < self.devices)?;
+        let mut bytes = vec![0; written.len()];
+        store.read(op.offset_bytes, &mut bytes).ok()?;
+        let kept = written.len().min(kept_bytes as usize);
+        bytes[..kept].copy_from_slice(&written[..kept]);
+        Some(bytes)
+    }
+}
