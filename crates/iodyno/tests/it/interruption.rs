@@ -21,7 +21,13 @@ fn prepare(place: &Place) {
 
 /// A run leaves out notes that an earlier one had, `show` has them all.
 fn without_notes(text: &str) -> Vec<&str> {
-    text.lines().filter(|line| !line.starts_with("· ")).collect()
+    let mut in_note = false;
+    let is_kept = |line: &&str| {
+        // A long note goes on in indented lines.
+        in_note = line.starts_with("· ") || in_note && line.starts_with("    ");
+        !in_note
+    };
+    text.lines().filter(is_kept).collect()
 }
 
 #[test]
