@@ -80,30 +80,31 @@ impl InterfaceFault {
     }
 }
 
-/// A fault in effect, with its counts.
+/// A fault after its command, with its counts.
 #[derive(Clone, Debug)]
-pub struct InEffect {
+pub struct Injected {
     /// The fault.
     pub fault: InterfaceFault,
     /// Requests in its scope since the command.
     pub seen: u64,
     /// Requests to which it was applied.
     pub applied: u64,
+    /// Whether it can't apply to any later request.
+    pub is_over: bool,
     /// Time at which it ends, ns of the caller's clock; `None`: it has no end.
     until_ns: Option<u64>,
 }
 
-impl InEffect {
-    /// Whether the fault can't apply to any later request.
-    fn is_over(&self, now_ns: u64) -> bool {
-        self.until_ns.is_some_and(|until_ns| now_ns >= until_ns)
-            || self.fault.scope.next.is_some_and(|next| self.applied >= next)
+impl Injected {
+    fn update(&mut self, now_ns: u64) {
+        self.is_over |= self.until_ns.is_some_and(|until_ns| now_ns >= until_ns)
+            || self.fault.scope.next.is_some_and(|next| self.applied >= next);
     }
 }
 
 /// The faults at one volume's interface, in the order of their commands.
 #[derive(Clone, Debug, Default)]
-pub struct InterfaceFaults(Vec<InEffect>);
+pub struct InterfaceFaults(Vec<Injected>);
 
 impl InterfaceFaults {
     /// Whether no fault is listed, so that requests need not be judged.
@@ -114,9 +115,10 @@ impl InterfaceFaults {
 
     /// Adds a fault, whose time begins now. Faults that are over are removed.
     pub fn add(&mut self, now_ns: u64, fault: InterfaceFault) {
-        self.0.retain(|known| !known.is_over(now_ns));
+        self.update(now_ns);
+        self.0.retain(|known| !known.is_over);
         let until_ns = fault.scope.for_ns.map(|for_ns| now_ns.saturating_add(for_ns));
-        self.0.push(InEffect { fault, seen: 0, applied: 0, until_ns });
+        self.0.push(Injected { fault, seen: 0, applied: 0, is_over: false, until_ns });
     }
 
     /// Ends all faults.
@@ -127,8 +129,9 @@ impl InterfaceFaults {
     /// Decides what happens to a request, and counts it. `None`: it is served correctly.
     pub fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Action> {
         let mut action = None;
+        self.update(now_ns);
         for known in &mut self.0 {
-            if action.is_some() || known.is_over(now_ns) || !known.fault.touches(op) {
+            if action.is_some() || known.is_over || !known.fault.touches(op) {
                 continue;
             }
             known.seen += 1;
@@ -140,9 +143,16 @@ impl InterfaceFaults {
         action
     }
 
-    /// The faults that can still apply to a request.
-    pub fn in_effect(&self, now_ns: u64) -> impl Iterator<Item = &InEffect> {
-        self.0.iter().filter(move |known| !known.is_over(now_ns))
+    /// The faults since the last [`Self::clear`]. Those that are over are listed until the next command.
+    pub fn listed(&mut self, now_ns: u64) -> &[Injected] {
+        self.update(now_ns);
+        &self.0
+    }
+
+    fn update(&mut self, now_ns: u64) {
+        for known in &mut self.0 {
+            known.update(now_ns);
+        }
     }
 }
 
@@ -194,9 +204,9 @@ impl SharedFaults {
         if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op) }
     }
 
-    /// As [`InterfaceFaults::in_effect`].
-    pub fn in_effect(&self) -> Vec<InEffect> {
-        self.lock().in_effect(self.now_ns()).cloned().collect()
+    /// As [`InterfaceFaults::listed`].
+    pub fn listed(&self) -> Vec<Injected> {
+        self.lock().listed(self.now_ns()).to_vec()
     }
 }
 
@@ -236,7 +246,7 @@ mod tests {
         assert!(!judge(OpKind::Read, 4096, 512) && !judge(OpKind::Flush, 0, 0));
         assert!(judge(OpKind::Write, 0, 4097) && judge(OpKind::Write, 8191, 1));
         assert!(!judge(OpKind::Write, 4096, 512), "only the next two");
-        assert_eq!(faults.in_effect(0).count(), 0);
+        assert!(faults.listed(0)[0].is_over);
     }
 
     #[test]
@@ -249,10 +259,8 @@ mod tests {
         assert_eq!(faults.judge(149, &flush), Some(Action::Fail(IoError::NoSpace)));
         assert_eq!(faults.judge(150, &flush), Some(Action::Fail(IoError::Io)));
         assert_eq!(faults.judge(150, &op(OpKind::Read, 0, 1)), None);
-        assert_eq!(
-            faults.in_effect(150).map(|known| (known.seen, known.applied)).next(),
-            Some((1, 1))
-        );
+        let counts: Vec<_> = faults.listed(150).iter().map(|of| (of.applied, of.is_over)).collect();
+        assert_eq!(counts, [(1, true), (1, false)]);
         faults.clear();
         assert!(faults.is_empty());
     }

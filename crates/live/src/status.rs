@@ -8,7 +8,7 @@ mod observe;
 mod text;
 
 use crate::fault_command::described;
-use crate::interface_fault::InEffect;
+use crate::interface_fault::Injected;
 pub use maps::{ByKind, Named};
 pub use observe::observe;
 use serde::de::DeserializeOwned;
@@ -209,15 +209,18 @@ pub struct InterfaceFaultStatus {
     pub seen: u64,
     /// Number of requests to which it was applied.
     pub applied: u64,
+    /// Whether it can't apply to any later request.
+    pub is_over: bool,
 }
 
 impl InterfaceFaultStatus {
     /// Status of each of a volume's faults.
-    pub fn of_all(faults: &[InEffect]) -> Vec<Self> {
-        let of = |known: &InEffect| Self {
+    pub fn of_all(faults: &[Injected]) -> Vec<Self> {
+        let of = |known: &Injected| Self {
             fault: described(&known.fault),
             seen: known.seen,
             applied: known.applied,
+            is_over: known.is_over,
         };
         faults.iter().map(of).collect()
     }

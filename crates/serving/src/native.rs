@@ -164,7 +164,7 @@ fn answer(volumes: &[Served], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
                 let volumes = volumes.iter().map(|Served { store, faults }| NativeVolumeStatus {
                     capacity_bytes: store.capacity_bytes(),
                     memory_bytes: store.memory_bytes(),
-                    interface_faults: InterfaceFaultStatus::of_all(&faults.in_effect()),
+                    interface_faults: InterfaceFaultStatus::of_all(&faults.listed()),
                 });
                 Status::Native(NativeStatus { volumes: volumes.collect() }).to_json()
             }

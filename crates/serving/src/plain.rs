@@ -67,7 +67,7 @@ fn status(size_bytes: u64, server: Option<&Weak<Server>>, faults: &SharedFaults)
         read_bytes: seen.read_bytes,
         written_bytes: seen.written_bytes,
         errors: seen.errors + seen.refused,
-        interface_faults: InterfaceFaultStatus::of_all(&faults.in_effect()),
+        interface_faults: InterfaceFaultStatus::of_all(&faults.listed()),
     })
     .to_json()
 }

@@ -2,7 +2,7 @@
 
 use super::operations::Inner;
 use super::{Live, Payload, Sink};
-use crate::interface_fault::{Action, InEffect, InterfaceFault, misdirected};
+use crate::interface_fault::{Action, Injected, InterfaceFault, misdirected};
 use iodyno_units::{IoError, Op};
 
 impl<S: Sink> Live<S> {
@@ -17,10 +17,10 @@ impl<S: Sink> Live<S> {
         self.lock().interface_faults[volume as usize].clear();
     }
 
-    /// The faults in effect at a volume's interface.
-    pub fn interface_faults(&self, volume: u32) -> Vec<InEffect> {
+    /// The faults at a volume's interface, with those that are over.
+    pub fn interface_faults(&self, volume: u32) -> Vec<Injected> {
         let now_ns = self.now_ns();
-        self.lock().interface_faults[volume as usize].in_effect(now_ns).cloned().collect()
+        self.lock().interface_faults[volume as usize].listed(now_ns).to_vec()
     }
 }
 

@@ -26,8 +26,10 @@ fn alarm(text: &mut String, words: &str) {
 
 /// Writes a line about each fault at a volume's interface.
 fn alarms_of_interface(text: &mut String, faults: &[InterfaceFaultStatus]) {
-    for InterfaceFaultStatus { fault, seen, applied } in faults {
-        alarm(text, &format!("{fault}: {applied} of {}", human::counted(*seen, "request")));
+    for InterfaceFaultStatus { fault, seen, applied, is_over } in faults {
+        let over = if *is_over { "; over" } else { "" };
+        let seen = human::counted(*seen, "request");
+        alarm(text, &format!("{fault}: hit {applied} of {seen}{over}"));
     }
 }
 
@@ -335,7 +337,8 @@ mod tests {
     }
 
     fn interface_faults() -> Vec<InterfaceFaultStatus> {
-        vec![InterfaceFaultStatus { fault: "writes are lost".to_owned(), seen: 2, applied: 1 }]
+        let fault = "writes are lost".to_owned();
+        vec![InterfaceFaultStatus { fault, seen: 2, applied: 1, is_over: true }]
     }
 
     fn adapters_in_effect() -> AdaptersStatus {
@@ -420,7 +423,7 @@ disk
   !             slow: everything takes 10 times as long
   !             delayed: each flush ends 5.00 ms later
   !             failing: 1 % of read operations
-  !             writes are lost: 1 of 2 requests
+  !             writes are lost: hit 1 of 2 requests; over
   !             the power is off: everything fails
   !             full: writes to unallocated space fail
   !             hung: nothing completes
@@ -449,7 +452,7 @@ disk
   read            12.3 k     1 MiB
   disconnect           3          
   errors               2
-  !             writes are lost: 1 of 2 requests
+  !             writes are lost: hit 1 of 2 requests; over
 "
         );
     }
