@@ -2,7 +2,7 @@
 //! changed or removed. `null` means unknown, never 0.
 
 use crate::candidate::Candidate;
-use crate::demand::Loss;
+use crate::demand::{Demand, Limit, Loss};
 use crate::detail::{Detail, Sequential, WhatIf};
 use crate::log_demand::LogDemand;
 use crate::row::{Missed, Row, Trial};
@@ -17,6 +17,12 @@ use serde_json::{Value, json};
 /// JSON schema of [`document`] and of [`crate::saturate::document`], draft 2020-12.
 pub const SCHEMA_SIZE: &str = include_str!("../../../docs/schema/size-v1.schema.json");
 
+/// Latency limits of a demand other than `p99_ns`.
+pub(crate) fn limits(demand: &Demand) -> Vec<Value> {
+    let limit = |limit: &Limit| json!({ "of": limit.of.map(OpKind::name), "quantile": limit.tail.quantile(), "ns": limit.ns });
+    demand.limits.iter().map(limit).collect()
+}
+
 /// The complete result of a sizing as JSON.
 pub fn document(sizing: &Sizing) -> Value {
     let demand = &sizing.demand;
@@ -27,11 +33,7 @@ pub fn document(sizing: &Sizing) -> Value {
             "like_run": demand.like,
             "rate_iops": demand.rate_iops,
             "p99_ns": demand.p99_ns,
-            "limits": demand.limits.iter().map(|limit| json!({
-                "of": limit.of.map(OpKind::name),
-                "quantile": limit.tail.quantile(),
-                "ns": limit.ns,
-            })).collect::<Vec<_>>(),
+            "limits": limits(demand),
             "with": demand.survive.map(Loss::words),
             "life_years": demand.life_years,
             "capacity_bytes": demand.capacity_bytes,

@@ -1,6 +1,7 @@
 //! The answer for cloud volumes as text for a terminal, and as a JSON document. Pure.
 
 use super::{CloudSizing, Found, Unfit, VOLUMES_MAX, Volumes};
+use crate::json::limits;
 use crate::simulate::Measured;
 use crate::terminal::{EMULATED, LABEL};
 use crate::words::rate;
@@ -8,8 +9,8 @@ use iodyno_emulate::spec::{Counted, Limit, LimitOf};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{Cell, Column, Quantity, Table};
 use iodyno_run::explain::percent;
+use iodyno_units::human;
 use iodyno_units::text::for_shell;
-use iodyno_units::{OpKind, human};
 use serde_json::{Value, json};
 
 /// Formats the answer as text.
@@ -192,11 +193,7 @@ pub fn document(answer: &CloudSizing) -> Value {
                 "rate_iops": demand.rate_iops,
                 "bytes_per_s": answer.load.bytes_per_s(),
                 "p99_ns": demand.p99_ns,
-                "limits": demand.limits.iter().map(|limit| json!({
-                    "of": limit.of.map(OpKind::name),
-                    "quantile": limit.tail.quantile(),
-                    "ns": limit.ns,
-                })).collect::<Vec<_>>(),
+                "limits": limits(demand),
                 "capacity_bytes": demand.capacity_bytes,
             },
             "meets": answer.found.iter().map(|found| {
