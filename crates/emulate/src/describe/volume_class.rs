@@ -20,7 +20,7 @@ pub(super) struct Rule {
     /// Largest size in bytes to which each value applies, in ascending order. If not empty, the only source of the
     /// value.
     by_size: Vec<(u64, f64)>,
-    /// Units per 1 of the option that chooses the value; `None`: nobody chooses it.
+    /// Units per 1 of the option that sets the value, such as 1,000,000 for MB/s; `None`: no option sets it.
     chosen_unit: Option<f64>,
     at_least: f64,
     at_most: f64,
