@@ -33,6 +33,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("drive", 4),
     ("logserver", 4),
     ("run", 5),
+    ("crashtest", 6),
     ("report", 6),
     ("serving", 6),
     ("sizing", 6),

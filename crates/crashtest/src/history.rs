@@ -1,0 +1,30 @@
+//! What a program did in its folder, in order.
+
+use crate::tree::{Change, NodeId, Tree};
+
+/// One recorded event. An operation is recorded before it is acknowledged to the program, and takes effect at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An operation that changed the folder.
+    Change(Change),
+    /// A completed fsync or, with `data_only`, fdatasync of a file or directory.
+    Sync {
+        /// The file or directory.
+        node: NodeId,
+        /// Whether it was fdatasync, which leaves out times and mode.
+        data_only: bool,
+    },
+    /// A completed syncfs or sync.
+    SyncAll,
+    /// Bytes that the program wrote to standard output: what it printed, it has promised.
+    Output(Vec<u8>),
+}
+
+/// A recorded run of a program.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// The folder at the start, all of it durable.
+    pub start: Tree,
+    /// Events in order.
+    pub events: Vec<Event>,
+}

@@ -1,0 +1,521 @@
+//! A file tree in memory. A clone shares all unchanged nodes and pages with its origin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+/// Number of a file, directory or symbolic link. A number is not used again after a deletion.
+pub type NodeId = u64;
+/// The top directory.
+pub const ROOT: NodeId = 1;
+/// Size of a page in bytes. Files consist of pages; a missing page reads as zeros.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Content of a page, with its hash, computed when first asked for.
+#[derive(Clone)]
+pub struct Page {
+    bytes: [u8; PAGE_BYTES],
+    hash: OnceLock<u64>,
+}
+
+impl Page {
+    fn zeros() -> Self {
+        Self { bytes: [0; PAGE_BYTES], hash: OnceLock::new() }
+    }
+
+    /// The page's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
+        &self.bytes
+    }
+
+    /// Hash of the bytes; 0 for a page of zeros, as for a missing page.
+    #[must_use]
+    pub fn content_hash(&self) -> u64 {
+        *self.hash.get_or_init(|| {
+            if self.bytes.iter().all(|byte| *byte == 0) {
+                return 0;
+            }
+            let mut hasher = DefaultHasher::new();
+            self.bytes.hash(&mut hasher);
+            hasher.finish()
+        })
+    }
+}
+
+impl std::fmt::Debug for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Page({:016x})", self.content_hash())
+    }
+}
+
+/// A kind of node, with its content.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A regular file.
+    File {
+        /// Size in bytes.
+        size_bytes: u64,
+        /// Written pages by number. Pages past the end are not visible; a write whose new size was lost leaves them.
+        pages: BTreeMap<u64, Arc<Page>>,
+    },
+    /// Names and their nodes. A directory contains no `.` and `..`.
+    Directory(BTreeMap<Vec<u8>, NodeId>),
+    /// Path that a symbolic link contains.
+    Symlink(Vec<u8>),
+}
+
+/// A file, directory or symbolic link.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Permissions, as in `st_mode` without the type.
+    pub mode: u32,
+    /// Kind and content.
+    pub kind: Kind,
+}
+
+impl Node {
+    /// An empty regular file.
+    #[must_use]
+    pub fn file(mode: u32) -> Self {
+        Self { mode, kind: Kind::File { size_bytes: 0, pages: BTreeMap::new() } }
+    }
+
+    /// An empty directory.
+    #[must_use]
+    pub fn directory(mode: u32) -> Self {
+        Self { mode, kind: Kind::Directory(BTreeMap::new()) }
+    }
+
+    /// A symbolic link to `path`.
+    #[must_use]
+    pub fn symlink(path: &[u8]) -> Self {
+        Self { mode: 0o777, kind: Kind::Symlink(path.to_vec()) }
+    }
+}
+
+/// A change of a tree that either takes effect as a whole or not at all, except [`Change::Write`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Creates a node and gives it a name.
+    Make {
+        /// Directory of the name.
+        directory: NodeId,
+        /// Name in it.
+        name: Vec<u8>,
+        /// Number of the new node.
+        node: NodeId,
+        /// What is created.
+        made: Made,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Gives a node a further name.
+    Link {
+        /// Directory of the name.
+        directory: NodeId,
+        /// Name in it.
+        name: Vec<u8>,
+        /// The node.
+        node: NodeId,
+    },
+    /// Removes a name: unlink and rmdir.
+    Remove {
+        /// Directory of the name.
+        directory: NodeId,
+        /// Name in it.
+        name: Vec<u8>,
+        /// Node that had the name.
+        node: NodeId,
+    },
+    /// Moves a name, replacing what had the new one.
+    Rename {
+        /// Directory and name before.
+        from: (NodeId, Vec<u8>),
+        /// Directory and name after.
+        to: (NodeId, Vec<u8>),
+        /// Node that moves.
+        node: NodeId,
+        /// Node that had the new name; `None`: the name was free.
+        replaced: Option<NodeId>,
+        /// Whether the two nodes swap names (`RENAME_EXCHANGE`).
+        exchange: bool,
+    },
+    /// Writes bytes, and extends the file if they end past its end.
+    Write {
+        /// The file.
+        node: NodeId,
+        /// Position of the first byte.
+        offset: u64,
+        /// The bytes.
+        data: Arc<[u8]>,
+    },
+    /// Zeroes a range without changing the size: a punched hole or a zeroed range.
+    Zero {
+        /// The file.
+        node: NodeId,
+        /// Position of the first byte.
+        offset: u64,
+        /// Length in bytes.
+        len_bytes: u64,
+    },
+    /// Sets a file's size: truncation, and extension by ftruncate or fallocate.
+    Resize {
+        /// The file.
+        node: NodeId,
+        /// New size in bytes.
+        size_bytes: u64,
+    },
+    /// Sets permissions.
+    Mode {
+        /// The node.
+        node: NodeId,
+        /// Permissions, as in `st_mode` without the type.
+        mode: u32,
+    },
+}
+
+/// What [`Change::Make`] creates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link with this path.
+    Symlink(Vec<u8>),
+}
+
+/// A file tree.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    nodes: BTreeMap<NodeId, Arc<Node>>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { nodes: BTreeMap::from([(ROOT, Arc::new(Node::directory(0o755)))]) }
+    }
+}
+
+impl Tree {
+    /// The node with this number; `None`: it does not exist.
+    #[must_use]
+    pub fn node(&self, node: NodeId) -> Option<&Node> {
+        self.nodes.get(&node).map(|node| &**node)
+    }
+
+    /// The largest number in use.
+    #[must_use]
+    pub fn last_node(&self) -> NodeId {
+        self.nodes.last_key_value().map_or(ROOT, |(node, _)| *node)
+    }
+
+    /// The node with a name in a directory; `None`: no such name, or not a directory.
+    #[must_use]
+    pub fn lookup(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
+        match &self.node(directory)?.kind {
+            Kind::Directory(names) => names.get(name).copied(),
+            _ => None,
+        }
+    }
+
+    /// Size of a file in bytes; length of a link's path; 0 for a directory or a missing node.
+    #[must_use]
+    pub fn size_bytes(&self, node: NodeId) -> u64 {
+        match self.node(node).map(|node| &node.kind) {
+            Some(Kind::File { size_bytes, .. }) => *size_bytes,
+            Some(Kind::Symlink(path)) => path.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// A page of a file; `None`: never written, so it reads as zeros.
+    #[must_use]
+    pub fn page(&self, node: NodeId, number: u64) -> Option<&Arc<Page>> {
+        match &self.node(node)?.kind {
+            Kind::File { pages, .. } => pages.get(&number),
+            _ => None,
+        }
+    }
+
+    /// Reads from a file, up to its end.
+    #[must_use]
+    pub fn read(&self, node: NodeId, offset: u64, len_bytes: usize) -> Vec<u8> {
+        let end = self.size_bytes(node).min(offset.saturating_add(len_bytes as u64));
+        let mut bytes = vec![0; end.saturating_sub(offset) as usize];
+        for piece in pieces(offset, bytes.len()) {
+            if let Some(page) = self.page(node, piece.page) {
+                bytes[piece.from..piece.from + piece.len]
+                    .copy_from_slice(&page.bytes[piece.at..piece.at + piece.len]);
+            }
+        }
+        bytes
+    }
+
+    /// Makes a change. A change of a node that does not exist, or whose directory does not, has no effect.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Make { directory, name, node, made, mode } => {
+                let new = match made {
+                    Made::File => Node::file(*mode),
+                    Made::Directory => Node::directory(*mode),
+                    Made::Symlink(path) => Node::symlink(path),
+                };
+                self.nodes.entry(*node).or_insert_with(|| Arc::new(new));
+                self.set_name(*directory, name, Some(*node));
+            }
+            Change::Link { directory, name, node } => self.set_name(*directory, name, Some(*node)),
+            Change::Remove { directory, name, .. } => self.set_name(*directory, name, None),
+            Change::Rename { from, to, node, replaced, exchange } => {
+                self.set_name(from.0, &from.1, replaced.filter(|_| *exchange));
+                self.set_name(to.0, &to.1, Some(*node));
+            }
+            Change::Write { node, offset, data } => {
+                self.put(*node, *offset, data);
+                self.grow(*node, offset + data.len() as u64);
+            }
+            Change::Zero { node, offset, len_bytes } => self.zero(*node, *offset, *len_bytes),
+            Change::Resize { node, size_bytes } => self.resize(*node, *size_bytes),
+            Change::Mode { node, mode } => {
+                if let Some(node) = self.nodes.get_mut(node) {
+                    Arc::make_mut(node).mode = *mode;
+                }
+            }
+        }
+    }
+
+    /// Adds a node that no change creates, for a partial state in which the change that creates the node is lost.
+    pub fn ensure(&mut self, node: NodeId, new: impl FnOnce() -> Node) {
+        self.nodes.entry(node).or_insert_with(|| Arc::new(new()));
+    }
+
+    /// Binds a name to a node, or with `None` removes the name.
+    fn set_name(&mut self, directory: NodeId, name: &[u8], node: Option<NodeId>) {
+        let Some(Kind::Directory(names)) = self.kind_mut(directory) else { return };
+        match node {
+            Some(node) => names.insert(name.to_vec(), node),
+            None => names.remove(name),
+        };
+    }
+
+    fn kind_mut(&mut self, node: NodeId) -> Option<&mut Kind> {
+        self.nodes.get_mut(&node).map(|node| &mut Arc::make_mut(node).kind)
+    }
+
+    fn pages_mut(&mut self, node: NodeId) -> Option<&mut BTreeMap<u64, Arc<Page>>> {
+        match self.kind_mut(node)? {
+            Kind::File { pages, .. } => Some(pages),
+            _ => None,
+        }
+    }
+
+    /// Writes bytes without changing the size. Bytes past the end become visible when the file grows.
+    pub fn put(&mut self, node: NodeId, offset: u64, data: &[u8]) {
+        let Some(pages) = self.pages_mut(node) else { return };
+        for piece in pieces(offset, data.len()) {
+            let page = pages.entry(piece.page).or_insert_with(|| Arc::new(Page::zeros()));
+            let page = Arc::make_mut(page);
+            page.hash = OnceLock::new();
+            page.bytes[piece.at..piece.at + piece.len]
+                .copy_from_slice(&data[piece.from..piece.from + piece.len]);
+        }
+    }
+
+    /// Extends a file to a size; a longer file is left as it is.
+    pub fn grow(&mut self, node: NodeId, size_bytes: u64) {
+        if let Some(Kind::File { size_bytes: size, .. }) = self.kind_mut(node) {
+            *size = size_bytes.max(*size);
+        }
+    }
+
+    /// Sets a file's size and drops what is past it.
+    pub fn resize(&mut self, node: NodeId, size: u64) {
+        let Some(Kind::File { size_bytes, pages }) = self.kind_mut(node) else { return };
+        *size_bytes = size;
+        pages.split_off(&size.div_ceil(PAGE_BYTES as u64));
+        let kept = (size % PAGE_BYTES as u64) as usize;
+        if let Some(page) = pages.get_mut(&(size / PAGE_BYTES as u64)) {
+            let page = Arc::make_mut(page);
+            page.hash = OnceLock::new();
+            page.bytes[kept..].fill(0);
+        }
+    }
+
+    /// Zeroes a range without changing the size.
+    pub fn zero(&mut self, node: NodeId, offset: u64, len_bytes: u64) {
+        let size = self.size_bytes(node);
+        let Some(pages) = self.pages_mut(node) else { return };
+        let end = offset.saturating_add(len_bytes).min(size.next_multiple_of(PAGE_BYTES as u64));
+        for piece in pieces(offset, end.saturating_sub(offset) as usize) {
+            if piece.len == PAGE_BYTES {
+                pages.remove(&piece.page);
+            } else if let Some(page) = pages.get_mut(&piece.page) {
+                let page = Arc::make_mut(page);
+                page.hash = OnceLock::new();
+                page.bytes[piece.at..piece.at + piece.len].fill(0);
+            }
+        }
+    }
+
+    /// Hash of everything that a program can see: names, permissions, links and content of what the top directory
+    /// reaches. Node numbers matter only where two names share one.
+    #[must_use]
+    pub fn content_hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let mut seen = BTreeMap::new();
+        self.hash_node(ROOT, &mut seen, &mut hasher);
+        hasher.finish()
+    }
+
+    fn hash_node(
+        &self,
+        number: NodeId,
+        seen: &mut BTreeMap<NodeId, u64>,
+        hasher: &mut DefaultHasher,
+    ) {
+        let order = seen.len() as u64;
+        if let Some(order) = seen.get(&number) {
+            return order.hash(hasher);
+        }
+        seen.insert(number, order);
+        let Some(node) = self.node(number) else { return u64::MAX.hash(hasher) };
+        node.mode.hash(hasher);
+        match &node.kind {
+            Kind::File { size_bytes, pages } => {
+                size_bytes.hash(hasher);
+                let end = size_bytes.div_ceil(PAGE_BYTES as u64);
+                for (number, page) in pages.range(..end) {
+                    if page.content_hash() != 0 {
+                        (number, page.content_hash()).hash(hasher);
+                    }
+                }
+            }
+            Kind::Directory(names) => {
+                names.len().hash(hasher);
+                for (name, node) in names {
+                    name.hash(hasher);
+                    self.hash_node(*node, seen, hasher);
+                }
+            }
+            Kind::Symlink(path) => path.hash(hasher),
+        }
+    }
+
+    /// Numbers of all nodes that the top directory reaches.
+    #[must_use]
+    pub fn reachable(&self) -> BTreeSet<NodeId> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![ROOT];
+        while let Some(number) = open.pop() {
+            if let (true, Some(node)) = (reached.insert(number), self.node(number))
+                && let Kind::Directory(names) = &node.kind
+            {
+                open.extend(names.values());
+            }
+        }
+        reached
+    }
+
+    /// Path of a node below the top directory, by its first name in alphabetical order; `None`: unreachable.
+    #[must_use]
+    pub fn path_of(&self, wanted: NodeId) -> Option<String> {
+        let mut open = vec![(ROOT, String::new())];
+        let mut seen = BTreeSet::new();
+        while let Some((number, path)) = open.pop() {
+            if number == wanted {
+                return Some(path);
+            }
+            let Some(Kind::Directory(names)) = self.node(number).map(|node| &node.kind) else {
+                continue;
+            };
+            if seen.insert(number) {
+                let below = |name: &[u8]| {
+                    let name = String::from_utf8_lossy(name);
+                    if path.is_empty() { name.into_owned() } else { format!("{path}/{name}") }
+                };
+                open.extend(names.iter().rev().map(|(name, node)| (*node, below(name))));
+            }
+        }
+        None
+    }
+}
+
+/// The part of a byte range that lies in one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Number of the page.
+    pub(crate) page: u64,
+    /// Position in the page.
+    pub(crate) at: usize,
+    /// Position in the range.
+    pub(crate) from: usize,
+    /// Length in bytes.
+    pub(crate) len: usize,
+}
+
+/// Splits a byte range at the borders of pages.
+pub(crate) fn pieces(offset: u64, len_bytes: usize) -> impl Iterator<Item = Piece> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        if from == len_bytes {
+            return None;
+        }
+        let position = offset + from as u64;
+        let at = (position % PAGE_BYTES as u64) as usize;
+        let len = (PAGE_BYTES - at).min(len_bytes - from);
+        let piece = Piece { page: position / PAGE_BYTES as u64, at, from, len };
+        from += len;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_reads_as_it_was_written() {
+        let mut tree = Tree::default();
+        let make = Change::Make {
+            directory: ROOT,
+            name: b"a".to_vec(),
+            node: 2,
+            made: Made::File,
+            mode: 0o644,
+        };
+        tree.apply(&make);
+        let mut model = vec![0u8; 20_000];
+        let mut size = 0;
+        for (round, (offset, len)) in
+            [(0, 10), (4090, 20), (9000, 9000), (4096, 4096)].into_iter().enumerate()
+        {
+            let data: Vec<u8> = (0..len).map(|i| (i * 7 + round) as u8).collect();
+            model[offset..offset + len].copy_from_slice(&data);
+            size = size.max(offset + len);
+            tree.apply(&Change::Write { node: 2, offset: offset as u64, data: data.into() });
+        }
+        assert_eq!(tree.read(2, 0, 1 << 20), model[..size]);
+        let before = tree.content_hash();
+        let mut copy = tree.clone();
+        copy.apply(&Change::Zero { node: 2, offset: 4000, len_bytes: 5000 });
+        model[4000..9000].fill(0);
+        assert_eq!(copy.read(2, 0, 1 << 20), model[..size]);
+        copy.apply(&Change::Resize { node: 2, size_bytes: 5000 });
+        copy.apply(&Change::Resize { node: 2, size_bytes: 12_000 });
+        model[5000..].fill(0);
+        assert_eq!(copy.read(2, 0, 1 << 20), model[..12_000]);
+        assert_ne!(copy.content_hash(), before);
+        assert_eq!(tree.content_hash(), before, "a clone shares nothing that changes");
+    }
+
+    #[test]
+    fn hidden_bytes_appear_when_the_file_grows() {
+        let mut tree = Tree::default();
+        tree.ensure(2, || Node::file(0o644));
+        tree.put(2, 0, b"hidden");
+        assert_eq!(tree.size_bytes(2), 0);
+        tree.grow(2, 4);
+        assert_eq!(tree.read(2, 0, 100), b"hidd");
+    }
+}
