@@ -5,8 +5,26 @@
 //! (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a folder
 //! that holds such a state.
 
+mod check;
+mod effects;
+mod explore;
 mod history;
+mod job;
+mod judge;
+mod minimise;
+mod name;
+mod rules;
+mod states;
 mod tree;
+mod watch;
 
+pub use check::{Check, Checked, Ended, Verdict};
+pub use effects::{Act, Effect, Effects};
+pub use explore::{ClassCount, Explored, FINDINGS_MAX, Plan, classes_named, explore};
 pub use history::{Event, History};
+pub use minimise::Finding;
+pub use name::{CutName, StateName};
+pub use rules::{ALL as RULES, Commit, Rules};
+pub use states::{CLASSES, Choice, Class, Interval, StateId, States, Torn};
 pub use tree::{Change, Kind, Made, Node, NodeId, PAGE_BYTES, Page, ROOT, Tree};
+pub use watch::{Access, Item, Trace, Tracer, Watch};
