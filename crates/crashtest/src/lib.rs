@@ -5,7 +5,9 @@
 //! (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a folder
 //! that holds such a state.
 
+pub mod answer;
 mod check;
+mod describe;
 mod effects;
 mod explore;
 mod history;
@@ -13,12 +15,14 @@ mod job;
 mod judge;
 mod minimise;
 mod name;
+pub mod record;
 mod rules;
 mod states;
 mod tree;
 mod watch;
 
 pub use check::{Check, Checked, Ended, Verdict};
+pub use describe::{Described, Loss};
 pub use effects::{Act, Effect, Effects};
 pub use explore::{ClassCount, Explored, FINDINGS_MAX, Plan, classes_named, explore};
 pub use history::{Event, History};

@@ -89,7 +89,7 @@ pub struct States {
     /// Largest number of effects that a subset removes or keeps.
     bound: usize,
     /// Unit in which data survive whole, in bytes.
-    atomic_bytes: u64,
+    pub(crate) atomic_bytes: u64,
 }
 
 /// Largest number of patterns in which one write is torn at its beginning, at its end, or in its middle.
@@ -120,6 +120,12 @@ impl States {
         let intervals = ends.into_iter().map(interval).collect();
         let atomic_bytes = u64::from(atomic_bytes.unwrap_or(effects.rules.atomic_bytes));
         Self { history, effects, intervals, bound, atomic_bytes }
+    }
+
+    /// The recorded run.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// The effects, with their rules.
