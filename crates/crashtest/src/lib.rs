@@ -5,8 +5,10 @@
 //! (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a folder
 //! that holds such a state.
 
+mod folder;
 mod history;
 mod tree;
 
+pub use folder::{Access, Folders, Item, Watch};
 pub use history::{Event, History};
 pub use tree::{Change, Kind, Made, Node, NodeId, PAGE_BYTES, Page, ROOT, Tree};
