@@ -1,8 +1,10 @@
 //! The judgement of a state by a checker.
 
+use crate::folder::Watch;
 use crate::history::Event;
+use crate::program::Ended;
 use crate::tree::Tree;
-use crate::watch::Watch;
+
 use serde::Serialize;
 use std::io;
 
@@ -39,20 +41,9 @@ impl Verdict {
     }
 }
 
-/// How a checker ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It exited with this status.
-    Exit(i32),
-    /// A signal ended it.
-    Signal(i32),
-    /// It was stopped at its time limit.
-    TimedOut,
-}
-
 /// One run of a checker.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckRun {
     /// How it ended.
     pub ended: Ended,
     /// What it printed, cut to a limit.
@@ -67,21 +58,26 @@ pub trait Check: Sync {
     ///
     /// # Errors
     /// The folder can't be made, or the checker can't be started.
-    fn check(&self, tree: &Tree, acknowledged: &[u8], watch: Box<dyn Watch>)
-    -> io::Result<Checked>;
+    fn check(
+        &self,
+        tree: &Tree,
+        acknowledged: &[u8],
+        watch: Box<dyn Watch>,
+    ) -> io::Result<CheckRun>;
 }
 
 /// Exit statuses by which a shell says that it found no program, or could not execute it.
 const NOT_STARTED: [i32; 2] = [126, 127];
 
 /// The verdict that a single run gives; `None`: the state is rejected, for a reason that the run does not tell.
-pub(crate) fn verdict(checked: &Checked) -> Option<Verdict> {
+pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
     match checked.ended {
-        Ended::Exit(0) => Some(Verdict::Consistent),
         Ended::TimedOut => Some(Verdict::Hangs),
-        Ended::Signal(_) => Some(Verdict::CheckerFailed),
-        Ended::Exit(status) if NOT_STARTED.contains(&status) => Some(Verdict::CheckerFailed),
-        Ended::Exit(_) => checked.output.split(|byte| *byte == b'\n').find_map(|line| {
+        Ended::Exited(status) if status.success() => Some(Verdict::Consistent),
+        Ended::Exited(status) if status.code().is_none_or(|code| NOT_STARTED.contains(&code)) => {
+            Some(Verdict::CheckerFailed)
+        }
+        Ended::Exited(_) => checked.output.split(|byte| *byte == b'\n').find_map(|line| {
             [Verdict::LostAcknowledged, Verdict::RefusesToOpen, Verdict::WrongContent]
                 .into_iter()
                 .find(|verdict| line.starts_with(verdict.word().as_bytes()))

@@ -11,6 +11,7 @@ use crate::tree::Tree;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -156,6 +157,8 @@ struct Shared<'a> {
     plan: &'a Plan,
     judge: Judge<'a>,
     until: Instant,
+    stop: &'a AtomicBool,
+    report: &'a (dyn Fn(u64, u64) + Sync),
     progress: Mutex<Progress>,
 }
 
@@ -177,9 +180,17 @@ const AGAIN: &str = "again";
 
 /// Explores the states of a run.
 ///
+/// `stop` ends the exploration early. `progress` is told the number of judged states, and of wrong ones.
+///
 /// # Errors
 /// The checker can't be started.
-pub fn explore(history: History, plan: &Plan, check: &dyn Check) -> io::Result<Explored> {
+pub fn explore(
+    history: History,
+    plan: &Plan,
+    check: &dyn Check,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> io::Result<Explored> {
     let started = Instant::now();
     let program = Cursor::new(
         Arc::new(Job::new(history, plan.rules, plan.bound, plan.atomic_bytes)),
@@ -189,6 +200,8 @@ pub fn explore(history: History, plan: &Plan, check: &dyn Check) -> io::Result<E
         plan,
         judge: Judge::new(check),
         until: started + plan.time,
+        stop,
+        report: progress,
         progress: Mutex::new(Progress {
             program,
             recoveries: VecDeque::new(),
@@ -239,7 +252,7 @@ impl Shared<'_> {
     }
 
     fn work(&self) {
-        while Instant::now() < self.until {
+        while Instant::now() < self.until && !self.stop.load(Ordering::Relaxed) {
             let next = {
                 let mut progress = self.lock();
                 if progress.failed.is_some() {
@@ -272,7 +285,12 @@ impl Shared<'_> {
         let judged = self.judge.judge(&tree, &acknowledged)?;
         let is_recovery = job.is_recovery();
         let class = if is_recovery { AGAIN } else { id.class.name() };
-        let is_new = self.lock().count(class, &judged);
+        let (is_new, all, wrong) = {
+            let mut progress = self.lock();
+            let is_new = progress.count(class, &judged);
+            (is_new, progress.explored.verdicts.values().sum(), progress.explored.wrong())
+        };
+        (self.report)(all, wrong);
         if judged.verdict == Verdict::Consistent {
             if self.plan.again && !is_recovery && !judged.events.is_empty() {
                 self.add_recovery(job, id, &choice, tree, judged, acknowledged);

@@ -1,10 +1,10 @@
 //! Judges states, and remembers what it judged: a state whose content is known, or that agrees with an earlier one in
 //! all that the checker read there, is not checked again.
 
-use crate::check::{Check, Checked, Verdict, verdict};
+use crate::check::{Check, CheckRun, Verdict, verdict};
 use crate::history::Event;
+use crate::trace::{Trace, Tracer, value};
 use crate::tree::Tree;
-use crate::watch::{Trace, Tracer};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -102,13 +102,13 @@ impl<'a> Judge<'a> {
             Some(_) => {}
             None => known.traces.entry(acknowledged.len()).or_default().push((trace, verdict)),
         }
-        let Checked { output, events, .. } = checked;
+        let CheckRun { output, events, .. } = checked;
         Ok(Judged { verdict, source: Source::Checked, output, events })
     }
 
     fn verdict_of(
         &self,
-        checked: &Checked,
+        checked: &CheckRun,
         tree: &Tree,
         acknowledged: &[u8],
     ) -> io::Result<Verdict> {
@@ -131,7 +131,7 @@ impl Known {
     /// Verdict of a state that agrees in its reads, and whether it may be used without a spot check.
     fn by_reads(&mut self, tree: &Tree, acknowledged: usize) -> Option<(Verdict, bool)> {
         let agrees = |(trace, _): &&(Trace, Verdict)| {
-            trace.iter().all(|(item, value)| item.value(tree) == *value)
+            trace.iter().all(|(item, known)| value(item, tree) == *known)
         };
         let (_, verdict) = self.traces.get(&acknowledged)?.iter().rev().find(agrees)?;
         let verdict = *verdict;

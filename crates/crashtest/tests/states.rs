@@ -1,14 +1,17 @@
 //! The enumeration of states beside a brute force over all combinations, and planted faults that each class finds.
 
 use iodyno_crashtest::{
-    Access, Act, CLASSES, Change, Check, Checked, Choice, Class, Commit, Effects, Ended, Event,
+    Access, Act, CLASSES, Change, Check, CheckRun, Choice, Class, Commit, Effects, Ended, Event,
     History, Item, Made, NodeId, Plan, ROOT, RULES, Rules, StateId, States, Tree, Verdict, Watch,
     explore,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 fn make(node: NodeId, name: &str) -> Event {
@@ -186,11 +189,11 @@ impl<F: Fn(&mut Reader<'_>, &str) -> bool + Sync> Check for Judged<F> {
         tree: &Tree,
         acknowledged: &[u8],
         watch: Box<dyn Watch>,
-    ) -> io::Result<Checked> {
+    ) -> io::Result<CheckRun> {
         let mut reader = Reader { tree: tree.clone(), watch };
         let is_right = (self.0)(&mut reader, std::str::from_utf8(acknowledged).unwrap());
-        let ended = Ended::Exit(i32::from(!is_right));
-        Ok(Checked { ended, output: Vec::new(), events: Vec::new() })
+        let ended = Ended::Exited(ExitStatus::from_raw(i32::from(!is_right) << 8));
+        Ok(CheckRun { ended, output: Vec::new(), events: Vec::new() })
     }
 }
 
@@ -227,7 +230,9 @@ fn replaced(rules: &str, history: History) -> BTreeSet<Verdict> {
         let file = reader.read("file").unwrap();
         file == b"new" || acknowledged.is_empty() && file == b"old"
     });
-    let explored = explore(history, &plan(rules, &CLASSES), &check).unwrap();
+    let explored =
+        explore(history, &plan(rules, &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
+            .unwrap();
     assert!(explored.is_complete());
     explored.verdicts.into_keys().collect()
 }
@@ -284,7 +289,14 @@ fn each_class_finds_its_own_fault() {
         });
         for class in CLASSES {
             let history = History { start: Tree::default(), events: events.clone() };
-            let explored = explore(history, &plan("worst", &[class]), &check).unwrap();
+            let explored = explore(
+                history,
+                &plan("worst", &[class]),
+                &check,
+                &AtomicBool::new(false),
+                &|_, _| {},
+            )
+            .unwrap();
             assert!(explored.is_complete());
             assert_eq!(explored.wrong() > 0, class == finder, "{class:?} looks for {finder:?}'s");
         }
@@ -305,7 +317,9 @@ fn a_finding_is_minimal_and_can_be_named() {
         !(log.len() > 5 * 4096 && log[4 * 4096] == 0 && log[5 * 4096] != 0)
     });
     let history = History { start: Tree::default(), events };
-    let explored = explore(history, &plan("worst", &CLASSES), &check).unwrap();
+    let explored =
+        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
+            .unwrap();
     let smallest = explored.findings.iter().map(|finding| {
         let lost = finding.choice.survives.iter().filter(|survives| !**survives).count();
         (lost, finding)
@@ -330,7 +344,9 @@ fn unread_differences_cost_nothing() {
         reader.read("read").is_some_and(|content| !content.is_empty())
     });
     let history = History { start: Tree::default(), events };
-    let explored = explore(history, &plan("worst", &CLASSES), &check).unwrap();
+    let explored =
+        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
+            .unwrap();
     let judged: u64 = explored.verdicts.values().sum();
     assert!(judged > 300 && explored.checked < 20, "{explored:?}");
     assert_eq!(explored.spot_checks.1, 0);

@@ -1,0 +1,230 @@
+//! Folders of a FUSE file system, each a file tree in memory, for unmodified programs.
+//!
+//! A folder can record: each operation that changes it, and each fsync, becomes an [`Event`], in the order in which
+//! the operations take effect. A folder can be watched: a [`Watch`] is called before an operation uses part of the
+//! tree, and may decide then what that part contains.
+//!
+//! Limits: `sync` and `syncfs` do not reach a FUSE file system without a block device, so they are not recorded. A
+//! store into a shared mapping is recorded as a write when the kernel writes the page back: at msync, fsync, munmap or
+//! close, or after its dirty time. Sockets, FIFOs, devices and extended attributes are refused, and so is `O_TMPFILE`.
+
+mod directory;
+mod file;
+mod filesystem;
+mod node;
+mod watch;
+
+use crate::history::Event;
+use crate::tree::{NodeId, Tree};
+use filesystem::Mounted;
+use fuser::{
+    BackgroundSession, Config, Errno, INodeNo, MountOption, Notifier, SessionACL, spawn_mount,
+};
+use node::Folder;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+pub use watch::{Access, Item, Watch};
+
+/// Position of a folder's number in an inode number; the tree's number of the node is below it.
+const NODE_BITS: u32 = 32;
+/// Bounds for the number of threads that answer the kernel.
+const THREADS: (usize, usize) = (2, 8);
+
+/// User and group IDs by node.
+type Owners = HashMap<NodeId, (u32, u32)>;
+
+/// A mounted file system whose top directory contains the folders. It is unmounted when dropped. Operations on files
+/// that are still open then fail.
+#[derive(Debug)]
+pub struct Folders {
+    session: Option<BackgroundSession>,
+    notifier: Notifier,
+    at: PathBuf,
+    shared: Arc<Shared>,
+}
+
+/// State shared with the threads that answer the kernel.
+#[derive(Debug, Default)]
+struct Shared {
+    index: RwLock<Index>,
+    /// Owners of the recorded folders' nodes, where they differ from the user who mounted. Folders that are added later
+    /// start with them: programs such as PostgreSQL check the owner of their files.
+    owners: Mutex<Owners>,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    numbers: BTreeMap<Vec<u8>, u32>,
+    folders: BTreeMap<u32, Arc<Slot>>,
+    /// Number of the last added folder. Numbers start at 1: the top directory has number 0.
+    last: u32,
+}
+
+/// A folder; `None` once it is removed.
+#[derive(Debug)]
+struct Slot(Mutex<Option<Folder>>);
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Folder>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    fn number(&self, name: &[u8]) -> Option<u32> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.numbers.get(name).copied()
+    }
+
+    fn slot(&self, number: u32) -> Option<Arc<Slot>> {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.folders.get(&number).map(Arc::clone)
+    }
+
+    /// Runs an operation on a node's folder. Operations on a removed folder fail with EIO.
+    fn on<T>(
+        &self,
+        inode: INodeNo,
+        operation: impl FnOnce(&mut Folder, NodeId) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let number = (inode.0 >> NODE_BITS) as u32;
+        if number == 0 {
+            return Err(Errno::EPERM);
+        }
+        let slot = self.slot(number).ok_or(Errno::EIO)?;
+        let mut folder = slot.lock();
+        operation(folder.as_mut().ok_or(Errno::EIO)?, inode.0 & ((1 << NODE_BITS) - 1))
+    }
+
+    /// Calls a function on a folder by its name; `None`: there is no such folder.
+    fn named<T>(&self, name: &str, call: impl FnOnce(&mut Folder) -> T) -> Option<T> {
+        let slot = self.slot(self.number(name.as_bytes())?)?;
+        let mut folder = slot.lock();
+        folder.as_mut().map(call)
+    }
+}
+
+impl Folders {
+    /// Mounts on an empty directory that is private to this process: as root by system call, otherwise by
+    /// `fusermount3`.
+    ///
+    /// # Errors
+    /// The directory does not exist, the kernel lacks FUSE, or `fusermount3` is missing for a user other than root.
+    pub fn mount(at: &Path) -> io::Result<Self> {
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("iodyno".to_owned()),
+            MountOption::Subtype("iodyno".to_owned()),
+            MountOption::DefaultPermissions,
+        ];
+        if rustix::process::geteuid().is_root() {
+            // A program may change its user. Others need `user_allow_other` in /etc/fuse.conf for this.
+            config.acl = SessionACL::All;
+        }
+        let processors = std::thread::available_parallelism().map_or(THREADS.0, usize::from);
+        config.n_threads = Some(processors.clamp(THREADS.0, THREADS.1));
+        let shared = Arc::new(Shared::default());
+        let session = spawn_mount(Mounted::new(Arc::clone(&shared)), at, &config)?;
+        let notifier = session.notifier();
+        Ok(Self { session: Some(session), notifier, at: at.to_owned(), shared })
+    }
+
+    /// Adds a folder with this tree, and returns its path. With `record`, operations become events. New nodes are
+    /// numbered from [`Tree::last_node`] + 1 on: the tree must already contain each node that a watcher may add.
+    ///
+    /// # Panics
+    /// A folder has this name, or the name contains `/`.
+    pub fn add(
+        &self,
+        name: &str,
+        tree: Tree,
+        record: bool,
+        watch: Option<Box<dyn Watch>>,
+    ) -> PathBuf {
+        assert!(!name.is_empty() && !name.contains('/'), "{name:?} is not a file name");
+        let owners = self.shared.owners.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
+        index.last += 1;
+        let number = index.last;
+        let taken = index.numbers.insert(name.as_bytes().to_vec(), number);
+        assert!(taken.is_none(), "a folder {name:?} exists");
+        let folder = Folder::new(number, tree, record, watch, owners);
+        index.folders.insert(number, Arc::new(Slot(Mutex::new(Some(folder)))));
+        self.at.join(name)
+    }
+
+    /// Removes a folder and returns its tree; `None`: there is no such folder. Its events are lost: see
+    /// [`Self::take_events`]. Later operations of open files fail with EIO.
+    pub fn remove(&self, name: &str) -> Option<Tree> {
+        let slot = {
+            let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
+            let number = index.numbers.remove(name.as_bytes())?;
+            index.folders.remove(&number)?
+        };
+        let folder = slot.lock().take()?;
+        self.forget(name);
+        Some(folder.into_tree())
+    }
+
+    /// Makes the kernel drop what it knows of a folder: the name, inodes and pages. No lock may be held: the kernel may
+    /// wait for an answer to another request.
+    fn forget(&self, name: &str) {
+        let _ = self.notifier.inval_entry(INodeNo::ROOT, OsStr::new(name));
+    }
+
+    /// Events of a folder since the last call.
+    pub fn take_events(&self, name: &str) -> Vec<Event> {
+        self.shared.named(name, Folder::take_events).unwrap_or_default()
+    }
+
+    /// Appends an event to those of a folder.
+    pub fn note(&self, name: &str, event: Event) {
+        self.shared.named(name, |folder| folder.note(event));
+    }
+
+    /// Makes a pipe the source of a folder's [`Event::Output`]. Before each event, the bytes in the pipe are recorded,
+    /// so that what a program printed before an operation comes before it. The pipe must be in non-blocking mode.
+    pub(crate) fn capture(&self, name: &str, output: OwnedFd) {
+        self.shared.named(name, |folder| folder.capture(Some(File::from(output))));
+    }
+
+    /// Records the bytes in the pipe of [`Self::capture`]. Returns whether more may follow.
+    pub(crate) fn drain(&self, name: &str) -> bool {
+        self.shared.named(name, Folder::drain).unwrap_or_default()
+    }
+
+    /// Ends [`Self::capture`].
+    pub(crate) fn release(&self, name: &str) {
+        self.shared.named(name, |folder| folder.capture(None));
+    }
+}
+
+impl Drop for Folders {
+    fn drop(&mut self) {
+        let slots = {
+            let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
+            index.numbers.clear();
+            std::mem::take(&mut index.folders)
+        };
+        for slot in slots.values() {
+            slot.lock().take();
+        }
+        let Some(session) = self.session.take() else { return };
+        if session.umount_and_join().is_err() {
+            // A file is open or a process works there: detaches the mount point now, the rest follows later.
+            for (program, flag) in [("umount", "-l"), ("fusermount3", "-uz")] {
+                let mut command = Command::new(program);
+                command.arg(flag).arg(&self.at).stdout(Stdio::null()).stderr(Stdio::null());
+                if command.status().is_ok_and(|status| status.success()) {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Operations on names.
+
+use super::node::Folder;
+use super::{Access, Item};
+use crate::tree::{Change, Kind, Made, NodeId};
+use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags};
+
+/// Maximum length of a name, bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// An entry of a directory's list.
+pub(super) struct Entry {
+    pub(super) inode: INodeNo,
+    pub(super) kind: FileType,
+    pub(super) name: Vec<u8>,
+}
+
+impl Folder {
+    fn see_name(&mut self, directory: NodeId, name: &[u8], access: Access) {
+        if self.watch.is_some() {
+            self.see(&Item::Name { directory, name: name.to_vec() }, access);
+        }
+    }
+
+    fn is_empty(&mut self, directory: NodeId) -> Result<bool, Errno> {
+        self.see(&Item::Names(directory), Access::Read);
+        match &self.tree.node(directory).ok_or(Errno::EIO)?.kind {
+            Kind::Directory(names) => Ok(names.is_empty()),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// Attributes of the node with a name; `None`: the name is free.
+    pub(super) fn look_up(
+        &mut self,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<Option<FileAttr>, Errno> {
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        self.see_name(directory, name, Access::Read);
+        self.tree.lookup(directory, name).map(|node| self.attributes(node)).transpose()
+    }
+
+    /// Marks a free name as overwritten.
+    fn claim(&mut self, directory: NodeId, name: &[u8]) -> Result<(), Errno> {
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        self.see_name(directory, name, Access::Overwrite);
+        if self.kind(directory)? != FileType::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        match self.tree.lookup(directory, name) {
+            Some(_) => Err(Errno::EEXIST),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates a node with a name.
+    pub(super) fn make(
+        &mut self,
+        directory: NodeId,
+        name: &[u8],
+        made: Made,
+        mode: u32,
+        owner: (u32, u32),
+    ) -> Result<FileAttr, Errno> {
+        self.claim(directory, name)?;
+        let node = self.new_node();
+        let mode = if matches!(made, Made::Symlink(_)) { 0o777 } else { mode & 0o7777 };
+        self.change(Change::Make { directory, name: name.to_vec(), node, made, mode });
+        self.count_link(node, 1);
+        self.set_owner(node, owner);
+        self.touch(directory);
+        self.touch(node);
+        self.attributes(node)
+    }
+
+    pub(super) fn link(
+        &mut self,
+        node: NodeId,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<FileAttr, Errno> {
+        if self.kind(node)? == FileType::Directory {
+            return Err(Errno::EPERM);
+        }
+        self.claim(directory, name)?;
+        self.change(Change::Link { directory, name: name.to_vec(), node });
+        self.count_link(node, 1);
+        self.touch(directory);
+        self.attributes(node)
+    }
+
+    /// Removes a name: of a directory, which must be empty, or of any other node.
+    pub(super) fn unlink(
+        &mut self,
+        directory: NodeId,
+        name: &[u8],
+        is_directory: bool,
+    ) -> Result<(), Errno> {
+        self.see_name(directory, name, Access::Overwrite);
+        let node = self.tree.lookup(directory, name).ok_or(Errno::ENOENT)?;
+        match (self.kind(node)?, is_directory) {
+            (FileType::Directory, true) if !self.is_empty(node)? => return Err(Errno::ENOTEMPTY),
+            (FileType::Directory, false) => return Err(Errno::EISDIR),
+            (FileType::Directory, true) | (_, false) => {}
+            (_, true) => return Err(Errno::ENOTDIR),
+        }
+        self.change(Change::Remove { directory, name: name.to_vec(), node });
+        self.count_link(node, -1);
+        self.touch(directory);
+        Ok(())
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        from: (NodeId, &[u8]),
+        to: (NodeId, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let exchange = flags.contains(RenameFlags::RENAME_EXCHANGE);
+        let no_replace = flags.contains(RenameFlags::RENAME_NOREPLACE);
+        let known = RenameFlags::RENAME_EXCHANGE | RenameFlags::RENAME_NOREPLACE;
+        if !known.contains(flags) || exchange && no_replace {
+            return Err(Errno::EINVAL);
+        }
+        if to.1.len() > NAME_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        self.see_name(from.0, from.1, Access::Overwrite);
+        self.see_name(to.0, to.1, Access::Overwrite);
+        let node = self.tree.lookup(from.0, from.1).ok_or(Errno::ENOENT)?;
+        let replaced = self.tree.lookup(to.0, to.1);
+        match replaced {
+            None if exchange => return Err(Errno::ENOENT),
+            Some(_) if no_replace => return Err(Errno::EEXIST),
+            Some(replaced) if replaced == node => return Ok(()),
+            Some(replaced) if !exchange => self.may_replace(node, replaced)?,
+            _ => {}
+        }
+        let owned = |(directory, name): (NodeId, &[u8])| (directory, name.to_vec());
+        let (from, to) = (owned(from), owned(to));
+        let (source, target) = (from.0, to.0);
+        self.change(Change::Rename { from, to, node, replaced, exchange });
+        if let (Some(replaced), false) = (replaced, exchange) {
+            self.count_link(replaced, -1);
+        }
+        self.touch(source);
+        self.touch(target);
+        Ok(())
+    }
+
+    /// Whether a rename of `node` may replace the other node: an empty directory by a directory, others by others.
+    fn may_replace(&mut self, node: NodeId, replaced: NodeId) -> Result<(), Errno> {
+        let directories = [node, replaced].map(|node| Ok(self.kind(node)? == FileType::Directory));
+        match directories {
+            [Ok(true), Ok(true)] if !self.is_empty(replaced)? => Err(Errno::ENOTEMPTY),
+            [Ok(true), Ok(false)] => Err(Errno::ENOTDIR),
+            [Ok(false), Ok(true)] => Err(Errno::EISDIR),
+            [Err(e), _] | [_, Err(e)] => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Entries of a directory, without `.` and `..`.
+    pub(super) fn list(&mut self, directory: NodeId) -> Result<Vec<Entry>, Errno> {
+        self.see(&Item::Names(directory), Access::Read);
+        let Kind::Directory(names) = &self.tree.node(directory).ok_or(Errno::EIO)?.kind else {
+            return Err(Errno::ENOTDIR);
+        };
+        let entry = |(name, node): (&Vec<u8>, &NodeId)| {
+            Ok(Entry { inode: self.inode(*node), kind: self.kind(*node)?, name: name.clone() })
+        };
+        names.iter().map(entry).collect()
+    }
+
+    /// Path that a symbolic link contains.
+    pub(super) fn read_link(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+        match &self.tree.node(node).ok_or(Errno::EIO)?.kind {
+            Kind::Symlink(path) => Ok(path.clone()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Calls before parts of a tree are used, so that they can be decided lazily.
+
+use crate::tree::{NodeId, Tree};
+
+/// Part of a tree that an operation uses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Item {
+    /// Content of a page of a file.
+    Page {
+        /// The file.
+        node: NodeId,
+        /// Number of the page.
+        number: u64,
+    },
+    /// Content of a page and of all later ones. Only overwritten, never read.
+    PagesFrom {
+        /// The file.
+        node: NodeId,
+        /// Number of the first page.
+        number: u64,
+    },
+    /// Size of a file.
+    Size(NodeId),
+    /// Permissions of a node.
+    Mode(NodeId),
+    /// Node that a name in a directory has, or that the name is free.
+    Name {
+        /// The directory.
+        directory: NodeId,
+        /// The name.
+        name: Vec<u8>,
+    },
+    /// All names in a directory, and their nodes.
+    Names(NodeId),
+}
+
+/// Use of an [`Item`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// The result of the operation depends on the value.
+    Read,
+    /// The operation replaces the value, and its result does not depend on the old one.
+    Overwrite,
+}
+
+/// Observes how a folder's tree is used, and may change the tree just before.
+///
+/// `before` is called with the folder locked, before the operation looks at the item. It may change the value of that
+/// item, and nothing that was passed to it before: the kernel keeps names, attributes and pages that it was told, and
+/// asks again only after it changed them itself. So most items are passed once, when a program first uses them.
+///
+/// | operation | calls |
+/// |---|---|
+/// | lookup of a name | `Name` read, then as for attributes of the node |
+/// | attributes (stat, and the result of each operation that returns a node) | `Size` (of a file) and `Mode` read |
+/// | list of a directory; rmdir and replacement of a directory | `Names` read |
+/// | create, mkdir, symlink, link, unlink, rmdir, rename | each `Name` overwritten, after the lookup that read it |
+/// | read | `Size` read, then each `Page` below the size |
+/// | write | `Size` read; a `Page` whose visible bytes are all replaced is overwritten, else read |
+/// | truncation to nothing | `Size` and `PagesFrom` 0 overwritten |
+/// | other change of size | `Size` read; the `Page` that contains the smaller size in its middle read; `PagesFrom` the next one overwritten |
+/// | write past the end, fallocate that extends | as for a write and a change of size |
+/// | punched hole, zeroed range | `Size` read; whole pages overwritten, else read |
+/// | search for data or holes | `Size` read: a watched file appears to have no holes |
+/// | chmod | `Mode` overwritten |
+///
+/// Link counts are not items: they come from the tree as it is. New nodes are passed as others are.
+pub trait Watch: Send {
+    /// Called before an item is used.
+    fn before(&mut self, tree: &mut Tree, item: &Item, access: Access);
+}
