@@ -1,6 +1,7 @@
 //! The command line: every command and flag, with the texts of `--help`, the man pages and the shell completions. One
 //! definition produces all of them.
 
+mod crashtest;
 mod given;
 mod log;
 mod log_bench;
@@ -14,6 +15,7 @@ use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, Ty
 use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
 };
+pub use crashtest::Crashtest;
 pub use given::Given;
 use iodyno_measure::{Metric, Threshold};
 use iodyno_report::fio::COARSENESS_MAX;
@@ -99,7 +101,7 @@ Exit codes:
     2 bad input: command line, workload, target name or run id
     3 refused, because data would be destroyed
     4 the target or an engine failed, too many operations failed, the target stopped answering, or
-      verification found data that differs from what was written
+      verification found data that differs from what was written; crashtest: a state is wrong
     5 the notebook can't be used, or did not store all of a run whose results were printed
     6 a threshold (--require) was missed; size: nothing meets the demand
     7 compare: something is slower
@@ -141,6 +143,12 @@ pub enum Command {
     /// Stores the data that clients write, completes each request with the latency of the model, and injects faults
     /// on command (`iodyno fault`).
     Serve(Box<Serve>),
+    /// Check that a program's files survive a power cut: run it, and check every state that a cut can leave
+    ///
+    /// Records what the program writes in a folder of its own, applies a file system's rules for what survives without
+    /// fsync, and runs a checker on each state.
+    #[command(after_help = crashtest::EXAMPLES)]
+    Crashtest(Box<Crashtest>),
     /// Store messages in a durable log on any target: create, serve, publish, subscribe, replay, query
     Log(Log),
     /// Inject a fault into served storage.

@@ -18,6 +18,8 @@ pub(crate) struct Failure {
 
 /// Exit code if the command succeeded but a result misses a required threshold.
 pub(crate) const NOT_HELD: u8 = 6;
+/// Exit code of `crashtest` if a state after a power cut is wrong; the same as of found wrong content.
+pub(crate) const WRONG_STATES: u8 = 4;
 /// Exit code of a comparison in which some metric is worse.
 pub(crate) const SLOWER: u8 = 7;
 /// Exit code of an inconclusive comparison: no metric is shown to be worse, but some are undecided.

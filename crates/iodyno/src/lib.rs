@@ -11,6 +11,7 @@ mod check;
 mod compare;
 mod completers;
 mod console;
+mod crashtest;
 mod explain;
 mod export;
 mod failure;
@@ -27,6 +28,7 @@ mod merge;
 mod method;
 mod named_work;
 mod overrides;
+mod private_folder;
 mod purge;
 mod ranks;
 mod replay;
@@ -126,6 +128,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
+        Command::Crashtest(flags) => crashtest::command(flags, style),
         Command::Log(flags) => log::command(flags, cli, words, style),
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),

@@ -1,15 +1,13 @@
 //! `serve`: translates the command line into a request for a server.
 
-mod private_folder;
-
 use crate::args::{Serve, Speed};
 use crate::console::{complain, remark};
 use crate::failure::Failure;
+use crate::private_folder::PrivateFolder;
 use crate::{scrape, signals, tls};
 use iodyno_nbd::Endpoint;
 use iodyno_serving::{Console, ServeRequest};
 use iodyno_targets::TargetName;
-use private_folder::PrivateFolder;
 use std::fs::File;
 use std::os::fd::FromRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;

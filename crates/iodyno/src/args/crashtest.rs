@@ -86,7 +86,7 @@ fn rules() -> impl clap::builder::TypedValueParser<Value = String> {
 
 /// Parses a size of at least 1 byte and at most 1 MiB.
 fn atomic(text: &str) -> Result<u32, String> {
-    match u32::try_from(parse_size(text)?) {
+    match u32::try_from(parse_size(text).map_err(|e| e.to_string())?) {
         Ok(bytes @ 1..=0x10_0000) => Ok(bytes),
         _ => Err("must be from 1 byte to 1 MiB".to_owned()),
     }

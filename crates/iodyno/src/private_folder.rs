@@ -1,5 +1,5 @@
-//! The private folder of `serve -- CMD`: its sockets, and the folder that FUSE mounts. Those left by killed servers are
-//! removed.
+//! The private folder of `serve -- CMD` and `crashtest`: sockets, and the folder that FUSE mounts. Those left by killed
+//! processes are removed.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,11 +14,11 @@ const SOCKETS: [&str; 2] = ["nbd.sock", "control.sock"];
 const MOUNT: &str = "volumes";
 
 /// A folder for this process alone, removed when dropped.
-pub(super) struct PrivateFolder(PathBuf);
+pub(crate) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
     /// Creates the folder in the directory for temporary files, after removing those of dead processes of this user.
-    pub(super) fn create() -> io::Result<Self> {
+    pub(crate) fn create() -> io::Result<Self> {
         let all = std::env::temp_dir();
         remove_stale(&all);
         let folder = all.join(format!("{NAME}{}", std::process::id()));
@@ -27,17 +27,17 @@ impl PrivateFolder {
     }
 
     /// Path for the NBD socket.
-    pub(super) fn nbd(&self) -> PathBuf {
+    pub(crate) fn nbd(&self) -> PathBuf {
         self.0.join(SOCKETS[0])
     }
 
     /// Path for the control socket.
-    pub(super) fn control(&self) -> PathBuf {
+    pub(crate) fn control(&self) -> PathBuf {
         self.0.join(SOCKETS[1])
     }
 
     /// Creates the folder to mount.
-    pub(super) fn mount(&self) -> io::Result<PathBuf> {
+    pub(crate) fn mount(&self) -> io::Result<PathBuf> {
         let folder = self.0.join(MOUNT);
         fs::create_dir(&folder)?;
         Ok(folder)

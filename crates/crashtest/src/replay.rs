@@ -1,0 +1,68 @@
+//! One state of a recorded run, by its name.
+
+use crate::check::{Check, Verdict};
+use crate::explore::Plan;
+use crate::history::History;
+use crate::job::Job;
+use crate::judge::Judge;
+use crate::name::StateName;
+use crate::tree::Tree;
+use std::io;
+
+/// A state, with what its program had printed.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The folder.
+    pub tree: Tree,
+    /// The program's output up to the first cut.
+    pub acknowledged: Vec<u8>,
+}
+
+/// Makes a state of a run. If its name has several cuts, `check` recovers the state of each cut before the last, and
+/// the next cut belongs to that recovery.
+///
+/// # Errors
+/// The run has no such state under this plan, or the checker can't be started.
+pub fn replay(
+    history: History,
+    plan: &Plan,
+    state: &StateName,
+    check: &dyn Check,
+) -> io::Result<Replayed> {
+    let missing = || {
+        let why = format!(
+            "the run has no state {state} by the rules {}: give the same run, --rules and --atomic as for the result",
+            plan.rules.name
+        );
+        io::Error::new(io::ErrorKind::NotFound, why)
+    };
+    let mut history = history;
+    let mut acknowledged = None;
+    let mut cuts = state.0.iter().peekable();
+    while let Some(cut) = cuts.next() {
+        let job = Job::new(history, plan.rules, plan.bound, plan.atomic_bytes);
+        let choice = cut.choice(&job.states).ok_or_else(missing)?;
+        let tree = job.tree(cut.interval, &choice);
+        let printed = acknowledged.unwrap_or_else(|| job.acknowledged(cut.interval));
+        if cuts.peek().is_none() {
+            return Ok(Replayed { tree, acknowledged: printed });
+        }
+        let judged = Judge::new(check).judge(&tree, &printed)?;
+        history = History { start: tree, events: judged.events };
+        acknowledged = Some(printed);
+    }
+    Err(missing())
+}
+
+/// Judges one state. Returns the verdict, and what the checker printed.
+///
+/// # Errors
+/// The checker can't be started.
+pub fn judge_once(
+    check: &dyn Check,
+    tree: &Tree,
+    acknowledged: &[u8],
+) -> io::Result<(Verdict, Vec<u8>)> {
+    let judged = Judge::new(check).judge(tree, acknowledged)?;
+    Ok((judged.verdict, judged.output))
+}

@@ -1,0 +1,175 @@
+//! `crashtest`: records a program, explores the states that a power cut can leave, and prints what a checker says.
+
+use crate::args::Crashtest;
+use crate::console::{print, print_json};
+use crate::failure::{Failure, WRONG_STATES};
+use crate::live::LiveLine;
+use crate::private_folder::PrivateFolder;
+use crate::signals;
+use iodyno_catalog::input::read_text;
+use iodyno_crashtest::answer::{self, Recorded};
+use iodyno_crashtest::{
+    Check, Checker, Ended, Folders, History, Plan, Program, Replayed, Rules, Sqlite, StateName,
+    Tree, Verdict, classes_named, explore, record, replay,
+};
+use iodyno_page::terminal::Style;
+use iodyno_targets::output::Output;
+use iodyno_units::text::clean;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Name of the folder in which the program runs.
+const FOLDER: &str = "program";
+/// Time that the program and its set-up may take.
+const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failure> {
+    let rules = Rules::named(&flags.rules)
+        .ok_or_else(|| Failure::input(format!("no rules `{}`", flags.rules)))?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let plan = Plan {
+        rules,
+        classes: classes_named(&flags.class).map_err(Failure::input)?,
+        bound: usize::from(flags.bound),
+        atomic_bytes: flags.atomic,
+        again: flags.again,
+        time: Duration::from_nanos(flags.time),
+        workers: flags.jobs.map_or(processors, usize::from),
+    };
+    let private = PrivateFolder::create().map_err(|e| folder_failed(&e))?;
+    let mounted = private.mount().map_err(|e| folder_failed(&e))?;
+    let folders = Folders::mount(&mounted).map_err(|e| folder_failed(&e))?;
+    let started = Instant::now();
+    let history = match &flags.from {
+        Some(file) => read_record(file)?,
+        None => run_program(flags, &folders)?,
+    };
+    let recorded = Recorded::of_history(&history, started.elapsed());
+    if let Some(file) = &flags.record {
+        Output::at(file)?.write(record::to_text(&history).as_bytes())?;
+    }
+    if let Some(state) = &flags.state {
+        let state = state.parse().map_err(Failure::input)?;
+        return one_state(flags, &folders, history, &plan, &state);
+    }
+    let check = checker(flags, &folders);
+    let stop = signals::stop_flag();
+    let live = Mutex::new(LiveLine::new(flags.quiet || flags.json));
+    let explored = explore(history, &plan, &*check, &stop, &|judged, wrong| {
+        // Skip if another thread is drawing.
+        if let Ok(mut live) = live.try_lock() {
+            live.draw(&format!("{judged} states judged, {wrong} wrong"));
+        }
+    });
+    if let Ok(mut live) = live.lock() {
+        live.clear();
+    }
+    let explored = explored.map_err(|e| Failure::target(e.to_string()))?;
+    let code = if flags.json {
+        print_json(&answer::document(&explored, &recorded, rules))?
+    } else {
+        print(&answer::show(&explored, &recorded, rules, style))?
+    };
+    Ok(if explored.wrong() > 0 { ExitCode::from(WRONG_STATES) } else { code })
+}
+
+fn folder_failed(e: &std::io::Error) -> Failure {
+    Failure::target(format!(
+        "the folder for the program can't be mounted: {e}. It needs /dev/fuse and, for users other than root, fusermount3"
+    ))
+}
+
+fn read_record(file: &Path) -> Result<History, Failure> {
+    let text =
+        read_text(file, record::FILE_BYTES_MAX).map_err(|e| Failure::input(e.to_string()))?;
+    record::of_text(&text).map_err(|why| Failure::input(format!("{}: {why}", file.display())))
+}
+
+/// Runs the set-up and the program, and returns what the program did.
+fn run_program(flags: &Crashtest, folders: &Folders) -> Result<History, Failure> {
+    let mut start = Tree::default();
+    if let Some(setup) = &flags.setup {
+        const SETUP: &str = "setup";
+        let folder = folders.add(SETUP, start, false, None);
+        let program = program(shell(setup), PROGRAM_TIME_MAX);
+        let ended = program.record(folders, SETUP, &folder);
+        require_success("the command of --setup", ended)?;
+        start = folders.remove(SETUP).unwrap_or_default();
+    }
+    let folder = folders.add(FOLDER, start.clone(), true, None);
+    let program = program(flags.command.clone(), PROGRAM_TIME_MAX);
+    let ended = program.record(folders, FOLDER, &folder);
+    require_success("the program", ended)?;
+    let events = folders.take_events(FOLDER);
+    folders.remove(FOLDER);
+    Ok(History { start, events })
+}
+
+fn program(words: Vec<OsString>, time_limit: Duration) -> Program {
+    Program { words, environment: Vec::new(), time_limit }
+}
+
+/// Words that run a shell command.
+fn shell(command: &str) -> Vec<OsString> {
+    ["sh", "-c", command].into_iter().map(OsString::from).collect()
+}
+
+/// Requires that a program could be started. One that fails is explored, too, since it may be meant to.
+fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Failure> {
+    match ended {
+        Ok(Ended::Exited(status)) if status.success() => Ok(()),
+        Ok(Ended::Exited(status)) => {
+            Err(Failure::input(format!("{name} failed ({status}): nothing was checked")))
+        }
+        Ok(Ended::TimedOut) => Err(Failure::input(format!("{name} did not end in time"))),
+        Err(e) => Err(Failure::input(e.to_string())),
+    }
+}
+
+/// The checker that `--check` names.
+fn checker<'a>(flags: &Crashtest, folders: &'a Folders) -> Box<dyn Check + 'a> {
+    let time_limit = Duration::from_nanos(flags.check_time);
+    let words = flags.check.as_deref().unwrap_or("exit 1");
+    match words.strip_prefix("sqlite:") {
+        Some(database) => {
+            let (file, query) = match database.split_once(':') {
+                Some((file, query)) => (file, Some(query.to_owned())),
+                None => (database, None),
+            };
+            Box::new(Sqlite::new(folders, file.to_owned(), query, time_limit))
+        }
+        None => Box::new(Checker::new(folders, program(shell(words), time_limit))),
+    }
+}
+
+/// Checks a single state, or starts a shell in it.
+fn one_state(
+    flags: &Crashtest,
+    folders: &Folders,
+    history: History,
+    plan: &Plan,
+    state: &StateName,
+) -> Result<ExitCode, Failure> {
+    let check = checker(flags, folders);
+    let Replayed { tree, acknowledged } =
+        replay(history, plan, state, &*check).map_err(|e| Failure::input(e.to_string()))?;
+    if flags.shell {
+        let folder = folders.add(FOLDER, tree, false, None);
+        let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
+        let status = Command::new(shell).current_dir(&folder).env("IODYNO_DIR", &folder).status();
+        let status = status.map_err(|e| Failure::target(format!("no shell: {e}")))?;
+        return Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)));
+    }
+    let (verdict, output) = iodyno_crashtest::judge_once(&*check, &tree, &acknowledged)
+        .map_err(|e| Failure::target(e.to_string()))?;
+    let output = String::from_utf8_lossy(&output);
+    let lines: String = output.lines().map(|line| format!("  {}\n", clean(line))).collect();
+    print(&format!("{}  state {state}\n{lines}", verdict.word()))?;
+    Ok(match verdict {
+        Verdict::Consistent => ExitCode::SUCCESS,
+        _ => ExitCode::from(WRONG_STATES),
+    })
+}
