@@ -191,12 +191,17 @@ impl Folders {
     /// Makes a pipe the source of a folder's [`Event::Output`]. Before each event, the bytes in the pipe are recorded,
     /// so that what a program printed before an operation comes before it. The pipe must be in non-blocking mode.
     pub(crate) fn capture(&self, name: &str, output: OwnedFd) {
-        self.shared.named(name, |folder| folder.capture(File::from(output)));
+        self.shared.named(name, |folder| folder.capture(Some(File::from(output))));
     }
 
-    /// Records the bytes that are in the pipe of [`Self::capture`].
-    pub(crate) fn drain(&self, name: &str) {
-        self.shared.named(name, Folder::drain);
+    /// Records the bytes in the pipe of [`Self::capture`]. Returns whether more may follow.
+    pub(crate) fn drain(&self, name: &str) -> bool {
+        self.shared.named(name, Folder::drain).unwrap_or_default()
+    }
+
+    /// Ends [`Self::capture`].
+    pub(crate) fn release(&self, name: &str) {
+        self.shared.named(name, |folder| folder.capture(None));
     }
 }
 

@@ -7,8 +7,10 @@
 
 mod folder;
 mod history;
+mod program;
 mod tree;
 
 pub use folder::{Access, Folders, Item, Watch};
 pub use history::{Event, History};
+pub use program::{Checked, Ended, Program};
 pub use tree::{Change, Kind, Made, Node, NodeId, PAGE_BYTES, Page, ROOT, Tree};

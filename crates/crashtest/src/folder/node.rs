@@ -6,7 +6,7 @@ use crate::tree::{Change, Kind, NodeId, PAGE_BYTES, ROOT, Tree};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::time::SystemTime;
 
 /// Maximum number of bytes read from a captured pipe at once.
@@ -94,20 +94,20 @@ impl Folder {
         self.events.push(event);
     }
 
-    pub(super) fn capture(&mut self, output: File) {
-        self.output = Some(output);
+    pub(super) fn capture(&mut self, output: Option<File>) {
+        self.output = output;
     }
 
-    /// Records the bytes in the captured pipe. A pipe that is closed or empty changes nothing.
-    pub(super) fn drain(&mut self) {
-        let Some(output) = &mut self.output else { return };
+    /// Records the bytes in the captured pipe. Returns whether more may follow: false at its end, or without a pipe.
+    pub(super) fn drain(&mut self) -> bool {
+        let Some(output) = &mut self.output else { return false };
         let mut bytes = [0; OUTPUT_BYTES];
         loop {
             match output.read(&mut bytes) {
-                Ok(0) => break,
+                Ok(0) => return false,
                 Ok(len) => self.events.push(Event::Output(bytes[..len].to_vec())),
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
             }
         }
     }

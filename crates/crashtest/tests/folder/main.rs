@@ -1,6 +1,7 @@
 //! Folders of a mounted file system. The tests need `/dev/fuse`, and root or `fusermount3`.
 
 mod model;
+mod program;
 
 use iodyno_crashtest::{Access, Change, Event, Folders, Item, Made, NodeId, ROOT, Tree, Watch};
 use std::fs::{self, File, OpenOptions};
@@ -67,7 +68,7 @@ fn sync(node: NodeId) -> Event {
 }
 
 fn created(path: &Path) -> File {
-    OpenOptions::new().read(true).write(true).create(true).mode(0o640).open(path).unwrap()
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o640).open(path).unwrap()
 }
 
 #[test]
@@ -238,7 +239,7 @@ fn a_watcher_is_called_before_each_use_and_decides_what_is_there() {
     assert_eq!(bytes, [7; 5000]);
     let seen: Vec<_> = taken().into_iter().filter(|(item, _)| *item != Item::Size(2)).collect();
     assert_eq!(seen, [(page(0), read), (page(1), read)]);
-    (&file).read_exact_at(&mut bytes[..100], 4000).unwrap();
+    file.read_exact_at(&mut bytes[..100], 4000).unwrap();
     assert_eq!(taken(), [], "the kernel keeps pages");
 
     // A whole page, and the visible part of the last one; then a part.
