@@ -5,12 +5,35 @@
 //! (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a folder
 //! that holds such a state.
 
+pub mod answer;
+mod check;
+mod checker;
+mod describe;
+mod effects;
+mod explore;
 mod folder;
 mod history;
+mod job;
+mod judge;
+mod minimise;
+mod name;
 mod program;
+pub mod record;
+mod rules;
+mod states;
+mod trace;
 mod tree;
 
+pub use check::{Check, CheckRun, Verdict};
+pub use checker::Checker;
+pub use describe::{Described, Loss};
+pub use effects::{Act, Effect, Effects};
+pub use explore::{ClassCount, Explored, FINDINGS_MAX, Plan, classes_named, explore};
 pub use folder::{Access, Folders, Item, Watch};
 pub use history::{Event, History};
+pub use minimise::Finding;
+pub use name::{CutName, StateName};
 pub use program::{Checked, Ended, Program};
+pub use rules::{ALL as RULES, Commit, Rules};
+pub use states::{CLASSES, Choice, Class, Interval, StateId, States, Torn};
 pub use tree::{Change, Kind, Made, Node, NodeId, PAGE_BYTES, Page, ROOT, Tree};

@@ -1,0 +1,218 @@
+//! The result as text for a terminal, and as a JSON document. Pure.
+
+use crate::check::Verdict;
+use crate::explore::Explored;
+use crate::history::{Event, History};
+use crate::minimise::Finding;
+use crate::rules::Rules;
+use iodyno_page::terminal::{Lines, Style, table};
+use iodyno_page::{Cell, Column, Quantity, Table};
+use iodyno_units::human;
+use iodyno_units::text::clean;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Version of the JSON document.
+pub const JSON_VERSION: u32 = 1;
+/// Width of the labels, in columns.
+const LABEL: usize = 12;
+/// Lost effects that a terminal lists.
+const LOST_MAX: usize = 6;
+/// Lines of a checker's output that a terminal shows.
+const OUTPUT_LINES_MAX: usize = 5;
+
+/// Summary of a recorded run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Changes of the folder.
+    pub changes: usize,
+    /// Completed fsyncs and the like.
+    pub syncs: usize,
+    /// Lines that the program printed.
+    pub lines: usize,
+    /// Duration of the run.
+    pub took: Duration,
+}
+
+impl Recorded {
+    /// Summarises a run.
+    #[must_use]
+    pub fn of_history(history: &History, took: Duration) -> Self {
+        let mut summary = Self { changes: 0, syncs: 0, lines: 0, took };
+        for event in &history.events {
+            match event {
+                Event::Change(_) => summary.changes += 1,
+                Event::Sync { .. } | Event::SyncAll => summary.syncs += 1,
+                Event::Output(bytes) => {
+                    summary.lines += bytes.iter().filter(|byte| **byte == b'\n').count();
+                }
+            }
+        }
+        summary
+    }
+}
+
+fn time(duration: Duration) -> String {
+    human::duration_ns(duration.as_nanos() as u64)
+}
+
+/// Formats the result as text.
+#[must_use]
+pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style) -> String {
+    let mut text = Lines::new(style);
+    let judged: u64 = explored.verdicts.values().sum();
+    let wrong = explored.wrong();
+    let result = match wrong {
+        0 => format!("{judged} states after a power cut, all CONSISTENT"),
+        _ => format!("{wrong} of {judged} states after a power cut are wrong"),
+    };
+    text.heading(&result, &format!("by the rules of {}", rules.name));
+    text.labelled(
+        "recorded",
+        LABEL,
+        &format!(
+            "{} changes, {} syncs, {} lines of output in {}",
+            recorded.changes,
+            recorded.syncs,
+            recorded.lines,
+            time(recorded.took)
+        ),
+    );
+    text.labelled("rules", LABEL, rules.about);
+    text.labelled("checks", LABEL, &checks_in_words(explored));
+    if explored.spot_checks.1 > 0 {
+        text.labelled(
+            "warning",
+            LABEL,
+            &format!(
+                "the checker is not deterministic: {} of {} states had another verdict when checked again. States are \
+                 no longer left out because the checker would read the same of them",
+                explored.spot_checks.1, explored.spot_checks.0
+            ),
+        );
+    }
+    text.blank();
+    for line in table::lines(&classes(explored), style) {
+        text.line(&line);
+    }
+    text.blank();
+    let verdicts: Vec<String> = explored
+        .verdicts
+        .iter()
+        .map(|(verdict, count)| format!("{} {count}", verdict.word()))
+        .collect();
+    text.labelled("verdicts", LABEL, &verdicts.join(", "));
+    for finding in &explored.findings {
+        text.blank();
+        show_finding(&mut text, finding);
+    }
+    text.end()
+}
+
+fn checks_in_words(explored: &Explored) -> String {
+    format!(
+        "the checker ran {} times in {}; {} states had the content of another one, {} agreed with another one in all that \
+         the checker read",
+        explored.checked,
+        time(explored.elapsed),
+        explored.same_content,
+        explored.same_reads
+    )
+}
+
+fn classes(explored: &Explored) -> Table {
+    let mut table = Table::new([
+        Column::label("class"),
+        Column::numbers("states", ""),
+        Column::numbers("judged", ""),
+        Column::numbers("explored", ""),
+    ]);
+    table.caption = match explored.is_complete() {
+        true => "states by class, all of them judged".to_owned(),
+        false => "states by class; --time ended the exploration, more time judges more".to_owned(),
+    };
+    for count in &explored.classes {
+        let share = (count.states > 0).then(|| count.judged as f64 / count.states as f64);
+        table.push([
+            Cell::words(count.class),
+            Cell::number(count.states.to_string(), count.states as f64),
+            Cell::number(count.judged.to_string(), count.judged as f64),
+            Cell::of(Quantity::Share, share),
+        ]);
+    }
+    table
+}
+
+fn show_finding(text: &mut Lines, finding: &Finding) {
+    let described = finding.describe();
+    text.line(&format!("{}  state {}", finding.verdict.word(), finding.name));
+    for loss in described.lost.iter().take(LOST_MAX) {
+        let verb = if finding.choice.torn.is_some() { "lost or torn" } else { "lost" };
+        text.labelled(
+            verb,
+            LABEL,
+            &format!("{} (kept by an {})", clean(&loss.effect), clean(&loss.kept_by)),
+        );
+    }
+    if described.lost.len() > LOST_MAX {
+        text.labelled("", LABEL, &format!("and {} more", described.lost.len() - LOST_MAX));
+    }
+    if described.later_survivors > 0 {
+        let first = clean(&described.first_later_survivor).into_owned();
+        let count = described.later_survivors;
+        let words = match count {
+            1 => format!("1 later effect: {first}"),
+            _ => format!("{count} later effects, the first a {first}"),
+        };
+        text.labelled("survive", LABEL, &words);
+    }
+    let promised = match described.acknowledged_lines {
+        0 => "nothing yet".to_owned(),
+        1 => format!("1 line: {}", clean(&described.last_acknowledged)),
+        count => format!("{count} lines, the last: {}", clean(&described.last_acknowledged)),
+    };
+    text.labelled("printed", LABEL, &promised);
+    let output = String::from_utf8_lossy(&finding.output);
+    for (number, line) in output.lines().take(OUTPUT_LINES_MAX).enumerate() {
+        text.labelled(if number == 0 { "checker" } else { "" }, LABEL, &clean(line));
+    }
+}
+
+/// The result as a JSON document.
+#[must_use]
+pub fn document(explored: &Explored, recorded: &Recorded, rules: Rules) -> Value {
+    let finding = |finding: &Finding| {
+        json!({
+            "verdict": finding.verdict,
+            "state": finding.name.to_string(),
+            "class": finding.class,
+            "description": finding.describe(),
+            "output": String::from_utf8_lossy(&finding.output),
+        })
+    };
+    let verdicts: serde_json::Map<String, Value> = explored
+        .verdicts
+        .iter()
+        .map(|(verdict, count): (&Verdict, &u64)| (verdict.word().to_owned(), json!(count)))
+        .collect();
+    json!({
+        "version": JSON_VERSION,
+        "rules": rules.name,
+        "recorded": {
+            "changes": recorded.changes,
+            "syncs": recorded.syncs,
+            "output_lines": recorded.lines,
+            "seconds": recorded.took.as_secs_f64(),
+        },
+        "complete": explored.is_complete(),
+        "classes": explored.classes,
+        "verdicts": verdicts,
+        "checker_runs": explored.checked,
+        "same_content": explored.same_content,
+        "same_reads": explored.same_reads,
+        "spot_checks": explored.spot_checks.0,
+        "spot_checks_diverged": explored.spot_checks.1,
+        "seconds": explored.elapsed.as_secs_f64(),
+        "findings": explored.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,86 @@
+//! The judgement of a state by a checker.
+
+use crate::folder::Watch;
+use crate::history::Event;
+use crate::program::Ended;
+use crate::tree::Tree;
+
+use serde::Serialize;
+use std::io;
+
+/// How a checker judged a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Verdict {
+    /// The checker accepts the state.
+    Consistent,
+    /// The checker accepts the state once nothing was promised: something that the program had acknowledged is lost.
+    LostAcknowledged,
+    /// The checker says that the program does not start on the state.
+    RefusesToOpen,
+    /// The checker rejects the state for other reasons.
+    WrongContent,
+    /// The checker could not judge: it was not found, or a signal ended it.
+    CheckerFailed,
+    /// The checker did not end within its time limit.
+    Hangs,
+}
+
+impl Verdict {
+    /// The verdict's word in output.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Consistent => "CONSISTENT",
+            Self::LostAcknowledged => "LOST_ACKNOWLEDGED",
+            Self::RefusesToOpen => "REFUSES_TO_OPEN",
+            Self::WrongContent => "WRONG_CONTENT",
+            Self::CheckerFailed => "CHECKER_FAILED",
+            Self::Hangs => "HANGS",
+        }
+    }
+}
+
+/// One run of a checker.
+#[derive(Clone, Debug)]
+pub struct CheckRun {
+    /// How it ended.
+    pub ended: Ended,
+    /// What it printed, cut to a limit.
+    pub output: Vec<u8>,
+    /// What it changed in the folder: recovery, and its own writes.
+    pub events: Vec<Event>,
+}
+
+/// Runs a checker on a state.
+pub trait Check: Sync {
+    /// Runs the checker in a folder with this content. `watch` is told what it reads.
+    ///
+    /// # Errors
+    /// The folder can't be made, or the checker can't be started.
+    fn check(
+        &self,
+        tree: &Tree,
+        acknowledged: &[u8],
+        watch: Box<dyn Watch>,
+    ) -> io::Result<CheckRun>;
+}
+
+/// Exit statuses by which a shell says that it found no program, or could not execute it.
+const NOT_STARTED: [i32; 2] = [126, 127];
+
+/// The verdict that a single run gives; `None`: the state is rejected, for a reason that the run does not tell.
+pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
+    match checked.ended {
+        Ended::TimedOut => Some(Verdict::Hangs),
+        Ended::Exited(status) if status.success() => Some(Verdict::Consistent),
+        Ended::Exited(status) if status.code().is_none_or(|code| NOT_STARTED.contains(&code)) => {
+            Some(Verdict::CheckerFailed)
+        }
+        Ended::Exited(_) => checked.output.split(|byte| *byte == b'\n').find_map(|line| {
+            [Verdict::LostAcknowledged, Verdict::RefusesToOpen, Verdict::WrongContent]
+                .into_iter()
+                .find(|verdict| line.starts_with(verdict.word().as_bytes()))
+        }),
+    }
+}

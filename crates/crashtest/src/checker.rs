@@ -1,0 +1,60 @@
+//! A checker that is a program: it runs in a folder that holds the state.
+
+use crate::check::{Check, CheckRun};
+use crate::folder::{Folders, Watch};
+use crate::program::Program;
+use crate::tree::{Change, Made, ROOT, Tree};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Name of the file with what the program under test had printed, in a folder of its own.
+const ACKNOWLEDGED: &[u8] = b"acknowledged";
+
+/// Runs a program on each state.
+#[derive(Debug)]
+pub struct Checker<'a> {
+    folders: &'a Folders,
+    program: Program,
+    next: AtomicU64,
+}
+
+impl<'a> Checker<'a> {
+    /// A checker whose states are folders of this mount.
+    #[must_use]
+    pub fn new(folders: &'a Folders, program: Program) -> Self {
+        Self { folders, program, next: AtomicU64::new(0) }
+    }
+}
+
+/// A tree that holds a single file.
+fn file(content: &[u8]) -> Tree {
+    let mut tree = Tree::default();
+    let name = ACKNOWLEDGED.to_vec();
+    tree.apply(&Change::Make { directory: ROOT, name, node: 2, made: Made::File, mode: 0o444 });
+    tree.apply(&Change::Write { node: 2, offset: 0, data: Arc::from(content) });
+    tree
+}
+
+impl Check for Checker<'_> {
+    fn check(
+        &self,
+        tree: &Tree,
+        acknowledged: &[u8],
+        watch: Box<dyn Watch>,
+    ) -> io::Result<CheckRun> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (state, promise) = (format!("state-{number}"), format!("promise-{number}"));
+        let folder = self.folders.add(&state, tree.clone(), true, Some(watch));
+        let promised = self.folders.add(&promise, file(acknowledged), false, None);
+        let acknowledged = promised.join(std::str::from_utf8(ACKNOWLEDGED).unwrap_or_default());
+        let run = self.program.check(&folder, &acknowledged);
+        let events = self.folders.take_events(&state);
+        self.folders.remove(&state);
+        self.folders.remove(&promise);
+        let run = run?;
+        let mut output = run.output;
+        output.extend(run.errors);
+        Ok(CheckRun { ended: run.ended, output, events })
+    }
+}

@@ -1,0 +1,193 @@
+//! A finding in words: what is lost, and what would have kept it.
+
+use crate::effects::Act;
+use crate::history::Event;
+use crate::minimise::Finding;
+use crate::rules::Commit;
+use crate::states::States;
+use crate::tree::{Change, NodeId, Tree};
+use serde::Serialize;
+
+/// An effect that a state lost or tore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loss {
+    /// The effect, with file and range.
+    pub effect: String,
+    /// What would have made it durable.
+    pub kept_by: String,
+    /// Number of the recorded event.
+    pub event: usize,
+}
+
+/// Describes a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Described {
+    /// Lost and torn effects in order.
+    pub lost: Vec<Loss>,
+    /// Later effects that survive.
+    pub later_survivors: usize,
+    /// The first of them, in words; empty if there is none.
+    pub first_later_survivor: String,
+    /// Lines that the program had printed.
+    pub acknowledged_lines: usize,
+    /// The last of them; empty if there is none.
+    pub last_acknowledged: String,
+}
+
+impl Finding {
+    /// Describes the finding.
+    #[must_use]
+    pub fn describe(&self) -> Described {
+        let states = &*self.states;
+        let open = &states.intervals[self.interval()].open;
+        let torn = self.choice.torn;
+        let is_changed = |position: usize| {
+            !self.choice.survives[position] || torn.is_some_and(|torn| torn.position == position)
+        };
+        let lost: Vec<usize> = (0..open.len()).filter(|position| is_changed(*position)).collect();
+        let first = lost.first().copied().unwrap_or(open.len());
+        let later: Vec<usize> =
+            (first..open.len()).filter(|position| !is_changed(*position)).collect();
+        let mut named = lost.clone();
+        named.extend(later.first());
+        let effects: Vec<usize> = named.iter().map(|position| open[*position]).collect();
+        let mut words = in_words(states, &effects);
+        let first_later_survivor =
+            later.first().and_then(|_| words.pop()).map_or(String::new(), |loss| loss.effect);
+        for (loss, position) in words.iter_mut().zip(&lost) {
+            if let Some(torn) = torn.filter(|torn| torn.position == *position) {
+                let unit = states.atomic_bytes;
+                let (from, to) = torn.units;
+                let verb = if torn.is_lost { "lacks" } else { "keeps only" };
+                loss.effect = format!(
+                    "{}, which {verb} its units {from} to {} of {unit} bytes",
+                    loss.effect,
+                    to - 1
+                );
+            }
+        }
+        let text = String::from_utf8_lossy(&self.acknowledged);
+        Described {
+            lost: words,
+            later_survivors: later.len(),
+            first_later_survivor,
+            acknowledged_lines: text.lines().count(),
+            last_acknowledged: text.lines().last().unwrap_or_default().to_owned(),
+        }
+    }
+
+    fn interval(&self) -> usize {
+        self.name.0.last().map_or(0, |cut| cut.interval)
+    }
+}
+
+/// Effects in words, with the paths that files had at the time. `effects` need not be sorted.
+fn in_words(states: &States, effects: &[usize]) -> Vec<Loss> {
+    let all = &states.effects().all;
+    let mut order: Vec<usize> = (0..effects.len()).collect();
+    order.sort_by_key(|i| all[effects[*i]].event);
+    let mut words = vec![None; effects.len()];
+    let mut tree = states.history().start.clone();
+    let mut done = 0;
+    for i in order {
+        let effect = &all[effects[i]];
+        for event in &states.history().events[done..effect.event] {
+            if let Event::Change(change) = event {
+                tree.apply(change);
+            }
+        }
+        done = done.max(effect.event);
+        let mut after = tree.clone();
+        if let Event::Change(change) = &states.history().events[effect.event] {
+            after.apply(change);
+        }
+        words[i] = Some(Loss {
+            effect: act_in_words(&effect.act, &tree, &after),
+            kept_by: kept_by(&effect.act, &after, states.effects().rules.commit),
+            event: effect.event,
+        });
+    }
+    words.into_iter().flatten().collect()
+}
+
+/// Path of a node in quotation marks.
+fn quoted(tree: &Tree, node: NodeId) -> String {
+    match tree.path_of(node) {
+        Some(path) if path.is_empty() => "the folder".to_owned(),
+        Some(path) => format!("`{path}`"),
+        None => "an unlinked file".to_owned(),
+    }
+}
+
+fn entry(tree: &Tree, directory: NodeId, name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
+    match tree.path_of(directory) {
+        Some(path) if path.is_empty() => format!("`{name}`"),
+        Some(path) => format!("`{path}/{name}`"),
+        None => format!("`{name}` in a removed directory"),
+    }
+}
+
+fn act_in_words(act: &Act, before: &Tree, after: &Tree) -> String {
+    match act {
+        Act::Data { node, offset, data } => {
+            format!("write of {} bytes at {offset} of {}", data.len(), quoted(after, *node))
+        }
+        Act::Grow { node, size_bytes } => {
+            format!("growth of {} to {size_bytes} bytes", quoted(after, *node))
+        }
+        Act::Metadata(change) => match change {
+            Change::Make { directory, name, .. } => {
+                format!("creation of {}", entry(before, *directory, name))
+            }
+            Change::Link { directory, name, node } => {
+                format!("link {} to {}", entry(before, *directory, name), quoted(before, *node))
+            }
+            Change::Remove { directory, name, .. } => {
+                format!("removal of {}", entry(before, *directory, name))
+            }
+            Change::Rename { from, to, .. } => format!(
+                "rename of {} to {}",
+                entry(before, from.0, &from.1),
+                entry(before, to.0, &to.1)
+            ),
+            Change::Write { node, .. } => format!("write of {}", quoted(before, *node)),
+            Change::Zero { node, offset, len_bytes } => {
+                format!("zeroing of {len_bytes} bytes at {offset} of {}", quoted(before, *node))
+            }
+            Change::Resize { node, size_bytes } => {
+                format!("change of the size of {} to {size_bytes} bytes", quoted(before, *node))
+            }
+            Change::Mode { node, .. } => format!("permissions of {}", quoted(before, *node)),
+        },
+    }
+}
+
+fn kept_by(act: &Act, after: &Tree, commit: Commit) -> String {
+    let directory_of = |directory: NodeId| match after.path_of(directory) {
+        Some(path) if !path.is_empty() => format!("directory `{path}`"),
+        _ => "folder itself".to_owned(),
+    };
+    match act {
+        Act::Metadata(
+            Change::Make { directory, node, .. }
+            | Change::Link { directory, node, .. }
+            | Change::Remove { directory, node, .. }
+            | Change::Rename { to: (directory, _), node, .. },
+        ) => match commit {
+            Commit::Directory => format!("fsync of the {}", directory_of(*directory)),
+            Commit::OwnNames => format!("fsync of {}", quoted(after, *node)),
+            Commit::Journal => {
+                format!("fsync of {} or of the {}", quoted(after, *node), directory_of(*directory))
+            }
+        },
+        Act::Metadata(
+            Change::Write { node, .. }
+            | Change::Zero { node, .. }
+            | Change::Resize { node, .. }
+            | Change::Mode { node, .. },
+        )
+        | Act::Data { node, .. }
+        | Act::Grow { node, .. } => format!("fsync of {}", quoted(after, *node)),
+    }
+}

@@ -1,0 +1,286 @@
+//! Effects of a recorded run: pieces of its changes that a power cut can separate, with what each requires and when
+//! it became durable.
+
+use crate::history::{Event, History};
+use crate::rules::{Commit, Rules};
+use crate::tree::{Change, Made, Node, NodeId, Tree};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A part of a change that survives or is lost as a whole (data may be torn).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// A change of names, permissions or size, or zeroing.
+    Metadata(Change),
+    /// Bytes of a write. They do not extend the file.
+    Data {
+        /// The file.
+        node: NodeId,
+        /// Position of the first byte.
+        offset: u64,
+        /// The bytes.
+        data: Arc<[u8]>,
+    },
+    /// Growth of a file by a write.
+    Grow {
+        /// The file.
+        node: NodeId,
+        /// Size in bytes that the file has at least.
+        size_bytes: u64,
+    },
+}
+
+impl Act {
+    /// Makes the change.
+    pub fn apply(&self, tree: &mut Tree) {
+        match self {
+            Self::Metadata(change) => tree.apply(change),
+            Self::Data { node, offset, data } => tree.put(*node, *offset, data),
+            Self::Grow { node, size_bytes } => tree.grow(*node, *size_bytes),
+        }
+    }
+
+    /// The file or directory whose own content or size changes; `None` for names.
+    fn content_of(&self) -> Option<NodeId> {
+        match self {
+            Self::Data { node, .. } | Self::Grow { node, .. } => Some(*node),
+            Self::Metadata(
+                Change::Resize { node, .. } | Change::Zero { node, .. } | Change::Mode { node, .. },
+            ) => Some(*node),
+            Self::Metadata(_) => None,
+        }
+    }
+
+    /// The directories whose names change, and the node that is named.
+    fn names(&self) -> Option<([NodeId; 2], NodeId)> {
+        let Self::Metadata(change) = self else { return None };
+        match change {
+            Change::Make { directory, node, .. }
+            | Change::Link { directory, node, .. }
+            | Change::Remove { directory, node, .. } => Some(([*directory; 2], *node)),
+            Change::Rename { from, to, node, .. } => Some(([from.0, to.0], *node)),
+            _ => None,
+        }
+    }
+}
+
+/// An effect of a recorded change.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    /// Number of the event.
+    pub event: usize,
+    /// What it changes.
+    pub act: Act,
+    /// Earlier effects without which this one can't survive.
+    pub requires: Vec<usize>,
+    /// Number of the event that made it durable; `None`: no event did.
+    pub durable_at: Option<usize>,
+}
+
+/// Effects of a run in order, under a set of rules.
+#[derive(Clone, Debug)]
+pub struct Effects {
+    /// The set of rules.
+    pub rules: Rules,
+    /// The effects.
+    pub all: Vec<Effect>,
+    /// The folder at the start, with all nodes that the run creates, still without names.
+    pub start: Tree,
+}
+
+impl Effects {
+    /// Derives the effects of a run.
+    #[must_use]
+    pub fn of_history(history: &History, rules: Rules) -> Self {
+        let mut derivation = Derivation {
+            effects: Self { rules, all: Vec::new(), start: history.start.clone() },
+            now: history.start.clone(),
+            open_from: 0,
+            last_metadata: None,
+            files: BTreeMap::new(),
+            made_in: BTreeMap::new(),
+        };
+        for (event, what) in history.events.iter().enumerate() {
+            match what {
+                Event::Change(change) => derivation.change(event, change),
+                Event::Sync { node, data_only } => derivation.sync(event, *node, *data_only),
+                Event::SyncAll => derivation.sync_all(event),
+                Event::Output(_) => {}
+            }
+        }
+        derivation.effects
+    }
+}
+
+/// What is known of a file while effects are derived.
+#[derive(Default)]
+struct File {
+    /// Data and growth since the last rename that wrote them.
+    contents: Vec<usize>,
+    last_growth: Option<usize>,
+    /// Last truncation, and the size that it left.
+    cut: Option<(usize, u64)>,
+}
+
+struct Derivation {
+    effects: Effects,
+    /// The folder as the program sees it.
+    now: Tree,
+    /// All effects before this one are durable.
+    open_from: usize,
+    last_metadata: Option<usize>,
+    files: BTreeMap<NodeId, File>,
+    /// Directory in which each node was created.
+    made_in: BTreeMap<NodeId, NodeId>,
+}
+
+impl Derivation {
+    fn push(&mut self, event: usize, act: Act, requires: Vec<usize>) -> usize {
+        self.effects.all.push(Effect { event, act, requires, durable_at: None });
+        self.effects.all.len() - 1
+    }
+
+    fn change(&mut self, event: usize, change: &Change) {
+        if let Change::Write { node, offset, data } = change {
+            self.write(event, *node, *offset, data);
+        } else {
+            self.metadata(event, change);
+        }
+        self.now.apply(change);
+    }
+
+    fn write(&mut self, event: usize, node: NodeId, offset: u64, data: &Arc<[u8]>) {
+        let rules = self.effects.rules;
+        let end = offset + data.len() as u64;
+        let file = self.files.entry(node).or_default();
+        // Data in a truncated range are written to new blocks, which exist once the truncation does.
+        let cut = file.cut.filter(|(_, size)| rules.metadata_in_order && end > *size);
+        let requires: Vec<usize> = cut.map(|(effect, _)| effect).into_iter().collect();
+        let before = file.last_growth;
+        let written =
+            self.push(event, Act::Data { node, offset, data: Arc::clone(data) }, requires.clone());
+        let mut contents = vec![written];
+        if end > self.now.size_bytes(node) {
+            let mut requires = requires;
+            if rules.size_follows_data {
+                requires.push(written);
+                requires.extend(before);
+            }
+            let grown = self.push(event, Act::Grow { node, size_bytes: end }, requires);
+            contents.push(grown);
+        }
+        let file = self.files.entry(node).or_default();
+        file.last_growth = contents.get(1).copied().or(file.last_growth);
+        file.contents.extend(contents);
+    }
+
+    fn metadata(&mut self, event: usize, change: &Change) {
+        let rules = self.effects.rules;
+        let mut requires = Vec::new();
+        if rules.metadata_in_order {
+            requires.extend(self.last_metadata);
+        }
+        match change {
+            Change::Make { directory, node, made, mode, .. } => {
+                self.made_in.insert(*node, *directory);
+                let (made, mode) = (made.clone(), *mode);
+                self.effects.start.ensure(*node, || match made {
+                    Made::File => Node::file(mode),
+                    Made::Directory => Node::directory(mode),
+                    Made::Symlink(path) => Node::symlink(&path),
+                });
+            }
+            Change::Rename { node, replaced: Some(_), exchange: false, .. }
+                if rules.replace_flushes =>
+            {
+                let file = self.files.entry(*node).or_default();
+                requires.append(&mut file.contents);
+            }
+            _ => {}
+        }
+        let made = self.push(event, Act::Metadata(change.clone()), requires);
+        self.last_metadata = Some(made);
+        if let Change::Resize { node, size_bytes } = change {
+            let is_shorter = *size_bytes < self.now.size_bytes(*node);
+            let file = self.files.entry(*node).or_default();
+            if is_shorter {
+                file.cut = Some((made, *size_bytes));
+            }
+            file.last_growth = None;
+        }
+    }
+
+    fn sync_all(&mut self, event: usize) {
+        for effect in &mut self.effects.all[self.open_from..] {
+            effect.durable_at.get_or_insert(event);
+        }
+        self.open_from = self.effects.all.len();
+    }
+
+    fn sync(&mut self, event: usize, node: NodeId, data_only: bool) {
+        let commit = self.effects.rules.commit;
+        let mut above = BTreeSet::from([node]);
+        if commit == Commit::OwnNames {
+            let mut next = node;
+            while let Some(directory) = self.made_in.get(&next)
+                && above.insert(*directory)
+            {
+                next = *directory;
+            }
+        }
+        let open = self.open_from..self.effects.all.len();
+        let is_open = |effect: &Effect| effect.durable_at.is_none();
+        let mut durable: Vec<usize> = Vec::new();
+        let mut commits_journal = false;
+        for number in open.clone() {
+            let effect = &self.effects.all[number];
+            if !is_open(effect) {
+                continue;
+            }
+            let mut is_covered = effect.act.content_of() == Some(node);
+            // Each write changes the file's times, so fsync commits even if only data changed.
+            let mut dirties = is_covered && !(data_only && matches!(effect.act, Act::Data { .. }));
+            if let Some((directories, named)) = effect.act.names() {
+                let is_made = matches!(effect.act, Act::Metadata(Change::Make { .. }));
+                is_covered = match commit {
+                    Commit::Directory | Commit::Journal => directories.contains(&node),
+                    Commit::OwnNames => directories.contains(&node) || above.contains(&named),
+                };
+                dirties = directories.contains(&node) || named == node && (is_made || !data_only);
+            }
+            commits_journal |= dirties && commit == Commit::Journal;
+            if is_covered {
+                durable.push(number);
+            }
+        }
+        if commits_journal {
+            let in_journal = |number: &usize| {
+                let effect = &self.effects.all[*number];
+                is_open(effect) && matches!(effect.act, Act::Metadata(_))
+            };
+            durable.extend(open.filter(in_journal));
+        }
+        self.make_durable(event, durable);
+    }
+
+    /// Marks effects, and what they require, as durable from an event on. A journal's order is a requirement of each
+    /// effect, but a log of one file (btrfs) does not bring earlier metadata of other files with it.
+    fn make_durable(&mut self, event: usize, mut open: Vec<usize>) {
+        let own_names = self.effects.rules.commit == Commit::OwnNames;
+        while let Some(number) = open.pop() {
+            let effect = &mut self.effects.all[number];
+            if effect.durable_at.is_some() {
+                continue;
+            }
+            effect.durable_at = Some(event);
+            let is_metadata = matches!(effect.act, Act::Metadata(_));
+            if !(own_names && is_metadata) {
+                open.extend(&effect.requires);
+            }
+        }
+        let all = &self.effects.all;
+        while all.get(self.open_from).is_some_and(|effect| effect.durable_at.is_some()) {
+            self.open_from += 1;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A run whose states are explored, with what their checks need.
+
+use crate::effects::Effects;
+use crate::history::History;
+use crate::name::{CutName, StateName};
+use crate::rules::Rules;
+use crate::states::{Choice, States};
+use crate::tree::Tree;
+use std::sync::Arc;
+
+/// A run whose states are explored: the program's, or a recovery.
+pub(crate) struct Job {
+    pub(crate) states: Arc<States>,
+    bases: Vec<Tree>,
+    /// Name of the state that the run started from; empty for the program's.
+    start: Vec<CutName>,
+    /// Output that a recovery is judged against; `None`: each interval has its own.
+    acknowledged: Option<Vec<u8>>,
+}
+
+impl Job {
+    pub(crate) fn new(
+        history: History,
+        rules: Rules,
+        bound: usize,
+        atomic_bytes: Option<u32>,
+    ) -> Self {
+        let history = Arc::new(history);
+        let effects = Effects::of_history(&history, rules);
+        let states = States::of_history(history, effects, bound, atomic_bytes);
+        Self {
+            bases: states.bases(),
+            states: Arc::new(states),
+            start: Vec::new(),
+            acknowledged: None,
+        }
+    }
+
+    /// Makes this the recovery from a state, judged against what the program had printed.
+    pub(crate) fn after(self, start: StateName, acknowledged: Vec<u8>) -> Self {
+        Self { start: start.0, acknowledged: Some(acknowledged), ..self }
+    }
+
+    pub(crate) fn is_recovery(&self) -> bool {
+        !self.start.is_empty()
+    }
+
+    pub(crate) fn tree(&self, interval: usize, choice: &Choice) -> Tree {
+        self.states.tree_on(&self.bases[interval], interval, choice)
+    }
+
+    pub(crate) fn acknowledged(&self, interval: usize) -> Vec<u8> {
+        let end = self.states.intervals[interval].end;
+        self.acknowledged.clone().unwrap_or_else(|| self.states.acknowledged(end))
+    }
+
+    pub(crate) fn name(&self, interval: usize, choice: &Choice) -> StateName {
+        let mut cuts = self.start.clone();
+        cuts.push(CutName::of_choice(interval, choice));
+        StateName(cuts)
+    }
+}

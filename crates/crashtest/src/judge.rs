@@ -1,0 +1,151 @@
+//! Judges states, and remembers what it judged: a state whose content is known, or that agrees with an earlier one in
+//! all that the checker read there, is not checked again.
+
+use crate::check::{Check, CheckRun, Verdict, verdict};
+use crate::history::Event;
+use crate::trace::{Trace, Tracer, value};
+use crate::tree::Tree;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+/// How a verdict came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A state with the same content had been judged.
+    SameContent,
+    /// A state with the same content in all that the checker read had been judged.
+    SameReads,
+    /// The checker ran.
+    Checked,
+}
+
+/// A judged state.
+pub(crate) struct Judged {
+    pub(crate) verdict: Verdict,
+    pub(crate) source: Source,
+    /// What the checker printed, if it ran.
+    pub(crate) output: Vec<u8>,
+    /// What the checker changed, if it ran.
+    pub(crate) events: Vec<Event>,
+}
+
+/// Content of a state, and length of the output that it is judged against.
+type Key = (u64, usize);
+
+#[derive(Default)]
+struct Known {
+    contents: HashMap<Key, Verdict>,
+    /// By the length of the output.
+    traces: HashMap<usize, Vec<(Trace, Verdict)>>,
+    /// States whose reads were known and that were checked nevertheless.
+    spot_checks: u64,
+    /// States that agreed in their reads.
+    agreed: u64,
+    /// Spot checks whose verdict differed.
+    diverged: u64,
+}
+
+/// Of the states that agree with another in their reads, the first few and then one in this number are checked
+/// nevertheless, since a checker that is not deterministic would make the others' verdicts wrong.
+const SPOT_CHECK_PERIOD: u64 = 64;
+const SPOT_CHECKS_FIRST: u64 = 4;
+
+/// A checker with a memory.
+pub(crate) struct Judge<'a> {
+    check: &'a dyn Check,
+    known: Mutex<Known>,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(check: &'a dyn Check) -> Self {
+        Self { check, known: Mutex::default() }
+    }
+
+    /// Number of spot checks, and of those with another verdict.
+    pub(crate) fn spot_checks(&self) -> (u64, u64) {
+        let known = self.lock();
+        (known.spot_checks, known.diverged)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges a state.
+    ///
+    /// # Errors
+    /// The checker can't be started.
+    pub(crate) fn judge(&self, tree: &Tree, acknowledged: &[u8]) -> io::Result<Judged> {
+        let key = (tree.content_hash(), acknowledged.len());
+        let expected = {
+            let mut known = self.lock();
+            if let Some(verdict) = known.contents.get(&key) {
+                return Ok(Judged::known(*verdict, Source::SameContent));
+            }
+            match known.by_reads(tree, acknowledged.len()) {
+                Some((verdict, true)) => {
+                    known.contents.insert(key, verdict);
+                    return Ok(Judged::known(verdict, Source::SameReads));
+                }
+                found => found.map(|(verdict, _)| verdict),
+            }
+        };
+        let (tracer, trace) = Tracer::new();
+        let checked = self.check.check(tree, acknowledged, Box::new(tracer))?;
+        let verdict = self.verdict_of(&checked, tree, acknowledged)?;
+        let trace = std::mem::take(&mut *trace.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut known = self.lock();
+        known.contents.insert(key, verdict);
+        match expected {
+            Some(expected) if expected != verdict => known.diverged += 1,
+            Some(_) => {}
+            None => known.traces.entry(acknowledged.len()).or_default().push((trace, verdict)),
+        }
+        let CheckRun { output, events, .. } = checked;
+        Ok(Judged { verdict, source: Source::Checked, output, events })
+    }
+
+    fn verdict_of(
+        &self,
+        checked: &CheckRun,
+        tree: &Tree,
+        acknowledged: &[u8],
+    ) -> io::Result<Verdict> {
+        if let Some(verdict) = verdict(checked) {
+            return Ok(verdict);
+        }
+        if acknowledged.is_empty() {
+            return Ok(Verdict::WrongContent);
+        }
+        let (tracer, _) = Tracer::new();
+        let without = self.check.check(tree, &[], Box::new(tracer))?;
+        Ok(match verdict(&without) {
+            Some(Verdict::Consistent) => Verdict::LostAcknowledged,
+            _ => Verdict::WrongContent,
+        })
+    }
+}
+
+impl Known {
+    /// Verdict of a state that agrees in its reads, and whether it may be used without a spot check.
+    fn by_reads(&mut self, tree: &Tree, acknowledged: usize) -> Option<(Verdict, bool)> {
+        let agrees = |(trace, _): &&(Trace, Verdict)| {
+            trace.iter().all(|(item, known)| value(item, tree) == *known)
+        };
+        let (_, verdict) = self.traces.get(&acknowledged)?.iter().rev().find(agrees)?;
+        let verdict = *verdict;
+        self.agreed += 1;
+        let is_spot = self.diverged > 0
+            || self.agreed <= SPOT_CHECKS_FIRST
+            || self.agreed.is_multiple_of(SPOT_CHECK_PERIOD);
+        self.spot_checks += u64::from(is_spot);
+        Some((verdict, !is_spot))
+    }
+}
+
+impl Judged {
+    fn known(verdict: Verdict, source: Source) -> Self {
+        Self { verdict, source, output: Vec::new(), events: Vec::new() }
+    }
+}

@@ -1,0 +1,146 @@
+//! Looks for the smallest wrong state: one that loses as little as possible and still has the verdict.
+
+use crate::check::Verdict;
+use crate::job::Job;
+use crate::judge::{Judge, Judged};
+use crate::name::StateName;
+use crate::states::{Choice, States};
+use std::io;
+use std::sync::Arc;
+
+/// A wrong state.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// Name of the smallest wrong state found from it.
+    pub name: StateName,
+    /// Class of the state that was found first.
+    pub class: &'static str,
+    /// Run that the last part of the name belongs to: the program's, or a recovery.
+    pub states: Arc<States>,
+    /// The state.
+    pub choice: Choice,
+    /// What the program had printed.
+    pub acknowledged: Vec<u8>,
+    /// What the checker printed.
+    pub output: Vec<u8>,
+}
+
+/// Largest number of states that are judged for one finding.
+const TRIALS_MAX: usize = 200;
+
+/// Gives effects back to a wrong state while it keeps its verdict: the torn part first, then halves, quarters and so on
+/// of the lost effects, down to single ones (delta debugging).
+///
+/// # Errors
+/// The checker can't be started.
+pub(crate) fn minimise(
+    judge: &Judge<'_>,
+    job: &Job,
+    interval: usize,
+    choice: Choice,
+    judged: &Judged,
+    class: &'static str,
+) -> io::Result<Finding> {
+    let mut search = Search {
+        judge,
+        job,
+        interval,
+        acknowledged: job.acknowledged(interval),
+        smallest: choice,
+        judged,
+        output: judged.output.clone(),
+        trials: 0,
+    };
+    search.mend_torn()?;
+    let mut length = search.lost().len().max(1);
+    loop {
+        let mut from = 0;
+        while from < search.lost().len() {
+            if !search.give_back(from, length)? {
+                from += length;
+            }
+        }
+        if length == 1 {
+            break;
+        }
+        length = length.div_ceil(2);
+    }
+    let Search { smallest, acknowledged, output, .. } = search;
+    Ok(Finding {
+        verdict: judged.verdict,
+        name: job.name(interval, &smallest),
+        class,
+        states: Arc::clone(&job.states),
+        choice: smallest,
+        acknowledged,
+        output,
+    })
+}
+
+struct Search<'a> {
+    judge: &'a Judge<'a>,
+    job: &'a Job,
+    interval: usize,
+    acknowledged: Vec<u8>,
+    smallest: Choice,
+    judged: &'a Judged,
+    output: Vec<u8>,
+    trials: usize,
+}
+
+impl Search<'_> {
+    /// Positions of lost effects among the open ones.
+    fn lost(&self) -> Vec<usize> {
+        let torn = self.smallest.torn.map(|torn| torn.position);
+        let survives = &self.smallest.survives;
+        (0..survives.len()).filter(|at| !survives[*at] && torn != Some(*at)).collect()
+    }
+
+    /// Tries the torn write as a whole.
+    fn mend_torn(&mut self) -> io::Result<()> {
+        if let Some(torn) = self.smallest.torn {
+            let mut mended = self.smallest.clone();
+            mended.torn = None;
+            let open = &self.job.states.intervals[self.interval].open;
+            self.job.states.keep(open, &mut mended.survives, torn.position);
+            self.try_state(mended)?;
+        }
+        Ok(())
+    }
+
+    /// Gives back the lost effects at these positions of their list. True: the state is still wrong.
+    fn give_back(&mut self, from: usize, length: usize) -> io::Result<bool> {
+        let open = &self.job.states.intervals[self.interval].open;
+        let lost = self.lost();
+        let mut fuller = self.smallest.clone();
+        for position in &lost[from..lost.len().min(from + length)] {
+            self.job.states.keep(open, &mut fuller.survives, *position);
+        }
+        if let Some(torn) = fuller.torn {
+            // Something that requires the torn write as a whole can't come back.
+            if fuller.survives[torn.position] {
+                return Ok(false);
+            }
+        }
+        self.try_state(fuller)
+    }
+
+    fn try_state(&mut self, candidate: Choice) -> io::Result<bool> {
+        if self.trials == TRIALS_MAX {
+            return Ok(false);
+        }
+        self.trials += 1;
+        let tree = self.job.tree(self.interval, &candidate);
+        let judged = self.judge.judge(&tree, &self.acknowledged)?;
+        let is_wrong = judged.verdict == self.judged.verdict;
+        if is_wrong {
+            self.smallest = candidate;
+            if !judged.output.is_empty() {
+                self.output = judged.output;
+            }
+        }
+        Ok(is_wrong)
+    }
+}

@@ -1,0 +1,344 @@
+//! A recorded run as a file: JSON lines, the first with format and version, then the folder at the start as changes,
+//! then the events in order.
+
+use crate::history::{Event, History};
+use crate::tree::{Change, Kind, Made, NodeId, ROOT, Tree};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Largest file that is read, in bytes.
+pub const FILE_BYTES_MAX: u64 = 4 << 30;
+const FORMAT: &str = "iodyno-crashtest";
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    format: String,
+    version: u32,
+    /// Number of changes that make the folder at the start.
+    start: usize,
+}
+
+/// A line of the file. Names, paths and data are lower-case hexadecimal digits, since they need not be text.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Line {
+    Make {
+        directory: NodeId,
+        name: Hex,
+        node: NodeId,
+        mode: u32,
+    },
+    MakeDirectory {
+        directory: NodeId,
+        name: Hex,
+        node: NodeId,
+        mode: u32,
+    },
+    Symlink {
+        directory: NodeId,
+        name: Hex,
+        node: NodeId,
+        path: Hex,
+    },
+    Link {
+        directory: NodeId,
+        name: Hex,
+        node: NodeId,
+    },
+    Remove {
+        directory: NodeId,
+        name: Hex,
+        node: NodeId,
+    },
+    Rename {
+        from: (NodeId, Hex),
+        to: (NodeId, Hex),
+        node: NodeId,
+        replaced: Option<NodeId>,
+        exchange: bool,
+    },
+    Write {
+        node: NodeId,
+        offset: u64,
+        data: Hex,
+    },
+    Zero {
+        node: NodeId,
+        offset: u64,
+        len_bytes: u64,
+    },
+    Resize {
+        node: NodeId,
+        size_bytes: u64,
+    },
+    Mode {
+        node: NodeId,
+        mode: u32,
+    },
+    Sync {
+        node: NodeId,
+        data_only: bool,
+    },
+    SyncAll,
+    Output {
+        bytes: Hex,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Hex(Vec<u8>);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let text: String = digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect();
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        let bytes: Option<Vec<u8>> = text
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| match pair {
+                [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
+                _ => None,
+            })
+            .collect();
+        bytes.map(Self).ok_or_else(|| serde::de::Error::custom("not pairs of hexadecimal digits"))
+    }
+}
+
+/// Writes a run.
+#[must_use]
+pub fn to_text(history: &History) -> String {
+    let start = changes_of(&history.start);
+    let head = Head { format: FORMAT.to_owned(), version: VERSION, start: start.len() };
+    let mut text = serde_json::to_string(&head).unwrap_or_default();
+    let events = start.into_iter().map(Event::Change).chain(history.events.iter().cloned());
+    for event in events {
+        text.push('\n');
+        text.push_str(&serde_json::to_string(&Line::of_event(event)).unwrap_or_default());
+    }
+    text.push('\n');
+    text
+}
+
+/// Reads a run.
+///
+/// # Errors
+/// The text is not such a file, or a line of it can't be read; the message names the line.
+pub fn of_text(text: &str) -> Result<History, String> {
+    let mut lines = text.lines();
+    let head = lines.next().unwrap_or_default();
+    let head: Head = serde_json::from_str(head)
+        .map_err(|_| "not a file that `crashtest --record` wrote".to_owned())?;
+    if head.format != FORMAT || head.version != VERSION {
+        return Err(format!(
+            "has format {} {}, and this version reads {FORMAT} {VERSION}",
+            iodyno_units::text::clean(&head.format),
+            head.version
+        ));
+    }
+    let mut history = History::default();
+    for (number, line) in lines.enumerate() {
+        let wrong = |why: String| format!("line {}: {why}", number + 2);
+        let line: Line = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+        let event = line.into_event();
+        if let Event::Change(Change::Write { offset, data, .. }) = &event
+            && offset.checked_add(data.len() as u64).is_none_or(|end| end > i64::MAX as u64)
+        {
+            return Err(wrong("the write ends past the largest offset".to_owned()));
+        }
+        match (event, number < head.start) {
+            (Event::Change(change), true) => history.start.apply(&change),
+            (_, true) => {
+                return Err(wrong("the folder at the start consists of changes".to_owned()));
+            }
+            (event, false) => history.events.push(event),
+        }
+    }
+    Ok(history)
+}
+
+/// Changes that make a tree.
+fn changes_of(tree: &Tree) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut known = BTreeSet::from([ROOT]);
+    let mut open = vec![ROOT];
+    while let Some(directory) = open.pop() {
+        let Some(Kind::Directory(names)) = tree.node(directory).map(|node| &node.kind) else {
+            continue;
+        };
+        for (name, number) in names {
+            let (name, number) = (name.clone(), *number);
+            let Some(node) = tree.node(number) else { continue };
+            if !known.insert(number) {
+                changes.push(Change::Link { directory, name, node: number });
+                continue;
+            }
+            let made = match &node.kind {
+                Kind::File { .. } => Made::File,
+                Kind::Directory(_) => Made::Directory,
+                Kind::Symlink(path) => Made::Symlink(path.clone()),
+            };
+            changes.push(Change::Make { directory, name, node: number, made, mode: node.mode });
+            match &node.kind {
+                Kind::File { size_bytes, pages } => {
+                    let write = |(page, content): (&u64, &Arc<crate::tree::Page>)| Change::Write {
+                        node: number,
+                        offset: page * crate::tree::PAGE_BYTES as u64,
+                        data: Arc::from(content.bytes().as_slice()),
+                    };
+                    changes.extend(pages.iter().map(write));
+                    changes.push(Change::Resize { node: number, size_bytes: *size_bytes });
+                }
+                Kind::Directory(_) => open.push(number),
+                Kind::Symlink(_) => {}
+            }
+        }
+    }
+    changes
+}
+
+impl Line {
+    fn of_event(event: Event) -> Self {
+        let change = match event {
+            Event::Sync { node, data_only } => return Self::Sync { node, data_only },
+            Event::SyncAll => return Self::SyncAll,
+            Event::Output(bytes) => return Self::Output { bytes: Hex(bytes) },
+            Event::Change(change) => change,
+        };
+        match change {
+            Change::Make { directory, name, node, made, mode } => {
+                let name = Hex(name);
+                match made {
+                    Made::File => Self::Make { directory, name, node, mode },
+                    Made::Directory => Self::MakeDirectory { directory, name, node, mode },
+                    Made::Symlink(path) => Self::Symlink { directory, name, node, path: Hex(path) },
+                }
+            }
+            Change::Link { directory, name, node } => {
+                Self::Link { directory, name: Hex(name), node }
+            }
+            Change::Remove { directory, name, node } => {
+                Self::Remove { directory, name: Hex(name), node }
+            }
+            Change::Rename { from, to, node, replaced, exchange } => Self::Rename {
+                from: (from.0, Hex(from.1)),
+                to: (to.0, Hex(to.1)),
+                node,
+                replaced,
+                exchange,
+            },
+            Change::Write { node, offset, data } => {
+                Self::Write { node, offset, data: Hex(data.to_vec()) }
+            }
+            Change::Zero { node, offset, len_bytes } => Self::Zero { node, offset, len_bytes },
+            Change::Resize { node, size_bytes } => Self::Resize { node, size_bytes },
+            Change::Mode { node, mode } => Self::Mode { node, mode },
+        }
+    }
+
+    fn into_event(self) -> Event {
+        let make = |directory, name: Hex, node, made, mode| Change::Make {
+            directory,
+            name: name.0,
+            node,
+            made,
+            mode,
+        };
+        Event::Change(match self {
+            Self::Sync { node, data_only } => return Event::Sync { node, data_only },
+            Self::SyncAll => return Event::SyncAll,
+            Self::Output { bytes } => return Event::Output(bytes.0),
+            Self::Make { directory, name, node, mode } => {
+                make(directory, name, node, Made::File, mode)
+            }
+            Self::MakeDirectory { directory, name, node, mode } => {
+                make(directory, name, node, Made::Directory, mode)
+            }
+            Self::Symlink { directory, name, node, path } => {
+                make(directory, name, node, Made::Symlink(path.0), 0o777)
+            }
+            Self::Link { directory, name, node } => Change::Link { directory, name: name.0, node },
+            Self::Remove { directory, name, node } => {
+                Change::Remove { directory, name: name.0, node }
+            }
+            Self::Rename { from, to, node, replaced, exchange } => Change::Rename {
+                from: (from.0, from.1.0),
+                to: (to.0, to.1.0),
+                node,
+                replaced,
+                exchange,
+            },
+            Self::Write { node, offset, data } => {
+                Change::Write { node, offset, data: Arc::from(data.0) }
+            }
+            Self::Zero { node, offset, len_bytes } => Change::Zero { node, offset, len_bytes },
+            Self::Resize { node, size_bytes } => Change::Resize { node, size_bytes },
+            Self::Mode { node, mode } => Change::Mode { node, mode },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_reads_as_it_was_written() {
+        let name = |name: &[u8]| name.to_vec();
+        let make = |node, made, text: &[u8]| Change::Make {
+            directory: ROOT,
+            name: name(text),
+            node,
+            mode: if matches!(made, Made::Symlink(_)) { 0o777 } else { 0o640 },
+            made,
+        };
+        let mut start = Tree::default();
+        let changes = [
+            make(2, Made::File, b"a"),
+            make(3, Made::Directory, b"d"),
+            make(4, Made::Symlink(name(b"a")), b"s\xff"),
+            Change::Link { directory: 3, name: name(b"b"), node: 2 },
+            Change::Write { node: 2, offset: 5000, data: Arc::from(vec![7; 5000]) },
+        ];
+        for change in &changes {
+            start.apply(change);
+        }
+        let rename = Change::Rename {
+            from: (ROOT, name(b"a")),
+            to: (3, name(b"c")),
+            node: 2,
+            replaced: None,
+            exchange: false,
+        };
+        let mut events: Vec<Event> =
+            changes.into_iter().chain([rename]).map(Event::Change).collect();
+        events.extend([
+            Event::Change(Change::Zero { node: 2, offset: 1, len_bytes: 2 }),
+            Event::Change(Change::Mode { node: 2, mode: 0o600 }),
+            Event::Change(Change::Remove { directory: 3, name: name(b"c"), node: 2 }),
+            Event::Sync { node: 2, data_only: true },
+            Event::SyncAll,
+            Event::Output(b"done\n".to_vec()),
+        ]);
+        let history = History { start, events };
+        let text = to_text(&history);
+        let again = of_text(&text).unwrap();
+        assert!(again.events == history.events);
+        assert_eq!(again.start.content_hash(), history.start.content_hash());
+        assert_eq!(again.start.read(2, 0, 10_000), history.start.read(2, 0, 10_000));
+        assert!(of_text("{}").unwrap_err().contains("--record"));
+        let torn = &text[..text.len() - 20];
+        let last = text.lines().count();
+        assert!(of_text(torn).unwrap_err().starts_with(&format!("line {last}:")));
+    }
+}

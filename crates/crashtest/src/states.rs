@@ -1,0 +1,441 @@
+//! States that a power cut can leave: for each interval between two points at which something became durable, the
+//! combinations of open effects that survive, by class.
+
+use crate::effects::{Act, Effects};
+use crate::history::{Event, History};
+use crate::tree::Tree;
+use std::sync::Arc;
+
+/// A kind of combination of open effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// The first k effects survive.
+    Prefix,
+    /// The first k effects survive except one, and what requires it.
+    OneMissing,
+    /// One effect survives, with what it requires.
+    OneAlone,
+    /// One write survives in part; of the others those before it, or all.
+    Torn,
+    /// All survive except several, or several alone.
+    Subset,
+}
+
+/// All classes, in the order in which a result lists them.
+pub const CLASSES: [Class; 5] =
+    [Class::Prefix, Class::OneMissing, Class::OneAlone, Class::Torn, Class::Subset];
+
+impl Class {
+    /// Name in output and in the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prefix => "prefix",
+            Self::OneMissing => "one-missing",
+            Self::OneAlone => "one-alone",
+            Self::Torn => "torn",
+            Self::Subset => "subset",
+        }
+    }
+}
+
+/// Position of a state in the enumeration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateId {
+    /// Class of the state.
+    pub class: Class,
+    /// Number of the interval.
+    pub interval: usize,
+    /// Number of the state among those of its class and interval.
+    pub number: u64,
+}
+
+/// The time between two events that make something durable. Everything that is open at its end may be lost.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Number of the event that ends it, which has not taken effect; the number of events for the last interval.
+    pub end: usize,
+    /// Open effects in order.
+    pub open: Vec<usize>,
+}
+
+/// One state, as a choice among the open effects of an interval.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// Whether each open effect survives.
+    pub survives: Vec<bool>,
+    /// An open effect of data that survives in part, by its position among the open ones.
+    pub torn: Option<Torn>,
+}
+
+/// The part of a write that survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Torn {
+    /// Position of the write among the open effects.
+    pub position: usize,
+    /// First and last atomic unit of the write that the pattern names, from 0; the last is not included.
+    pub units: (usize, usize),
+    /// Whether the named units are lost. Otherwise they alone survive.
+    pub is_lost: bool,
+}
+
+/// All states of a recorded run under a set of rules.
+#[derive(Debug)]
+pub struct States {
+    history: Arc<History>,
+    effects: Effects,
+    /// Intervals in order.
+    pub intervals: Vec<Interval>,
+    /// Largest number of effects that a subset removes or keeps.
+    bound: usize,
+    /// Unit in which data survive whole, in bytes.
+    pub(crate) atomic_bytes: u64,
+}
+
+/// Largest number of patterns in which one write is torn at its beginning, at its end, or in its middle.
+const TORN_PATTERNS_MAX: usize = 16;
+
+impl States {
+    /// Splits a run into intervals. `bound` is the largest number of effects that a subset removes or keeps;
+    /// `atomic_bytes` replaces the rules' unit in which data survive whole.
+    #[must_use]
+    pub fn of_history(
+        history: Arc<History>,
+        effects: Effects,
+        bound: usize,
+        atomic_bytes: Option<u32>,
+    ) -> Self {
+        let mut ends: Vec<usize> = effects.all.iter().filter_map(|e| e.durable_at).collect();
+        ends.push(history.events.len());
+        ends.sort_unstable();
+        ends.dedup();
+        let interval = |end: usize| {
+            let is_open = |number: &usize| {
+                let effect = &effects.all[*number];
+                effect.event < end && effect.durable_at.is_none_or(|at| at >= end)
+            };
+            let first = effects.all.partition_point(|effect| effect.event < end);
+            Interval { end, open: (0..first).filter(is_open).collect() }
+        };
+        let intervals = ends.into_iter().map(interval).collect();
+        let atomic_bytes = u64::from(atomic_bytes.unwrap_or(effects.rules.atomic_bytes));
+        Self { history, effects, intervals, bound, atomic_bytes }
+    }
+
+    /// The recorded run.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The effects, with their rules.
+    #[must_use]
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// What the program had printed before an event.
+    #[must_use]
+    pub fn acknowledged(&self, end: usize) -> Vec<u8> {
+        let mut output = Vec::new();
+        for event in &self.history.events[..end] {
+            if let Event::Output(bytes) = event {
+                output.extend(bytes);
+            }
+        }
+        output
+    }
+
+    /// Number of states of a class in an interval, before equal ones are recognised.
+    #[must_use]
+    pub fn count(&self, class: Class, interval: usize) -> u64 {
+        let open = &self.intervals[interval].open;
+        let n = open.len() as u64;
+        match class {
+            Class::Prefix => n + 1,
+            Class::OneMissing => n * (n + 1) / 2,
+            Class::OneAlone => n,
+            Class::Torn => open.iter().map(|number| 2 * self.torn_patterns(*number)).sum(),
+            Class::Subset => (2..=self.bound as u64)
+                .map(|size| combinations(n, size).saturating_mul(2))
+                .fold(0, u64::saturating_add),
+        }
+    }
+
+    /// Number of ways in which a write is torn.
+    fn torn_patterns(&self, number: usize) -> u64 {
+        let ends = self.units(number).saturating_sub(1).min(TORN_PATTERNS_MAX) as u64;
+        // Beginnings, ends, and single units in the middle that are lost.
+        2 * ends + ends.saturating_sub(1)
+    }
+
+    /// Number of atomic units that a write touches; 0: not data.
+    fn units(&self, number: usize) -> usize {
+        match &self.effects.all[number].act {
+            Act::Data { offset, data, .. } if !data.is_empty() => {
+                let last = (offset + data.len() as u64 - 1) / self.atomic_bytes;
+                (last - offset / self.atomic_bytes + 1) as usize
+            }
+            _ => 0,
+        }
+    }
+
+    /// The state with this number; `None`: there is none.
+    #[must_use]
+    pub fn choice(&self, id: StateId) -> Option<Choice> {
+        let open = &self.intervals.get(id.interval)?.open;
+        if id.number >= self.count(id.class, id.interval) {
+            return None;
+        }
+        let (n, number) = (open.len(), id.number);
+        let mut survives = vec![false; n];
+        let mut torn = None;
+        match id.class {
+            Class::Prefix => survives[..number as usize].fill(true),
+            Class::OneMissing => {
+                let (length, missing) = cut_and_missing(n as u64, number);
+                survives[..length as usize].fill(true);
+                self.lose(open, &mut survives, missing as usize);
+            }
+            Class::OneAlone => self.keep(open, &mut survives, number as usize),
+            Class::Torn => {
+                let (position, pattern) = self.torn_at(open, number)?;
+                let is_prefix = pattern % 2 == 0;
+                survives[..if is_prefix { position } else { n }].fill(true);
+                self.lose(open, &mut survives, position);
+                torn = Some(self.torn(open[position], position, (pattern / 2) as usize));
+                self.keep_own_growth(open, &mut survives, position);
+            }
+            Class::Subset => {
+                let (is_missing, chosen) = self.subset(n as u64, number);
+                survives.fill(is_missing);
+                for position in chosen {
+                    if is_missing {
+                        self.lose(open, &mut survives, position as usize);
+                    } else {
+                        self.keep(open, &mut survives, position as usize);
+                    }
+                }
+            }
+        }
+        Some(Choice { survives, torn })
+    }
+
+    /// Removes an effect and all open ones that require it.
+    pub(crate) fn lose(&self, open: &[usize], survives: &mut [bool], position: usize) {
+        survives[position] = false;
+        for later in position + 1..open.len() {
+            let requires = &self.effects.all[open[later]].requires;
+            let is_lost = |required: &usize| {
+                open[position..later]
+                    .binary_search(required)
+                    .is_ok_and(|found| !survives[position + found])
+            };
+            if survives[later] && requires.iter().any(is_lost) {
+                survives[later] = false;
+            }
+        }
+    }
+
+    /// Adds an effect and all open ones that it requires.
+    pub(crate) fn keep(&self, open: &[usize], survives: &mut [bool], position: usize) {
+        survives[position] = true;
+        for required in &self.effects.all[open[position]].requires {
+            if let Ok(found) = open.binary_search(required)
+                && !survives[found]
+            {
+                self.keep(open, survives, found);
+            }
+        }
+    }
+
+    /// Where a size need not follow its data, a torn write has extended its file.
+    fn keep_own_growth(&self, open: &[usize], survives: &mut [bool], position: usize) {
+        let event = self.effects.all[open[position]].event;
+        let next = position + 1;
+        let is_own = open.get(next).is_some_and(|number| self.effects.all[*number].event == event);
+        if is_own && !self.effects.rules.size_follows_data {
+            self.keep(open, survives, next);
+        }
+    }
+
+    /// Position of the torn write, and the number of its pattern (twice, for both choices of the other effects).
+    fn torn_at(&self, open: &[usize], mut number: u64) -> Option<(usize, u64)> {
+        for (position, effect) in open.iter().enumerate() {
+            let patterns = 2 * self.torn_patterns(*effect);
+            if number < patterns {
+                return Some((position, number));
+            }
+            number -= patterns;
+        }
+        None
+    }
+
+    fn torn(&self, effect: usize, position: usize, pattern: usize) -> Torn {
+        let units = self.units(effect);
+        let ends = (units - 1).min(TORN_PATTERNS_MAX);
+        // A long write is torn at places that are spread over it.
+        let border = |k: usize| (k + 1) * units / (ends + 1);
+        let (first, last, is_lost) = if pattern < ends {
+            (0, border(pattern), false)
+        } else if pattern < 2 * ends {
+            (border(pattern - ends), units, false)
+        } else {
+            let at = border(pattern - 2 * ends);
+            (at, at + 1, true)
+        };
+        Torn { position, units: (first, last), is_lost }
+    }
+
+    /// Whether the chosen effects are missing (otherwise alone), and their positions.
+    fn subset(&self, n: u64, mut number: u64) -> (bool, Vec<u64>) {
+        for size in 2..=self.bound as u64 {
+            let count = combinations(n, size);
+            if number < count {
+                return (true, combination(n, size, number));
+            }
+            number -= count;
+            if number < count {
+                return (false, combination(n, size, number));
+            }
+            number -= count;
+        }
+        unreachable!("the number is below the count")
+    }
+
+    /// For each interval, the folder with the effects that are durable in it and precede all open ones.
+    #[must_use]
+    pub fn bases(&self) -> Vec<Tree> {
+        let mut tree = self.effects.start.clone();
+        let mut applied = 0;
+        let base = |interval: usize| {
+            let (_, first_open) = self.bounds(interval);
+            for effect in &self.effects.all[applied..first_open] {
+                effect.act.apply(&mut tree);
+            }
+            applied = first_open;
+            tree.clone()
+        };
+        (0..self.intervals.len()).map(base).collect()
+    }
+
+    /// Number of effects before the end of an interval, and the first open one.
+    fn bounds(&self, interval: usize) -> (usize, usize) {
+        let Interval { end, open } = &self.intervals[interval];
+        let end = self.effects.all.partition_point(|effect| effect.event < *end);
+        (end, open.first().copied().unwrap_or(end))
+    }
+
+    /// The folder that a choice leaves in an interval, made from the interval's base ([`States::bases`]).
+    #[must_use]
+    pub fn tree_on(&self, base: &Tree, interval: usize, choice: &Choice) -> Tree {
+        let mut tree = base.clone();
+        let (end, first_open) = self.bounds(interval);
+        let mut open = self.intervals[interval].open.iter().enumerate().peekable();
+        for number in first_open..end {
+            let effect = &self.effects.all[number];
+            let Some((position, _)) = open.next_if(|(_, open)| **open == number) else {
+                effect.act.apply(&mut tree);
+                continue;
+            };
+            match choice.torn {
+                Some(torn) if torn.position == position => self.tear(&mut tree, number, torn),
+                _ if choice.survives[position] => effect.act.apply(&mut tree),
+                _ => {}
+            }
+        }
+        tree
+    }
+
+    /// Applies the surviving units of a torn write. Where a file grows with its data, it grows to the end of the
+    /// units that survive from the write's beginning on.
+    fn tear(&self, tree: &mut Tree, effect: usize, torn: Torn) {
+        let Act::Data { node, offset, data } = &self.effects.all[effect].act else { return };
+        let end = offset + data.len() as u64;
+        let border = |unit: usize| {
+            ((offset / self.atomic_bytes + unit as u64) * self.atomic_bytes).clamp(*offset, end)
+        };
+        let (from, to) = (border(torn.units.0), border(torn.units.1));
+        let mut put = |from: u64, to: u64| {
+            let range = (from - offset) as usize..(to - offset) as usize;
+            tree.put(*node, from, &data[range]);
+        };
+        if torn.is_lost {
+            put(*offset, from);
+            put(to, end);
+        } else {
+            put(from, to);
+        }
+        let is_head = !torn.is_lost && torn.units.0 == 0;
+        let grows = self.effects.all.get(effect + 1).is_some_and(|next| {
+            next.event == self.effects.all[effect].event && matches!(next.act, Act::Grow { .. })
+        });
+        if is_head
+            && grows
+            && self.effects.rules.size_follows_data
+            && tree.size_bytes(*node) >= *offset
+        {
+            tree.grow(*node, to);
+        }
+    }
+}
+
+/// Length of the prefix and position of the missing effect: first all prefixes' last possible cut, the whole interval,
+/// then shorter ones.
+fn cut_and_missing(n: u64, mut number: u64) -> (u64, u64) {
+    let mut length = n;
+    while number >= length {
+        number -= length;
+        length -= 1;
+    }
+    (length, number)
+}
+
+/// Number of combinations of `k` out of `n`, saturating.
+fn combinations(n: u64, k: u64) -> u64 {
+    if k > n {
+        return 0;
+    }
+    let mut count: u128 = 1;
+    for i in 0..k {
+        count = count * u128::from(n - i) / u128::from(i + 1);
+        if count > u128::from(u64::MAX) {
+            return u64::MAX;
+        }
+    }
+    count as u64
+}
+
+/// The combination of `k` out of `n` with this number, in the order of the combinatorial number system, ascending.
+fn combination(n: u64, k: u64, mut number: u64) -> Vec<u64> {
+    let mut chosen = Vec::new();
+    let mut below = n;
+    for size in (1..=k).rev() {
+        let mut candidate = below - 1;
+        while combinations(candidate, size) > number {
+            candidate -= 1;
+        }
+        number -= combinations(candidate, size);
+        chosen.push(candidate);
+        below = candidate;
+    }
+    chosen.reverse();
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn combinations_are_numbered_without_gap() {
+        for (n, k) in [(5, 2), (7, 3), (4, 4), (6, 1)] {
+            let all: BTreeSet<Vec<u64>> =
+                (0..combinations(n, k)).map(|number| combination(n, k, number)).collect();
+            assert_eq!(all.len() as u64, combinations(n, k));
+            let is_proper = |c: &Vec<u64>| c.is_sorted_by(|a, b| a < b) && c.iter().all(|i| *i < n);
+            assert!(all.iter().all(is_proper));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Flags of `crashtest`.
+
+use clap::Args;
+use iodyno_units::{parse_duration_ns, parse_size};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Examples at the end of the help of `crashtest`.
+pub(super) const EXAMPLES: &str = "Examples:
+  iodyno crashtest --check ./check.sh -- ./program               check all states that a power cut can leave
+  iodyno crashtest --check 'sqlite:test.db' -- sqlite3 test.db \"CREATE TABLE t(x); INSERT INTO t VALUES (1)\"
+  iodyno crashtest --rules worst --again --check ./check.sh -- ./program
+  iodyno crashtest --record run.jsonl --check ./check.sh -- ./program
+  iodyno crashtest --from run.jsonl --state 12:3 --shell         look at a state that was found wrong
+
+Exit codes: 0 all judged states are right, 4 some are wrong, others as of `iodyno`.";
+
+/// Flags of `crashtest`.
+#[derive(Debug, Args)]
+pub struct Crashtest {
+    /// Check each state with this shell command, in a folder that holds the state
+    ///
+    /// It exits with 0 where the state is right. $IODYNO_ACKNOWLEDGED is a file with what the program had printed
+    /// before the cut: what it printed, it has promised. A line of its output that starts with REFUSES_TO_OPEN or
+    /// WRONG_CONTENT names the verdict. A state that is right once nothing was promised is LOST_ACKNOWLEDGED.
+    ///
+    /// `sqlite:FILE` checks a database of SQLite: its integrity, and with `sqlite:FILE:SELECT ...` that each line
+    /// which the program printed is a row of the query.
+    #[arg(long, value_name = "COMMAND", required_unless_present = "shell")]
+    pub check: Option<String>,
+    /// Run this shell command in the folder first; all that it does survives
+    #[arg(long, value_name = "COMMAND", conflicts_with = "from")]
+    pub setup: Option<String>,
+    /// Apply the rules of this file system: ext4, ext4-writeback, xfs, btrfs, or worst (what POSIX allows)
+    #[arg(long, value_name = "NAME", default_value = "ext4", value_parser = rules())]
+    pub rules: String,
+    /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
+    #[arg(long, value_name = "CLASS", value_delimiter = ',')]
+    pub class: Vec<String>,
+    /// Lose, or keep, up to N effects in each state of the class `subset`
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub bound: u8,
+    /// Tear writes at multiples of this size [default: 4 KiB, with the rules `worst` 512 bytes]
+    #[arg(long, value_name = "SIZE", value_parser = atomic)]
+    pub atomic: Option<u32>,
+    /// Cut the power once more while the checker recovers each state
+    #[arg(long)]
+    pub again: bool,
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = parse_duration_ns)]
+    pub time: u64,
+    /// Stop a checker that runs longer, with the verdict HANGS
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration_ns)]
+    pub check_time: u64,
+    /// Run N checkers at a time [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+    /// Write the recorded run to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub record: Option<PathBuf>,
+    /// Explore the run that --record wrote, without running a program
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub from: Option<PathBuf>,
+    /// With --from, check this state alone, by its name in a result
+    #[arg(long, value_name = "STATE", requires = "from", conflicts_with_all = ["class", "again"])]
+    pub state: Option<String>,
+    /// With --state, start a shell in the folder that holds the state
+    #[arg(long, requires = "state", conflicts_with = "check")]
+    pub shell: bool,
+    /// Print one JSON document on standard output, and nothing else there
+    #[arg(long, conflicts_with = "state")]
+    pub json: bool,
+    /// Print no live progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Program to test, and its arguments; it runs in an empty folder, also in $IODYNO_DIR
+    #[arg(last = true, value_name = "CMD", required_unless_present = "from")]
+    pub command: Vec<OsString>,
+}
+
+fn rules() -> impl clap::builder::TypedValueParser<Value = String> {
+    use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+    let value = |rules: &iodyno_crashtest::Rules| PossibleValue::new(rules.name).help(rules.about);
+    PossibleValuesParser::new(iodyno_crashtest::RULES.iter().map(value)).map(|name| name)
+}
+
+/// Parses a size of at least 1 byte and at most 1 MiB.
+fn atomic(text: &str) -> Result<u32, String> {
+    match u32::try_from(parse_size(text)?) {
+        Ok(bytes @ 1..=0x10_0000) => Ok(bytes),
+        _ => Err("must be from 1 byte to 1 MiB".to_owned()),
+    }
+}
