@@ -26,6 +26,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -41,6 +42,9 @@ type Owners = HashMap<NodeId, (u32, u32)>;
 
 /// A mounted file system whose top directory contains the folders. It is unmounted when dropped. Operations on files
 /// that are still open then fail.
+///
+/// This process may read and write files of the folders, but must not map them (as SQLite does in WAL mode): the kernel
+/// would write mapped pages back, which needs an answer of this process, while it holds the lock of its memory.
 #[derive(Debug)]
 pub struct Folders {
     session: Option<BackgroundSession>,
@@ -130,7 +134,15 @@ impl Folders {
         let processors = std::thread::available_parallelism().map_or(THREADS.0, usize::from);
         config.n_threads = Some(processors.clamp(THREADS.0, THREADS.1));
         let shared = Arc::new(Shared::default());
-        let session = spawn_mount(Mounted::new(Arc::clone(&shared)), at, &config)?;
+        let session = spawn_mount(Mounted::new(Arc::clone(&shared)), at, &config).map_err(|e| {
+            let remedy = if config.acl == SessionACL::All {
+                "load the kernel module `fuse`"
+            } else {
+                "install fusermount3 (package fuse3), or run this under `unshare --user \
+                 --map-root-user --mount`"
+            };
+            io::Error::new(e.kind(), format!("FUSE can't be mounted: {e}; {remedy}"))
+        })?;
         let notifier = session.notifier();
         Ok(Self { session: Some(session), notifier, at: at.to_owned(), shared })
     }
@@ -215,8 +227,9 @@ impl Drop for Folders {
         for slot in slots.values() {
             slot.lock().take();
         }
-        let Some(session) = self.session.take() else { return };
-        if session.umount_and_join().is_err() {
+        // Unmounts. The threads end once no file is open, which may be never: they are not waited for.
+        drop(self.session.take());
+        if is_mount_point(&self.at) {
             // A file is open or a process works there: detaches the mount point now, the rest follows later.
             for (program, flag) in [("umount", "-l"), ("fusermount3", "-uz")] {
                 let mut command = Command::new(program);
@@ -226,5 +239,13 @@ impl Drop for Folders {
                 }
             }
         }
+    }
+}
+
+fn is_mount_point(at: &Path) -> bool {
+    let device = |path: &Path| std::fs::metadata(path).map(|found| found.dev());
+    match (device(at), device(&at.join(".."))) {
+        (Ok(here), Ok(above)) => here != above,
+        _ => true,
     }
 }

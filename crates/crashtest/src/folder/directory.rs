@@ -69,6 +69,7 @@ impl Folder {
     ) -> Result<FileAttr, Errno> {
         self.claim(directory, name)?;
         let node = self.new_node();
+        self.see_new(node, &made);
         let mode = if matches!(made, Made::Symlink(_)) { 0o777 } else { mode & 0o7777 };
         self.change(Change::Make { directory, name: name.to_vec(), node, made, mode });
         self.count_link(node, 1);
@@ -76,6 +77,19 @@ impl Folder {
         self.touch(directory);
         self.touch(node);
         self.attributes(node)
+    }
+
+    /// Marks everything of a new node as overwritten.
+    fn see_new(&mut self, node: NodeId, made: &Made) {
+        self.see(&Item::Mode(node), Access::Overwrite);
+        match made {
+            Made::File => {
+                self.see(&Item::Size(node), Access::Overwrite);
+                self.see(&Item::PagesFrom { node, number: 0 }, Access::Overwrite);
+            }
+            Made::Directory => self.see(&Item::Names(node), Access::Overwrite),
+            Made::Symlink(_) => {}
+        }
     }
 
     pub(super) fn link(

@@ -55,6 +55,7 @@ pub enum Access {
 /// | attributes (stat, and the result of each operation that returns a node) | `Size` (of a file) and `Mode` read |
 /// | list of a directory; rmdir and replacement of a directory | `Names` read |
 /// | create, mkdir, symlink, link, unlink, rmdir, rename | each `Name` overwritten, after the lookup that read it |
+/// | create, mkdir, symlink | also, of the new node, `Mode`, and `Size` and `PagesFrom` 0, or `Names`, overwritten |
 /// | read | `Size` read, then each `Page` below the size |
 /// | write | `Size` read; a `Page` whose visible bytes are all replaced is overwritten, else read |
 /// | truncation to nothing | `Size` and `PagesFrom` 0 overwritten |
@@ -64,7 +65,7 @@ pub enum Access {
 /// | search for data or holes | `Size` read: a watched file appears to have no holes |
 /// | chmod | `Mode` overwritten |
 ///
-/// Link counts are not items: they come from the tree as it is. New nodes are passed as others are.
+/// Link counts are not items: they come from the tree as it is.
 pub trait Watch: Send {
     /// Called before an item is used.
     fn before(&mut self, tree: &mut Tree, item: &Item, access: Access);

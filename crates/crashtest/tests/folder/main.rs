@@ -268,6 +268,12 @@ fn a_watcher_is_called_before_each_use_and_decides_what_is_there() {
     assert!(taken().contains(&(Item::Names(ROOT), read)));
     fs::remove_file(folder.join("b")).unwrap();
     assert!(taken().contains(&(name("b"), overwrite)));
+    drop(created(&folder.join("b")));
+    let made = taken();
+    for item in [Item::Size(3), Item::Mode(3), Item::PagesFrom { node: 3, number: 0 }] {
+        let first = made.iter().find(|(called, _)| *called == item);
+        assert_eq!(first, Some(&(item, overwrite)), "nothing of a new node is read");
+    }
 }
 
 #[test]

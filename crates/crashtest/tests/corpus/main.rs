@@ -1,0 +1,121 @@
+//! Programs with planted crash bugs, and right ones beside them. Each bug must be found, with the right verdict and by
+//! a named class of states; a right program must have no wrong state.
+
+mod files;
+mod lmdb;
+mod sqlite;
+
+use iodyno_crashtest::{
+    CLASSES, Checker, Class, Described, Ended, Explored, Finding, Folders, History, Plan, Program,
+    RULES, Rules, Tree, Verdict, explore,
+};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Time for all states of a right program, and for those of a wrong one.
+const TIME_RIGHT: Duration = Duration::from_secs(60);
+const TIME_WRONG: Duration = Duration::from_secs(5);
+
+/// The interpreter itself: a wrapper that selects a version takes longer than the checks.
+static PYTHON: LazyLock<String> = LazyLock::new(|| {
+    let output =
+        Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+});
+
+/// Commands of a case.
+struct Case {
+    /// Runs first; all that it does survives.
+    setup: Vec<String>,
+    /// Program under test.
+    program: Vec<String>,
+    check: Vec<String>,
+}
+
+/// Command that runs a script in Python.
+fn python(script: &str) -> Vec<String> {
+    [&*PYTHON, "-I", "-S", "-c", script].map(ToOwned::to_owned).to_vec()
+}
+
+/// Command that runs a script in the shell.
+fn shell(script: &str) -> Vec<String> {
+    ["sh", "-c", script].map(ToOwned::to_owned).to_vec()
+}
+
+impl Case {
+    fn program(words: &[String]) -> Program {
+        Program {
+            words: words.iter().map(Into::into).collect(),
+            environment: Vec::new(),
+            time_limit: Duration::from_secs(20),
+        }
+    }
+
+    /// Runs setup and program.
+    fn history(&self, folders: &Folders) -> History {
+        let run = |words: &[String], tree: Tree, name: &str| {
+            let folder = folders.add(name, tree, true, None);
+            let ended = Self::program(words).record(folders, name, &folder).unwrap();
+            assert!(matches!(ended, Ended::Exited(status) if status.success()), "{words:?}");
+            (folders.take_events(name), folders.remove(name).unwrap())
+        };
+        let (_, start) = run(&self.setup, Tree::default(), "setup");
+        let (events, _) = run(&self.program, start.clone(), "program");
+        History { start, events }
+    }
+
+    fn explore(&self, rules: &str, classes: &[Class], time: Duration) -> Explored {
+        let at = tempfile::tempdir().unwrap();
+        let folders = Folders::mount(at.path()).unwrap();
+        let plan = Plan {
+            rules: Rules::named(rules).unwrap(),
+            classes: classes.to_vec(),
+            bound: 2,
+            atomic_bytes: None,
+            again: false,
+            time,
+            workers: 2,
+        };
+        let checker = Checker::new(&folders, Self::program(&self.check));
+        let (history, go) = (self.history(&folders), AtomicBool::new(false));
+        let explored = explore(history, &plan, &checker, &go, &|_, _| {}).unwrap();
+        assert_eq!(explored.spot_checks.1, 0, "a checker is not deterministic");
+        explored
+    }
+
+    /// Checks that all states are right, under each of these rules.
+    fn is_right(&self, rules: &[&str]) {
+        for rules in rules {
+            let explored = self.explore(rules, &CLASSES, TIME_RIGHT);
+            assert_eq!(explored.wrong(), 0, "{rules}: {:#?}", described(&explored));
+            assert!(explored.is_complete(), "{rules}: {:#?}", explored.classes);
+            assert!(explored.verdicts[&Verdict::Consistent] > 10, "{rules}: too few states");
+        }
+    }
+
+    /// Checks that there are wrong states of exactly these verdicts, and that this class alone finds one.
+    fn is_wrong(&self, rules: &str, verdicts: &[Verdict], class: Class) {
+        let mut explored = self.explore(rules, &CLASSES, TIME_WRONG);
+        explored.verdicts.remove(&Verdict::Consistent);
+        let found: BTreeSet<Verdict> = explored.verdicts.keys().copied().collect();
+        let expected = verdicts.iter().copied().collect();
+        assert_eq!(found, expected, "{rules}: {:#?}", described(&explored));
+        let by_class = self.explore(rules, &[class], TIME_WRONG);
+        assert!(by_class.wrong() > 0, "{rules}: nothing by {class:?}");
+    }
+}
+
+fn described(explored: &Explored) -> Vec<(Verdict, Described, String)> {
+    let describe = |finding: &Finding| {
+        let output = String::from_utf8_lossy(&finding.output).into_owned();
+        (finding.verdict, finding.describe(), output)
+    };
+    explored.findings.iter().map(describe).collect()
+}
+
+fn all_rules() -> Vec<&'static str> {
+    RULES.iter().map(|rules| rules.name).collect()
+}
