@@ -149,6 +149,14 @@ pub enum Command {
     /// fsync, and runs a checker on each state.
     #[command(after_help = crashtest::EXAMPLES)]
     Crashtest(Box<Crashtest>),
+    /// Check a SQLite database after a power cut: the program of `crashtest --check sqlite:FILE`
+    #[command(hide = true)]
+    CheckSqlite {
+        /// Database to check
+        file: PathBuf,
+        /// Query whose rows must include each line of the file $IODYNO_ACKNOWLEDGED
+        query: Option<String>,
+    },
     /// Store messages in a durable log on any target: create, serve, publish, subscribe, replay, query
     Log(Log),
     /// Inject a fault into served storage.

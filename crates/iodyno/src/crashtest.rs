@@ -9,12 +9,12 @@ use crate::signals;
 use iodyno_catalog::input::read_text;
 use iodyno_crashtest::answer::{self, Recorded};
 use iodyno_crashtest::{
-    Check, Checker, Ended, Folders, History, Plan, Program, Replayed, Rules, Sqlite, StateName,
-    Tree, Verdict, classes_named, explore, record, replay,
+    Checker, Ended, Folders, History, Plan, Program, Replayed, Rules, StateName, Tree, Verdict,
+    classes_named, explore, judge_sqlite, record, replay,
 };
 use iodyno_page::terminal::Style;
 use iodyno_targets::output::Output;
-use iodyno_units::text::clean;
+use iodyno_units::text::{clean, clean_lines};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -23,6 +23,10 @@ use std::time::{Duration, Instant};
 
 /// Name of the folder in which the program runs.
 const FOLDER: &str = "program";
+/// Hidden command that judges a SQLite database.
+const CHECK_SQLITE: &str = "check-sqlite";
+/// Environment variable with the file of what a program had printed before the cut.
+const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
 /// Time that the program and its set-up may take.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -55,10 +59,10 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
         let state = state.parse().map_err(Failure::input)?;
         return one_state(flags, &folders, history, &plan, &state);
     }
-    let check = checker(flags, &folders);
+    let check = checker(flags, &folders)?;
     let stop = signals::stop_flag();
     let live = Mutex::new(LiveLine::new(flags.quiet || flags.json));
-    let explored = explore(history, &plan, &*check, &stop, &|judged, wrong| {
+    let explored = explore(history, &plan, &check, &stop, &|judged, wrong| {
         // Skip if another thread is drawing.
         if let Ok(mut live) = live.try_lock() {
             live.draw(&format!("{judged} states judged, {wrong} wrong"));
@@ -130,18 +134,33 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
 }
 
 /// The checker that `--check` names.
-fn checker<'a>(flags: &Crashtest, folders: &'a Folders) -> Box<dyn Check + 'a> {
-    let time_limit = Duration::from_nanos(flags.check_time);
-    let words = flags.check.as_deref().unwrap_or("exit 1");
-    match words.strip_prefix("sqlite:") {
+fn checker<'a>(flags: &Crashtest, folders: &'a Folders) -> Result<Checker<'a>, Failure> {
+    let check = flags.check.as_deref().unwrap_or("exit 1");
+    let words = match check.strip_prefix("sqlite:") {
         Some(database) => {
-            let (file, query) = match database.split_once(':') {
-                Some((file, query)) => (file, Some(query.to_owned())),
-                None => (database, None),
-            };
-            Box::new(Sqlite::new(folders, file.to_owned(), query, time_limit))
+            let program = std::env::current_exe()
+                .map_err(|e| Failure::target(format!("iodyno's own path is unknown: {e}")))?;
+            let words = [program.into_os_string(), CHECK_SQLITE.into()];
+            words.into_iter().chain(database.splitn(2, ':').map(OsString::from)).collect()
         }
-        None => Box::new(Checker::new(folders, program(shell(words), time_limit))),
+        None => shell(check),
+    };
+    Ok(Checker::new(folders, program(words, Duration::from_nanos(flags.check_time))))
+}
+
+/// Judges a database, as the program of `--check sqlite:FILE`.
+pub(crate) fn check_sqlite(file: &Path, query: Option<&str>) -> Result<ExitCode, Failure> {
+    let acknowledged = match std::env::var_os(ACKNOWLEDGED) {
+        Some(promised) => read_text(Path::new(&promised), record::FILE_BYTES_MAX)
+            .map_err(|e| Failure::input(e.to_string()))?,
+        None => String::new(),
+    };
+    match judge_sqlite(file, query, &acknowledged) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err((verdict, why)) => {
+            print(&format!("{} {}\n", verdict.word(), clean_lines(&why)))?;
+            Ok(ExitCode::FAILURE)
+        }
     }
 }
 
@@ -153,9 +172,9 @@ fn one_state(
     plan: &Plan,
     state: &StateName,
 ) -> Result<ExitCode, Failure> {
-    let check = checker(flags, folders);
+    let check = checker(flags, folders)?;
     let Replayed { tree, acknowledged } =
-        replay(history, plan, state, &*check).map_err(|e| Failure::input(e.to_string()))?;
+        replay(history, plan, state, &check).map_err(|e| Failure::input(e.to_string()))?;
     if flags.shell {
         let folder = folders.add(FOLDER, tree, false, None);
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
@@ -163,7 +182,7 @@ fn one_state(
         let status = status.map_err(|e| Failure::target(format!("no shell: {e}")))?;
         return Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)));
     }
-    let (verdict, output) = iodyno_crashtest::judge_once(&*check, &tree, &acknowledged)
+    let (verdict, output) = iodyno_crashtest::judge_once(&check, &tree, &acknowledged)
         .map_err(|e| Failure::target(e.to_string()))?;
     let output = String::from_utf8_lossy(&output);
     let lines: String = output.lines().map(|line| format!("  {}\n", clean(line))).collect();

@@ -129,6 +129,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
         Command::Crashtest(flags) => crashtest::command(flags, style),
+        Command::CheckSqlite { file, query } => crashtest::check_sqlite(file, query.as_deref()),
         Command::Log(flags) => log::command(flags, cli, words, style),
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),
