@@ -14,9 +14,9 @@ use iodyno_crashtest::{
 };
 use iodyno_page::terminal::Style;
 use iodyno_targets::output::Output;
-use iodyno_units::text::{clean, clean_lines};
-use std::ffi::OsString;
-use std::path::Path;
+use iodyno_units::text::{clean, clean_lines, for_shell};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -104,7 +104,11 @@ fn run_program(flags: &Crashtest, folders: &Folders) -> Result<History, Failure>
         start = folders.remove(SETUP).unwrap_or_default();
     }
     let folder = folders.add(FOLDER, start.clone(), true, None);
-    let program = program(flags.command.clone(), PROGRAM_TIME_MAX);
+    let mut words = flags.command.clone();
+    if let Some(path) = words.first().and_then(|word| absolute(word)) {
+        words[0] = path.into();
+    }
+    let program = program(words, PROGRAM_TIME_MAX);
     let ended = program.record(folders, FOLDER, &folder);
     require_success("the program", ended)?;
     let events = folders.take_events(FOLDER);
@@ -116,12 +120,27 @@ fn program(words: Vec<OsString>, time_limit: Duration) -> Program {
     Program { words, environment: Vec::new(), time_limit }
 }
 
-/// Words that run a shell command.
+/// Words that run a shell command in another folder. A relative path at its beginning is made absolute.
 fn shell(command: &str) -> Vec<OsString> {
-    ["sh", "-c", command].into_iter().map(OsString::from).collect()
+    let end = command.find(char::is_whitespace).unwrap_or(command.len());
+    let (program, arguments) = command.split_at(end);
+    let mut line = OsString::new();
+    match absolute(program.as_ref()) {
+        Some(path) => line.push(for_shell(&path.to_string_lossy())),
+        None => line.push(program),
+    }
+    line.push(arguments);
+    ["sh".into(), "-c".into(), line].into()
 }
 
-/// Requires that a program could be started. One that fails is explored, too, since it may be meant to.
+/// Absolute path of a program that is named by a relative path; `None`: it is absolute, or the shell finds it.
+fn absolute(program: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(program);
+    let is_relative = path.is_relative() && path.components().nth(1).is_some() && path.exists();
+    is_relative.then(|| std::path::absolute(path).ok()).flatten()
+}
+
+/// Requires that a program succeeded: the recording of one that failed would show too little.
 fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Failure> {
     match ended {
         Ok(Ended::Exited(status)) if status.success() => Ok(()),

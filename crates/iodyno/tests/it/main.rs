@@ -10,6 +10,7 @@ mod browser;
 mod compare;
 mod completions;
 mod contract;
+mod crash_folder;
 mod devices;
 mod disks;
 mod disturbed;

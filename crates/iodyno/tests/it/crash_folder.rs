@@ -1,0 +1,139 @@
+//! `crashtest` from the command line: planted bugs, clean programs, and states by name. It needs FUSE.
+
+use crate::place::{Place, RunOutput, names};
+use serde_json::Value;
+
+/// `crashtest` with `flags`, a check, and a program as a shell script.
+fn crashtest(place: &Place, flags: &str, check: &str, script: &str) -> RunOutput {
+    let mut command = place.command(&format!("crashtest {flags}"));
+    std::fs::create_dir_all(place.path("tmp")).unwrap();
+    command.env("TMPDIR", place.path("tmp")).args(["--check", check]);
+    if !script.is_empty() {
+        command.args(["--", "sh", "-c", script]);
+    }
+    let output = RunOutput::of(&command.output().unwrap());
+    assert_eq!(names(&place.path("tmp")), [""; 0], "nothing is left: {output:?}");
+    output
+}
+
+/// Ten transactions of SQLite, each printed once it is committed.
+fn transactions(pragmas: &str) -> String {
+    let mut script = format!("{{ echo 'PRAGMA {pragmas}; CREATE TABLE t(x, y);'; ");
+    script.push_str("for i in 0 1 2 3 4 5 6 7 8 9; do echo \"BEGIN;\"; ");
+    script.push_str(
+        "for j in 1 2 3 4; do echo \"INSERT INTO t VALUES ('$i', zeroblob(3000));\"; done; ",
+    );
+    script.push_str(
+        "echo \"COMMIT;\"; echo \".print $i\"; done; } | sqlite3 a.db | grep -v -e wal -e delete",
+    );
+    script
+}
+
+const CHECK: &str = "sqlite:a.db:SELECT x FROM t";
+
+#[test]
+fn what_sqlite_does_not_sync_is_found_and_replayed() {
+    let place = Place::new();
+    let script = transactions("synchronous=OFF");
+    let output = crashtest(&place, "--quiet --time 3s --record run.jsonl", CHECK, &script);
+    output.exits(4);
+    for words in
+        ["WRONG_CONTENT", "LOST_ACKNOWLEDGED", "by the rules of ext4", "kept by an fsync of `a.db`"]
+    {
+        assert!(output.stdout.contains(words), "{words}: {output:?}");
+    }
+    let json = crashtest(&place, "--time 3s --json --from run.jsonl", CHECK, "");
+    json.exits(4);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let finding = json["findings"].as_array().unwrap().iter();
+    let wrong = finding.clone().find(|finding| finding["verdict"] == "WRONG_CONTENT").unwrap();
+    assert_eq!(wrong["description"]["lost"].as_array().unwrap().len(), 1, "{wrong}");
+    // The state by its name has the verdict again, by the built-in checker and by one's own.
+    let state = wrong["state"].as_str().unwrap();
+    let again = format!("--from run.jsonl --state {state}");
+    let output = crashtest(&place, &again, CHECK, "");
+    output.exits(4);
+    assert!(output.stdout.starts_with(&format!("WRONG_CONTENT  state {state}")), "{output:?}");
+    let own = "test \"$(sqlite3 a.db 'PRAGMA integrity_check' 2>&1)\" = ok";
+    crashtest(&place, &again, own, "").exits(4);
+    crashtest(&place, "--from run.jsonl --state 0:", CHECK, "").succeeds();
+    crashtest(&place, "--from run.jsonl --state 99:1", CHECK, "")
+        .fails(2, &["no state 99:1", "--rules"]);
+}
+
+#[test]
+fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
+    let place = Place::new();
+    let script = transactions("journal_mode=WAL; PRAGMA synchronous=FULL");
+    let output =
+        crashtest(&place, "--quiet --time 30s --class prefix,one-alone,torn", CHECK, &script);
+    output.succeeds();
+    assert!(output.stdout.contains("all CONSISTENT"), "{output:?}");
+    let script = transactions("journal_mode=WAL; PRAGMA synchronous=NORMAL");
+    let output = crashtest(&place, "--json --time 30s --class prefix,torn", CHECK, &script);
+    output.exits(4);
+    let json: Value = serde_json::from_str(&output.stdout).unwrap();
+    let verdicts: Vec<&String> = json["verdicts"].as_object().unwrap().keys().collect();
+    assert_eq!(verdicts, ["CONSISTENT", "LOST_ACKNOWLEDGED"], "{json:#}");
+    assert_eq!(json["complete"], true);
+}
+
+#[test]
+fn a_second_cut_finds_what_a_recovery_forgets() {
+    let place = Place::new();
+    // A recovery that deletes its log before the repaired data are durable.
+    let program = "sync; printf x | dd of=file conv=notrunc status=none; echo done";
+    let check =
+        "if [ -e log ]; then rm log; sync .; printf good > file; fi; test \"$(cat file)\" = good";
+    let setup = "echo log > log; printf bad. > file";
+    let run = |again: &str| {
+        let flags = format!("--quiet --rules worst --class prefix,one-missing {again}");
+        let mut command = place.command(&format!("crashtest {flags}"));
+        command.args(["--setup", setup, "--check", check, "--", "sh", "-c", program]);
+        RunOutput::of(&command.output().unwrap())
+    };
+    run("").succeeds();
+    let output = run("--again");
+    output.exits(4);
+    assert!(
+        output.stdout.contains("again") && output.stdout.contains("WRONG_CONTENT"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
+    let place = Place::new();
+    let script = "echo a > file; sync file; echo b > file";
+    for (flags, check, verdict) in [
+        ("", "./no-such-checker", "CHECKER_FAILED"),
+        ("", "kill -SEGV $$", "CHECKER_FAILED"),
+        ("--check-time 100ms", "sleep 5", "HANGS"),
+        ("", "echo REFUSES_TO_OPEN; exit 1", "REFUSES_TO_OPEN"),
+    ] {
+        let flags = format!("--quiet --class prefix {flags}");
+        let output = crashtest(&place, &flags, check, script);
+        output.exits(4);
+        assert!(output.stdout.contains(verdict), "{check}: {output:?}");
+    }
+    crashtest(&place, "--quiet", "true", "exit 3")
+        .fails(2, &["the program failed", "nothing was checked"]);
+    crashtest(&place, "--quiet --class some", "true", "true")
+        .fails(2, &["no class of states `some`", "one-missing"]);
+    let words = "crashtest --check true -- ./nowhere";
+    place.iodyno(words).fails(2, &["./nowhere can't be started"]);
+}
+
+#[test]
+fn relative_programs_are_found() {
+    let place = Place::new();
+    for (name, script) in
+        [("program", "echo a > file; sync file"), ("check", "! test -e file || cat file")]
+    {
+        let path = place.path(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+    }
+    place.iodyno("crashtest --quiet --check ./check -- ./program").succeeds();
+}
