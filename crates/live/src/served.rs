@@ -81,8 +81,6 @@ pub enum Payload<'a> {
     Read(&'a mut [u8]),
     /// The read fills [`Sink::buffer`] at completion.
     ReadIntoSink,
-    /// As [`Self::ReadIntoSink`], with a flipped bit.
-    ReadFlippedIntoSink,
     /// Bytes to write.
     Write(&'a [u8]),
     /// No data: the volume does not store content, or the operation has no data.
@@ -267,26 +265,30 @@ impl<S: Sink> Live<S> {
         let refused = client.attached.and_then(|attached| inner.losses.refuse(attached, op));
         let refused = refused.or_else(|| self.refuses(&inner, volume, op));
         let refused = refused.or_else(|| inner.backing_refuses(volume, op));
-        let (mut op, mut payload, mut instead) = (*op, payload, None);
-        let refused = refused.or_else(|| {
-            let size_bytes = self.size_bytes(volume);
-            inner.meets_fault(now_ns, (volume, size_bytes), &mut op, &mut payload, &mut instead)
-        });
-        if let Some(bytes) = &instead {
-            payload = Payload::Write(bytes);
-        }
-        if let Some(error) = refused {
-            inner.counts[volume as usize].errors[op.kind.index()] += 1;
-            self.plan(&mut inner);
-            drop(inner);
-            completed.push((sink, Err(error)));
-            deliver(completed);
-            return now_ns;
-        }
+        let (mut op, mut instead) = (*op, None);
+        let met = match refused {
+            Some(error) => Err(error),
+            None => {
+                let (at_ns, size_bytes) = (self.machine_ns(now_ns), self.size_bytes(volume));
+                inner.meets_fault(at_ns, (volume, size_bytes), &mut op, &payload, &mut instead)
+            }
+        };
+        let payload = instead.as_deref().map_or(payload, Payload::Write);
+        let met = match met {
+            Ok(met) => met,
+            Err(error) => {
+                inner.counts[volume as usize].errors[op.kind.index()] += 1;
+                self.plan(&mut inner);
+                drop(inner);
+                completed.push((sink, Err(error)));
+                deliver(completed);
+                return now_ns;
+            }
+        };
         let at_ns =
             self.machine_ns(now_ns.saturating_sub(client.waited_ns)).max(inner.submitted_ns);
         inner.submitted_ns = at_ns;
-        let issued_ns = inner.submit(at_ns, worker, volume, &op, payload, sink);
+        let issued_ns = inner.submit(at_ns, (worker, volume), &op, payload, met, sink);
         self.plan(&mut inner);
         drop(inner);
         deliver(completed);
@@ -335,11 +337,14 @@ impl<S: Sink> Live<S> {
                 inner.completed(&done, looks.late(due_ns, now_ns), completed);
             }
         }
+        while let Some((_, sink, result)) = inner.held.take_due(until_ns) {
+            completed.push((sink, result));
+        }
     }
 
     /// Publishes the time of the next event, and wakes the poller if it would otherwise oversleep.
     fn plan(&self, inner: &mut Inner<S>) {
-        let next = inner.machine.next_event();
+        let next = [inner.machine.next_event(), inner.held.next_ns()].into_iter().flatten().min();
         let next_ns =
             next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.transport.ahead_ns()));
         // The poller makes its two accesses in the opposite order: at least one of the two sees the other's.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `request` | the request |
 //! | `model`, `native`, `plain` | the servers |
-//! | `setup`, `volumes`, `frontends`, `transport_calibration` | parts of the servers |
+//! | `setup`, `volumes`, `frontends`, `interface`, `transport_calibration` | parts of the servers |
 //! | `ready`, `command` | a ready server's notifications, and the command that it serves |
 //! | `apply_fault`, `fault_effect`, `adapters`, `scenario` | fault commands: answers, effects, and plans |
 
@@ -20,6 +20,7 @@ mod command;
 mod error;
 mod fault_effect;
 mod frontends;
+mod interface;
 mod model;
 mod native;
 mod numbered;

@@ -6,6 +6,7 @@ use crate::serve::{MIB, Served};
 use iodyno_nbd::client::Blocking;
 use iodyno_nbd::{CmdFlags, Kind};
 use std::io;
+use std::time::{Duration, Instant};
 
 /// One of each way to serve a volume of 8 MiB.
 const SERVED: [&str; 4] = [
@@ -126,6 +127,85 @@ fn requests_fail_with_the_error_that_is_asked_for() {
         served.fault("error EIO for 1ns");
         assert_eq!(read(client, 0), [2; 4096]);
     });
+}
+
+/// The time that `request` takes.
+fn time_of<T>(request: impl FnOnce() -> T) -> Duration {
+    let began = Instant::now();
+    request();
+    began.elapsed()
+}
+
+#[test]
+fn replies_are_held_back() {
+    const LATE: Duration = Duration::from_millis(200);
+    on_each(|served, client| {
+        let far = |client: &mut Blocking| time_of(|| write(client, MIB, &[1; 4096]).unwrap());
+        served.fault("delay 200ms writes at 1MiB after 1 flushes next 1");
+        assert!(far(client) < LATE);
+        flush(client).unwrap();
+        assert!(time_of(|| read(client, MIB)) < LATE);
+        assert!(far(client) >= LATE);
+        assert!(far(client) < LATE);
+        // The hang begins with the first request in its scope, and is over at once for all.
+        served.fault("hang 200ms flushes");
+        std::thread::sleep(LATE);
+        assert!(far(client) < LATE);
+        assert!(time_of(|| flush(client).unwrap()) >= LATE);
+        assert!(time_of(|| flush(client).unwrap()) < LATE);
+        let (said, seen, applied) = in_effect(served).remove(0);
+        assert!(said.starts_with("flushes get no reply for 200 ms"), "{said}");
+        assert_eq!((seen, applied), (1, 1));
+        // Without a time, until it is cleared. The write itself is done.
+        served.fault("hang writes next 1");
+        std::thread::scope(|scope| {
+            let hung = scope.spawn(|| time_of(|| write(client, 0, &[9; 4096]).unwrap()));
+            let other = &mut served.client();
+            while in_effect(served).last().unwrap().2 == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(LATE);
+            assert_eq!(read(other, 0), [9; 4096]);
+            assert!(!hung.is_finished());
+            served.fault("clear");
+            assert!(hung.join().unwrap() >= LATE);
+        });
+    });
+}
+
+/// Storage without a model takes `delay` and `hang` of a device as faults of its interface.
+#[test]
+fn storage_without_a_model_is_slow_and_hangs() {
+    const LATE: Duration = Duration::from_millis(200);
+    let place = Place::new();
+    for words in &SERVED[..2] {
+        let served = Served::start(&place, words);
+        let client = &mut served.client();
+        served.fault("delay 200ms flushes");
+        assert!(time_of(|| flush(client).unwrap()) >= LATE);
+        assert!(time_of(|| read(client, 0)) < LATE);
+        served.fault("delay 0ms flushes");
+        assert!(time_of(|| flush(client).unwrap()) < LATE);
+        served.fault("hang");
+        assert!(served.fault("delay 1s").contains("operations end 1.00 s later"));
+        std::thread::scope(|scope| {
+            let hung = scope.spawn(|| read(client, 0));
+            std::thread::sleep(LATE);
+            assert!(!hung.is_finished());
+            served.fault("clear");
+            hung.join().unwrap();
+        });
+        // A server that holds a reply back ends all the same.
+        served.fault("hang");
+        std::thread::scope(|scope| {
+            let hung = scope.spawn(|| client.read(0, &mut [0; 512]).is_err());
+            while in_effect(&served)[0].2 == 0 {
+                std::thread::yield_now();
+            }
+            served.stop();
+            assert!(hung.join().unwrap());
+        });
+    }
 }
 
 #[test]
