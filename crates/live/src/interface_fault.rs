@@ -4,8 +4,10 @@
 //! A fault applies to requests in its scope: a kind of operation, a range, the requests after N others, the next N, or a
 //! time. Each request meets at most one fault, the first one in the list that applies.
 
+mod before_images;
 mod held;
 
+use before_images::{BeforeImages, Older};
 pub use held::Held;
 use iodyno_units::{IoError, Op, OpKind};
 use std::ops::Range;
@@ -32,6 +34,8 @@ pub enum Action {
     },
     /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
     Flip,
+    /// Reads return the data from before the fault's command, at most 64 MiB of it. Other reads pass.
+    Stale,
     /// Replies later. The request itself is carried out at its usual time.
     Delay {
         /// Additional time until the reply, ns.
@@ -52,7 +56,7 @@ impl Action {
             Self::Lose | Self::Tear { .. } | Self::Misdirect { .. } => {
                 matches!(kind, OpKind::Write)
             }
-            Self::Flip => matches!(kind, OpKind::Read),
+            Self::Flip | Self::Stale => matches!(kind, OpKind::Read),
         }
     }
 }
@@ -84,29 +88,36 @@ pub struct InterfaceFault {
 }
 
 impl InterfaceFault {
+    /// The bytes that an operation reads or changes; empty for a flush.
+    fn range_of(op: &Op) -> Range<u64> {
+        op.offset_bytes..op.offset_bytes + u64::from(op.len_bytes)
+    }
+
     fn touches(&self, op: &Op) -> bool {
         let Scope { kind, range_bytes, .. } = self.scope;
         let is_kind = kind.is_none_or(|kind| kind == op.kind) && self.action.applies_to(op.kind);
-        let overlaps = |range: Range<u64>| {
-            op.offset_bytes < range.end && range.start < op.offset_bytes + u64::from(op.len_bytes)
-        };
+        let of_op = Self::range_of(op);
+        let overlaps = |range: Range<u64>| of_op.start < range.end && range.start < of_op.end;
         let in_range = range_bytes.is_none_or(|(at, len)| overlaps(at..at + len));
         is_kind && (in_range || op.kind == OpKind::Flush)
     }
 }
 
 /// What a request meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     /// What happens to it.
     pub action: Action,
     /// When its reply is sent; `None`: at its usual time.
     pub reply: Option<ReplyTime>,
+    /// Data that a read returns in place of the stored data.
+    older: Vec<Older>,
 }
 
 impl Met {
     /// Changes the bytes that a read returns.
     pub fn alter(&self, bytes: &mut [u8]) {
+        self.older.iter().for_each(|older| older.copy_to(bytes));
         if self.action == Action::Flip
             && let Some(first) = bytes.first_mut()
         {
@@ -147,6 +158,8 @@ pub struct Injected {
     pub is_over: bool,
     /// Requests that [`Scope::after`] counts and that have passed.
     passed: u64,
+    /// Of [`Action::Stale`]: content that was replaced since the command.
+    before: BeforeImages,
     /// Time at which it ends, ns of the caller's clock; `None`: it has no end. A hang of limited length gets one from the
     /// first request that meets it.
     until_ns: Option<u64>,
@@ -158,19 +171,20 @@ impl Injected {
             || self.fault.scope.next.is_some_and(|next| self.applied >= next);
     }
 
-    /// Counts a request, and returns whether the fault applies to it.
-    fn counts(&mut self, op: &Op) -> bool {
+    /// Counts a request. Returns what it meets; `None`: the fault does not apply to it.
+    fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Met> {
         let Scope { after, after_kind, .. } = self.fault.scope;
         let (touches, has_passed) = (self.fault.touches(op), self.passed >= after);
         self.seen += u64::from(touches);
         self.passed += u64::from(after_kind.map_or(touches, |kind| kind == op.kind));
-        touches && has_passed
-    }
-
-    /// Applies the fault to a request.
-    fn apply(&mut self, now_ns: u64) -> Met {
-        self.applied += 1;
         let action = self.fault.action;
+        let is_stale = touches && action == Action::Stale;
+        let older =
+            if is_stale { self.before.of(&InterfaceFault::range_of(op)) } else { Vec::new() };
+        if !touches || !has_passed || is_stale && older.is_empty() {
+            return None;
+        }
+        self.applied += 1;
         let reply = match action {
             Action::Delay { by_ns } => Some(ReplyTime::Later(by_ns)),
             Action::Hang { for_ns: None } => Some(ReplyTime::NotBefore(u64::MAX)),
@@ -183,7 +197,7 @@ impl Injected {
             }
             _ => None,
         };
-        Met { action, reply }
+        Some(Met { action, reply, older })
     }
 }
 
@@ -212,7 +226,8 @@ impl InterfaceFaults {
         }
         let until_ns = fault.scope.for_ns.map(|for_ns| now_ns.saturating_add(for_ns));
         let (seen, applied, passed, is_over) = (0, 0, 0, false);
-        self.0.push(Injected { fault, seen, applied, is_over, passed, until_ns });
+        let before = BeforeImages::default();
+        self.0.push(Injected { fault, seen, applied, is_over, passed, before, until_ns });
     }
 
     /// Ends all faults.
@@ -220,13 +235,22 @@ impl InterfaceFaults {
         self.0.clear();
     }
 
-    /// Decides what happens to a request, and counts it. `None`: it is served correctly.
-    pub fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Met> {
+    /// Decides what happens to a request, and counts it. `None`: it is served correctly. `read` reads the volume's present
+    /// content at an offset, which stale reads return later; false: it can't be read.
+    pub fn judge(
+        &mut self,
+        now_ns: u64,
+        op: &Op,
+        mut read: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<Met> {
         let mut met = None;
         self.update(now_ns);
-        for known in &mut self.0 {
-            if met.is_none() && !known.is_over && known.counts(op) {
-                met = Some(known.apply(now_ns));
+        for known in self.0.iter_mut().filter(|known| !known.is_over) {
+            if known.fault.action == Action::Stale && op.kind.changes_content() {
+                known.before.save(&InterfaceFault::range_of(op), &mut read);
+            }
+            if met.is_none() {
+                met = known.judge(now_ns, op);
             }
         }
         met
@@ -290,8 +314,8 @@ impl SharedFaults {
 
     /// As [`InterfaceFaults::judge`].
     #[inline]
-    pub fn judge(&self, op: &Op) -> Option<Met> {
-        if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op) }
+    pub fn judge(&self, op: &Op, read: impl FnMut(u64, &mut [u8]) -> bool) -> Option<Met> {
+        if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op, read) }
     }
 
     /// As [`InterfaceFaults::listed`].
@@ -316,6 +340,10 @@ mod tests {
         Op { offset_bytes, len_bytes, kind, fua: false }
     }
 
+    fn judge(faults: &mut InterfaceFaults, now_ns: u64, op: &Op) -> Option<Met> {
+        faults.judge(now_ns, op, |_, _| true)
+    }
+
     const ALL: Scope = Scope {
         kind: None,
         range_bytes: None,
@@ -330,12 +358,12 @@ mod tests {
         let scope = Scope { range_bytes: Some((4096, 4096)), after: 1, next: Some(2), ..ALL };
         let mut faults = InterfaceFaults::default();
         faults.add(0, InterfaceFault { action: Action::Lose, scope });
-        let mut judge = |kind, at, len| faults.judge(0, &op(kind, at, len)).is_some();
-        assert!(!judge(OpKind::Write, 4096, 512), "passes first");
-        assert!(!judge(OpKind::Write, 0, 4096) && !judge(OpKind::Write, 8192, 4096));
-        assert!(!judge(OpKind::Read, 4096, 512) && !judge(OpKind::Flush, 0, 0));
-        assert!(judge(OpKind::Write, 0, 4097) && judge(OpKind::Write, 8191, 1));
-        assert!(!judge(OpKind::Write, 4096, 512), "only the next two");
+        let mut meets = |kind, at, len| judge(&mut faults, 0, &op(kind, at, len)).is_some();
+        assert!(!meets(OpKind::Write, 4096, 512), "passes first");
+        assert!(!meets(OpKind::Write, 0, 4096) && !meets(OpKind::Write, 8192, 4096));
+        assert!(!meets(OpKind::Read, 4096, 512) && !meets(OpKind::Flush, 0, 0));
+        assert!(meets(OpKind::Write, 0, 4097) && meets(OpKind::Write, 8191, 1));
+        assert!(!meets(OpKind::Write, 4096, 512), "only the next two");
         assert!(faults.listed(0)[0].is_over);
     }
 
@@ -346,10 +374,10 @@ mod tests {
         faults.add(100, fails(IoError::NoSpace, Scope { for_ns: Some(50), ..ALL }));
         faults.add(100, fails(IoError::Io, Scope { kind: Some(OpKind::Flush), ..ALL }));
         let flush = op(OpKind::Flush, 0, 0);
-        let mut judge = |at_ns| faults.judge(at_ns, &flush).map(|met| met.action);
-        assert_eq!(judge(149), Some(Action::Fail(IoError::NoSpace)));
-        assert_eq!(judge(150), Some(Action::Fail(IoError::Io)));
-        assert_eq!(faults.judge(150, &op(OpKind::Read, 0, 1)), None);
+        let mut action = |at_ns| judge(&mut faults, at_ns, &flush).map(|met| met.action);
+        assert_eq!(action(149), Some(Action::Fail(IoError::NoSpace)));
+        assert_eq!(action(150), Some(Action::Fail(IoError::Io)));
+        assert_eq!(judge(&mut faults, 150, &op(OpKind::Read, 0, 1)), None);
         let counts: Vec<_> = faults.listed(150).iter().map(|of| (of.applied, of.is_over)).collect();
         assert_eq!(counts, [(1, true), (1, false)]);
         faults.clear();
@@ -363,7 +391,7 @@ mod tests {
         let scope = Scope { after: 1, after_kind: Some(OpKind::Flush), ..ALL };
         faults.add(0, InterfaceFault { action: Action::Hang { for_ns: Some(50) }, scope });
         let (read, flush) = (op(OpKind::Read, 0, 1), op(OpKind::Flush, 0, 0));
-        let mut reply = |now_ns, op| faults.judge(now_ns, op).and_then(|met| met.reply);
+        let mut reply = |now_ns, op| judge(&mut faults, now_ns, op).and_then(|met| met.reply);
         assert_eq!(reply(100, &read), None, "before the first flush");
         assert_eq!(reply(200, &flush), None);
         assert_eq!(reply(300, &read), Some(ReplyTime::NotBefore(350)));
@@ -378,7 +406,7 @@ mod tests {
         let flushes = Scope { kind: Some(OpKind::Flush), ..ALL };
         let mut delay = |by_ns, scope| {
             faults.add(0, InterfaceFault { action: Action::Delay { by_ns }, scope });
-            let met = faults.clone().judge(0, &op(OpKind::Flush, 0, 0));
+            let met = judge(&mut faults.clone(), 0, &op(OpKind::Flush, 0, 0));
             met.and_then(|met| met.reply).map_or(0, |reply| reply.after(1000))
         };
         assert_eq!((delay(5, flushes), delay(9, ALL)), (1005, 1005));

@@ -126,9 +126,9 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
             "volume {volume} is an array, or behind adapters: `full` requires a single device"
         )),
         Ask::Interface { volume, fault } if !machine.system().is_device(volume) => {
-            matches!(fault.action, Action::Lose | Action::Tear { .. }).then(|| {
+            matches!(fault.action, Action::Lose | Action::Tear { .. } | Action::Stale).then(|| {
                 format!(
-                    "volume {volume} is an array, or behind adapters: `lost` and `torn` require a single device"
+                    "volume {volume} is an array, or behind adapters: `lost`, `torn` and `stale` require a single device"
                 )
             })
         }

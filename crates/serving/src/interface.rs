@@ -12,7 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Faults at an interface, for messages.
-pub(crate) const AT_INTERFACE: &str = "error EIO, lost, torn, misdirected, flip, delay, hang";
+pub(crate) const AT_INTERFACE: &str =
+    "error EIO, lost, torn, misdirected, flip, stale, delay, hang";
 
 /// Storage without a model.
 pub(crate) trait Disk {
@@ -54,8 +55,8 @@ impl Interface {
         self.late.changed.notify_one();
     }
 
-    pub(crate) fn judge(&self, op: &Op) -> Option<Met> {
-        self.faults.judge(op)
+    pub(crate) fn judge(&self, disk: &impl Disk, op: &Op) -> Option<Met> {
+        self.faults.judge(op, |at, into| disk.read(at, into).is_ok())
     }
 
     pub(crate) fn listed(&self) -> Vec<Injected> {

@@ -125,7 +125,9 @@ impl Session for Client {
         let command = *io.command();
         let (at, len) = (command.offset_bytes, command.len_bytes);
         let Served { store, faults } = &self.served;
-        if let Some((op, met)) = operation(&command).and_then(|op| Some((op, faults.judge(&op)?))) {
+        if let Some((op, met)) =
+            operation(&command).and_then(|op| Some((op, faults.judge(store, &op)?)))
+        {
             return faults.serve(store, &op, &met, io);
         }
         let done = match command.kind {

@@ -86,6 +86,9 @@ fn torn_and_misdirected_writes_are_acknowledged() {
         write(client, 0, &[2; 4096]).unwrap();
         let torn = read(client, 0);
         assert!(torn[..512] == [2; 512] && torn[512..] == [1; 3584], "{}", torn[511]);
+        served.fault("torn unit next 1");
+        write(client, 8192, &[4; 8192]).unwrap();
+        assert_eq!((read(client, 8192), read(client, 12288)), (vec![4; 4096], vec![0; 4096]));
         served.fault("misdirected 1MiB next 1");
         write(client, 0, &[3; 4096]).unwrap();
         flush(client).unwrap();
@@ -126,6 +129,29 @@ fn requests_fail_with_the_error_that_is_asked_for() {
         // Over before the next request.
         served.fault("error EIO for 1ns");
         assert_eq!(read(client, 0), [2; 4096]);
+    });
+}
+
+#[test]
+fn stale_reads_return_what_was_replaced() {
+    on_each(|served, client| {
+        write(client, 0, &[1; 8192]).unwrap();
+        served.fault("stale at 0..+1MiB next 2");
+        write(client, 0, &[2; 4096]).unwrap();
+        write(client, 512, &[3; 512]).unwrap();
+        client.command(Kind::WriteZeroes, CmdFlags::default(), 6144, 4096).unwrap();
+        flush(client).unwrap();
+        assert_eq!(read(client, 3072), [1; 4096], "a read of old and unchanged data");
+        assert_eq!(read(client, 4096)[2048..], [1; 2048]);
+        let new = read(client, 0);
+        assert!(new[..512] == [2; 512] && new[512..1024] == [3; 512], "the stored data is new");
+        assert_eq!(in_effect(served)[0].2, 2);
+        // Reads of unchanged data pass.
+        served.fault("stale next 1");
+        assert_eq!(read(client, 0), new);
+        client.command(Kind::WriteZeroes, CmdFlags::default(), 0, 65536).unwrap();
+        assert_eq!((read(client, 0), in_effect(served)[0].2), (new, 1));
+        assert_ne!(read(client, 0)[..512], [2; 512]);
     });
 }
 
@@ -221,7 +247,7 @@ fn a_reply_says_what_is_not_possible() {
     refuses(&served, "lost 1", "volume");
     served.stop();
     let served = Served::start(&place, "raid5(ssd-sas12-mlc-800g*4) --no-floor");
-    refuses(&served, "lost", "`lost` and `torn` require a single device");
+    refuses(&served, "lost", "`lost`, `torn` and `stale` require a single device");
     let client = &mut served.client();
     served.fault("misdirected 1MiB next 1");
     write(client, 0, &[3; 4096]).unwrap();

@@ -5,7 +5,7 @@
 use super::values::{delay_ns, range};
 use super::{Ask, KINDS};
 use crate::interface_fault::{Action, InterfaceFault, Scope};
-use iodyno_emulate::{Fault, PartId};
+use iodyno_emulate::{Fault, PartId, UNIT_BYTES};
 use iodyno_units::parse::{parse_duration_ns, parse_size};
 use iodyno_units::{IoError, OpKind, human};
 use std::fmt::Write as _;
@@ -22,12 +22,13 @@ const ERRORS: [(&str, IoError); 4] = [
 const SCOPE: &str = "[writes] [at 1GiB..+64KiB] [after 2] [next 1] [for 10s] [VOLUME]";
 
 /// A verb, an example of its value, and its effect, for the help.
-pub(super) const VERBS: [(&str, Option<&str>, &str); 7] = [
+pub(super) const VERBS: [(&str, Option<&str>, &str); 8] = [
     ("error", Some("EIO"), "fail operations with EIO, ENOSPC, ENODEV or EINVAL"),
     ("lost", None, "acknowledge writes without storing them"),
     ("torn", Some("512B"), "store only the first 512 bytes of each write"),
     ("misdirected", Some("1MiB"), "store writes 1 MiB further"),
     ("flip", None, "flip a bit in the data that reads return"),
+    ("stale", None, "let reads return the data from before this command"),
     ("hang", Some("5s"), "hold replies back for 5 s from the next request on"),
     ("delay", Some("5ms next 1"), "add 5 ms to the next request"),
 ];
@@ -151,6 +152,8 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
         "delay" => Action::Delay { by_ns: delay_ns(value)? },
         "hang" if value.is_empty() => Action::Hang { for_ns: None },
         "hang" => Action::Hang { for_ns: Some(delay_ns(value)?) },
+        "stale" => Action::Stale,
+        "torn" if value == "unit" => Action::Tear { kept_bytes: UNIT_BYTES as u32 },
         "torn" => {
             let kept_bytes = bytes()?;
             Action::Tear { kept_bytes: u32::try_from(kept_bytes).unwrap_or(u32::MAX) }
@@ -192,6 +195,9 @@ pub fn described(fault: &InterfaceFault) -> String {
             ("writes", format!("are stored {} further", human::size(by_bytes)))
         }
         Action::Flip => ("reads", "return a flipped bit".to_owned()),
+        Action::Stale => {
+            ("reads", "return the data from before the command where it was replaced".to_owned())
+        }
         Action::Delay { by_ns } => ("operations", format!("end {} later", time(by_ns))),
         Action::Hang { for_ns: None } => ("operations", "get no reply".to_owned()),
         Action::Hang { for_ns: Some(ns) } => {
@@ -262,6 +268,16 @@ mod tests {
                 1,
                 "writes are acknowledged, and only their first 512 B stored, the next 2",
             ),
+            (
+                "torn unit 1",
+                1,
+                "writes are acknowledged, and only their first 4 KiB stored, until clear",
+            ),
+            (
+                "stale next 1",
+                0,
+                "reads return the data from before the command where it was replaced, the next 1",
+            ),
             ("hang 5s", 0, "operations get no reply for 5.00 s from the first one on"),
             (
                 "hang flushes after 1 writes",
@@ -292,6 +308,7 @@ mod tests {
             ("torn", "`torn` needs a value, such as `torn 512B`"),
             ("misdirected 0", "above 0"),
             ("lost reads", "`lost` does not apply to reads"),
+            ("stale writes", "`stale` does not apply to writes"),
             ("flip writes", "`flip` does not apply to writes"),
             ("lost next", "`next` needs a number, such as `next 2`"),
             ("lost after -1", "`after` needs a number"),

@@ -39,7 +39,13 @@ impl<S: Sink> Inner<S> {
         payload: &Payload<'_>,
         instead: &mut Option<Vec<u8>>,
     ) -> Result<Option<Met>, IoError> {
-        let met = self.interface_faults[volume as usize].judge(now_ns, op);
+        if self.interface_faults[volume as usize].is_empty() {
+            return Ok(None);
+        }
+        let root = self.root(volume);
+        let store = self.stores.get(root).filter(|_| root < self.devices);
+        let read = |at, into: &mut [u8]| store.is_some_and(|store| store.read(at, into).is_ok());
+        let met = self.interface_faults[volume as usize].judge(now_ns, op, read);
         let Some(met) = met else { return Ok(None) };
         match met.action {
             Action::Fail(error) => return Err(error),
@@ -50,7 +56,9 @@ impl<S: Sink> Inner<S> {
             Action::Misdirect { by_bytes } => {
                 op.offset_bytes = misdirected(op, by_bytes, size_bytes);
             }
-            Action::Flip | Action::Delay { .. } | Action::Hang { .. } => return Ok(Some(met)),
+            Action::Flip | Action::Stale | Action::Delay { .. } | Action::Hang { .. } => {
+                return Ok(Some(met));
+            }
         }
         Ok(None)
     }

@@ -369,10 +369,11 @@ impl<S: Sink> Inner<S> {
                 self.trouble.get_or_insert_with(|| error.to_string());
             }
         }
-        if let Some(met) = waiting.met {
+        if let Some(met) = &waiting.met {
             met.alter(waiting.sink.buffer());
         }
-        let reply_ns = waiting.met.and_then(|met| met.reply).map(|reply| reply.after(done.at_ns));
+        let reply = waiting.met.and_then(|met| met.reply);
+        let reply_ns = reply.map(|reply| reply.after(done.at_ns));
         let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
         self.counts[volume].completed(
             waiting.kind,

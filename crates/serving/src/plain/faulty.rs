@@ -59,7 +59,7 @@ impl Session for Client {
     fn submit(&mut self, io: Io<'_>) {
         // The payload of a write that began before the fault may be in the memory already.
         let op = operation(io.command()).filter(|_| !io.placed());
-        match op.and_then(|op| Some((op, self.faults.judge(&op)?))) {
+        match op.and_then(|op| Some((op, self.faults.judge(&self.disk, &op)?))) {
             Some((op, met)) => self.faults.serve(&self.disk, &op, &met, io),
             None => self.usual.submit(io),
         }
