@@ -13,7 +13,7 @@ mod values;
 
 use crate::interface_fault::InterfaceFault;
 pub use effect::{Effect, in_effect};
-pub use interface::{at_interface, described};
+pub use interface::{at_interface, at_interface_in_words, described};
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
 use iodyno_units::parse::parse_duration_ns;

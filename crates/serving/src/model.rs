@@ -134,7 +134,7 @@ fn serve_metrics(
 fn clean_up(request: &ServeRequest, live: &Served) {
     live.abandon();
     if let Some(path) = &request.record {
-        remove_begun(path, b"iodyno record 2");
+        remove_begun(path, b"iodyno record 3");
     }
 }
 

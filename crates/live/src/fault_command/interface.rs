@@ -172,6 +172,46 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
     })
 }
 
+/// Formats a fault of a volume in the syntax of [`parse`].
+pub fn at_interface_in_words(volume: u32, fault: &InterfaceFault) -> String {
+    let Scope { kind, range_bytes, after, after_kind, next, for_ns } = fault.scope;
+    let mut text = match fault.action {
+        Action::Fail(error) => {
+            let name = ERRORS.iter().find(|known| known.1 == error).map_or("EIO", |known| known.0);
+            format!("error {name}")
+        }
+        Action::Lose => "lost".to_owned(),
+        Action::Tear { kept_bytes } => format!("torn {kept_bytes}"),
+        Action::Misdirect { by_bytes } => format!("misdirected {by_bytes}"),
+        Action::Flip => "flip".to_owned(),
+        Action::Stale => "stale".to_owned(),
+        Action::Delay { by_ns } => format!("delay {by_ns}ns"),
+        Action::Hang { for_ns: None } => "hang".to_owned(),
+        Action::Hang { for_ns: Some(for_ns) } => format!("hang {for_ns}ns"),
+    };
+    let word_of = |kind| KINDS.iter().find(|known| Some(known.0) == kind).map(|known| known.1);
+    if let Some(word) = word_of(kind) {
+        let _ = write!(text, " {word}");
+    }
+    if let Some((at, len)) = range_bytes {
+        let _ = write!(text, " at {at}..+{len}");
+    }
+    if after > 0 {
+        let _ = write!(text, " after {after}");
+        if let Some(word) = word_of(after_kind) {
+            let _ = write!(text, " {word}");
+        }
+    }
+    if let Some(next) = next {
+        let _ = write!(text, " next {next}");
+    }
+    if let Some(for_ns) = for_ns {
+        let _ = write!(text, " for {for_ns}ns");
+    }
+    let _ = write!(text, " {volume}");
+    text
+}
+
 /// Describes a fault, without its volume: `writes at 1 GiB are lost, the next 2 of them, for 10 s`.
 pub fn described(fault: &InterfaceFault) -> String {
     let Scope { kind, range_bytes, after, after_kind, next, for_ns } = fault.scope;
@@ -298,6 +338,8 @@ mod tests {
         ] {
             let Ok(Ask::Interface { volume, fault }) = read(command) else { panic!("{command}") };
             assert_eq!((volume, described(&fault).as_str()), (on, says), "{command}");
+            let written = at_interface_in_words(volume, &fault);
+            assert_eq!(read(&written), Ok(Ask::Interface { volume, fault }), "{written}");
         }
     }
 

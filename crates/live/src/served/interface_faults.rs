@@ -8,8 +8,13 @@ use iodyno_units::{IoError, Op};
 impl<S: Sink> Live<S> {
     /// Adds a fault at a volume's interface, from now on. Its times are the model's.
     pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
-        let now_ns = self.machine_ns(self.now_ns());
-        self.lock().interface_faults[volume as usize].add(now_ns, fault);
+        let mut inner = self.lock();
+        // Not before what the record has already.
+        let at_ns = self.machine_ns(self.now_ns()).max(inner.machine.now_ns());
+        inner.interface_faults[volume as usize].add(at_ns, fault);
+        if let Some(recorder) = &mut inner.recorder {
+            recorder.interface_fault(at_ns, volume, &fault);
+        }
     }
 
     /// Ends all faults at a volume's interface, and sends the replies that they hold back.
