@@ -60,6 +60,7 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     refuse(live, ask, was_off, numbered.device)?;
     let taken = carry_out(live, ask, seed, was_off);
     let mut text = in_effect(ask, was_off, numbered.device, &effect);
+    let repaired_by = fault_effect::repaired_by(&effect);
     let mut why_none = if let Effect::None(why) = effect { Some(why) } else { None };
     let mut has_array = false;
     match ask {
@@ -97,6 +98,9 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     let mut answer = done(&text);
     if let Some(why) = why_none {
         answer["no_effect"] = why.into();
+    }
+    if let Some(by) = repaired_by {
+        answer["repaired_by"] = by.into();
     }
     if loses {
         let all = (0..).zip(&taken);
