@@ -59,6 +59,7 @@ mod serve_adapters;
 mod serve_arrays;
 mod serve_command;
 mod serve_composed;
+mod serve_control;
 mod serve_cuts;
 mod serve_effects;
 mod serve_ends;
