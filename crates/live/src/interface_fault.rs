@@ -218,8 +218,9 @@ impl InterfaceFaults {
         self.update(now_ns);
         let is_delay = |of: &InterfaceFault| matches!(of.action, Action::Delay { .. });
         self.0.retain(|known| {
-            let is_replaced = is_delay(&fault) && is_delay(&known.fault);
-            !known.is_over && !(is_replaced && known.fault.scope == fault.scope)
+            let is_same_scope = known.fault.scope == fault.scope;
+            let is_replaced = is_delay(&fault) && is_delay(&known.fault) && is_same_scope;
+            !known.is_over && !is_replaced
         });
         if fault.action == (Action::Delay { by_ns: 0 }) {
             return;

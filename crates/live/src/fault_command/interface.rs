@@ -196,7 +196,7 @@ pub fn at_interface_in_words(volume: u32, fault: &InterfaceFault) -> String {
     if let Some((at, len)) = range_bytes {
         let _ = write!(text, " at {at}..+{len}");
     }
-    if after > 0 {
+    if after > 0 || after_kind.is_some() {
         let _ = write!(text, " after {after}");
         if let Some(word) = word_of(after_kind) {
             let _ = write!(text, " {word}");

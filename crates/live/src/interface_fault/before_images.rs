@@ -103,12 +103,16 @@ mod tests {
                 changed[start as usize..end as usize].fill(true);
                 let mut read = disk.clone();
                 let parts = images.of(&(0..256));
-                parts.iter().for_each(|part| part.copy_to(&mut read));
+                for part in &parts {
+                    part.copy_to(&mut read);
+                }
                 assert_eq!(read, first);
                 let saved: usize = parts.iter().map(|part| part.bytes.len()).sum();
                 assert_eq!(saved, changed.iter().filter(|of| **of).count());
                 let mut within = disk[start as usize..end as usize].to_vec();
-                images.of(&(start..end)).iter().for_each(|part| part.copy_to(&mut within));
+                for part in images.of(&(start..end)) {
+                    part.copy_to(&mut within);
+                }
                 assert_eq!(within, first[start as usize..end as usize]);
             }
         }
