@@ -68,6 +68,7 @@ mod serve_figures;
 mod serve_frontends;
 mod serve_images;
 mod serve_interface;
+mod serve_recipes;
 mod serve_replay;
 mod serve_stamps;
 mod shards;

@@ -45,7 +45,9 @@ impl Client {
 
 #[test]
 fn requests_and_replies_follow_the_schema() {
-    for words in ["ram:8MiB", "exflash-400g --speed native", "exflash-400g*2?state=fresh --no-floor"] {
+    for words in
+        ["ram:8MiB", "exflash-400g --speed native", "exflash-400g*2?state=fresh --no-floor"]
+    {
         let place = Place::new();
         let served = Served::start(&place, words);
         let mut client = Client::of(&place);
@@ -93,10 +95,8 @@ fn requests_and_replies_follow_the_schema() {
 fn the_python_package_serves_disks() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python");
     let has_pytest = Command::new("python3").args(["-c", "import pytest"]).output().unwrap();
-    let words = match has_pytest.status.success() {
-        true => &["-m", "pytest", "-q", "-p", "iodyno_pytest", "-p", "no:cacheprovider"][..],
-        false => &[],
-    };
+    let pytest = ["-m", "pytest", "-q", "-p", "iodyno_pytest", "-p", "no:cacheprovider"];
+    let words = if has_pytest.status.success() { &pytest[..] } else { &[] };
     let output = Command::new("python3")
         .args(words)
         .arg("test_iodyno_disk.py")
