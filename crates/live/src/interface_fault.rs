@@ -158,7 +158,7 @@ pub struct Injected {
     pub is_over: bool,
     /// Requests that [`Scope::after`] counts and that have passed.
     passed: u64,
-    /// Of [`Action::Stale`]: content that was replaced since the command.
+    /// Content that was replaced since the command; empty unless the action is [`Action::Stale`].
     before: BeforeImages,
     /// Time at which it ends, ns of the caller's clock; `None`: it has no end. A hang of limited length gets one from the
     /// first request that meets it.

@@ -165,8 +165,8 @@ fn fault_help() -> String {
 
 To name a volume other than 0, append its number; in an array, the number of a device.
 `delay` and `error` take a kind of operation: reads, writes, flushes, trims or zeroes.
-`error EIO`, `lost`, `torn`, `misdirected`, `flip`, `stale`, `hang 5s` and `delay` take a scope: a kind
-of operation, then `at 1GiB..+64KiB`, `after 2` or `after 2 flushes` (requests that pass first),
+`error EIO` and the faults below it take a scope: a kind of operation, then
+`at 1GiB..+64KiB`, `after 2` or `after 2 flushes` (requests that pass first),
 `next 1` (requests hit), `for 10s`.
 Adapters, and the links between them (aa), count from 0.
 
