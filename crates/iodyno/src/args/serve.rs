@@ -90,7 +90,7 @@ pub struct Serve {
     /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. It is the same in each run, and
     /// printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
     /// completions were.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "5ms",
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms",
         value_parser = steady, conflicts_with = "dilate")]
     pub steady: Option<u64>,
     /// Require TLS, with these files: certificate chain, private key, CA of clients (optional)
