@@ -22,6 +22,7 @@ mod model;
 pub mod parallel;
 mod plan;
 pub mod probe;
+pub mod realtime;
 mod recorder;
 mod sequential_cursors;
 mod spike_causes;

@@ -8,10 +8,14 @@
 //! → metrics             ← {"text":"# HELP …"}
 //! → stop                ← {"ok":true}
 //! ```
+//! A line that begins with `{` is a request of the versioned JSON protocol (`protocol`), which programs should use.
+//!
 //! After `stop` the connection stays open until the process has ended.
 //!
 //! Only the owner may use the socket (mode 0600), because writing to it can cut the power. It serves a few
 //! connections at a time; a further one ends the oldest.
+
+mod protocol;
 
 use crate::admin_socket::{self, Timed};
 use iodyno_nbd::server::OwnersSocket;
@@ -66,7 +70,8 @@ fn session(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
             return Ok(());
         }
         let said = if line.ends_with('\n') {
-            answer(line.trim())
+            let line = line.trim();
+            if line.starts_with('{') { protocol::answer(line, answer) } else { answer(line) }
         } else {
             json!({ "error": format!("a command must be one line of at most {LINE_MAX} bytes that ends in a line feed") })
         };

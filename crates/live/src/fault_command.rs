@@ -13,7 +13,7 @@ mod values;
 
 use crate::interface_fault::InterfaceFault;
 pub use effect::{Effect, in_effect};
-pub use interface::described;
+pub use interface::{at_interface, at_interface_in_words, described};
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
 use iodyno_units::parse::parse_duration_ns;
@@ -363,7 +363,6 @@ mod tests {
             ("error 1% seeks", "nor a kind of operation: reads, writes, flushes, trims or zeroes"),
             ("power-off 0", "use `power-off` without a number"),
             ("lose first", "(0, 1, …)"),
-            ("hang 5s", "`hang` takes no duration"),
             ("lose device 10ms", "`lose` takes no duration"),
             ("error 0.5", "`0.5` lacks a % sign: did you mean `0.5%` or `50%`?"),
             ("error 0.07", "`0.07` lacks a % sign: did you mean `0.07%` or `7%`?"),

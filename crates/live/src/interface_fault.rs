@@ -4,6 +4,11 @@
 //! A fault applies to requests in its scope: a kind of operation, a range, the requests after N others, the next N, or a
 //! time. Each request meets at most one fault, the first one in the list that applies.
 
+mod before_images;
+mod held;
+
+use before_images::{BeforeImages, Older};
+pub use held::Held;
 use iodyno_units::{IoError, Op, OpKind};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,17 +34,29 @@ pub enum Action {
     },
     /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
     Flip,
+    /// Reads return the data from before the fault's command, at most 64 MiB of it. Other reads pass.
+    Stale,
+    /// Replies later. The request itself is carried out at its usual time.
+    Delay {
+        /// Additional time until the reply, ns.
+        by_ns: u64,
+    },
+    /// Holds replies back from the first request that meets the fault on.
+    Hang {
+        /// Time after which all of them are sent and the fault is over, ns; `None`: until it is cleared.
+        for_ns: Option<u64>,
+    },
 }
 
 impl Action {
     /// Whether the action has a meaning for a kind of operation. Silent faults are faults of writes or of reads.
     pub const fn applies_to(self, kind: OpKind) -> bool {
         match self {
-            Self::Fail(_) => true,
+            Self::Fail(_) | Self::Delay { .. } | Self::Hang { .. } => true,
             Self::Lose | Self::Tear { .. } | Self::Misdirect { .. } => {
                 matches!(kind, OpKind::Write)
             }
-            Self::Flip => matches!(kind, OpKind::Read),
+            Self::Flip | Self::Stale => matches!(kind, OpKind::Read),
         }
     }
 }
@@ -51,8 +68,10 @@ pub struct Scope {
     pub kind: Option<OpKind>,
     /// Offset and length of a range, bytes: requests that touch it. `None`: all requests. Flushes touch every range.
     pub range_bytes: Option<(u64, u64)>,
-    /// Number of requests in the scope that pass unharmed before the fault applies.
+    /// Number of requests that pass unharmed before the fault applies.
     pub after: u64,
+    /// Kind of the requests that `after` counts, in any range; `None`: requests in the scope.
+    pub after_kind: Option<OpKind>,
     /// Number of requests to which the fault then applies; `None`: all.
     pub next: Option<u64>,
     /// Time after the command for which the fault lasts, ns; `None`: until it is cleared.
@@ -69,14 +88,60 @@ pub struct InterfaceFault {
 }
 
 impl InterfaceFault {
+    /// The bytes that an operation reads or changes; empty for a flush.
+    fn range_of(op: &Op) -> Range<u64> {
+        op.offset_bytes..op.offset_bytes + u64::from(op.len_bytes)
+    }
+
     fn touches(&self, op: &Op) -> bool {
         let Scope { kind, range_bytes, .. } = self.scope;
         let is_kind = kind.is_none_or(|kind| kind == op.kind) && self.action.applies_to(op.kind);
-        let overlaps = |range: Range<u64>| {
-            op.offset_bytes < range.end && range.start < op.offset_bytes + u64::from(op.len_bytes)
-        };
+        let of_op = Self::range_of(op);
+        let overlaps = |range: Range<u64>| of_op.start < range.end && range.start < of_op.end;
         let in_range = range_bytes.is_none_or(|(at, len)| overlaps(at..at + len));
         is_kind && (in_range || op.kind == OpKind::Flush)
+    }
+}
+
+/// What a request meets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// What happens to it.
+    pub action: Action,
+    /// When its reply is sent; `None`: at its usual time.
+    pub reply: Option<ReplyTime>,
+    /// Data that a read returns in place of the stored data.
+    older: Vec<Older>,
+}
+
+impl Met {
+    /// Changes the bytes that a read returns.
+    pub fn alter(&self, bytes: &mut [u8]) {
+        self.older.iter().for_each(|older| older.copy_to(bytes));
+        if self.action == Action::Flip
+            && let Some(first) = bytes.first_mut()
+        {
+            *first ^= 1;
+        }
+    }
+}
+
+/// When a late reply is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyTime {
+    /// Later than usual by a time in ns.
+    Later(u64),
+    /// Not before an instant, ns of the caller's clock; `u64::MAX`: not before the fault is cleared.
+    NotBefore(u64),
+}
+
+impl ReplyTime {
+    /// Time of a reply that would be sent at `usual_ns`.
+    pub fn after(self, usual_ns: u64) -> u64 {
+        match self {
+            Self::Later(by_ns) => usual_ns.saturating_add(by_ns),
+            Self::NotBefore(at_ns) => usual_ns.max(at_ns),
+        }
     }
 }
 
@@ -91,7 +156,12 @@ pub struct Injected {
     pub applied: u64,
     /// Whether it can't apply to any later request.
     pub is_over: bool,
-    /// Time at which it ends, ns of the caller's clock; `None`: it has no end.
+    /// Requests that [`Scope::after`] counts and that have passed.
+    passed: u64,
+    /// Content that was replaced since the command; empty unless the action is [`Action::Stale`].
+    before: BeforeImages,
+    /// Time at which it ends, ns of the caller's clock; `None`: it has no end. A hang of limited length gets one from the
+    /// first request that meets it.
     until_ns: Option<u64>,
 }
 
@@ -99,6 +169,35 @@ impl Injected {
     fn update(&mut self, now_ns: u64) {
         self.is_over |= self.until_ns.is_some_and(|until_ns| now_ns >= until_ns)
             || self.fault.scope.next.is_some_and(|next| self.applied >= next);
+    }
+
+    /// Counts a request. Returns what it meets; `None`: the fault does not apply to it.
+    fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Met> {
+        let Scope { after, after_kind, .. } = self.fault.scope;
+        let (touches, has_passed) = (self.fault.touches(op), self.passed >= after);
+        self.seen += u64::from(touches);
+        self.passed += u64::from(after_kind.map_or(touches, |kind| kind == op.kind));
+        let action = self.fault.action;
+        let is_stale = touches && action == Action::Stale;
+        let older =
+            if is_stale { self.before.of(&InterfaceFault::range_of(op)) } else { Vec::new() };
+        if !touches || !has_passed || is_stale && older.is_empty() {
+            return None;
+        }
+        self.applied += 1;
+        let reply = match action {
+            Action::Delay { by_ns } => Some(ReplyTime::Later(by_ns)),
+            Action::Hang { for_ns: None } => Some(ReplyTime::NotBefore(u64::MAX)),
+            Action::Hang { for_ns: Some(for_ns) } => {
+                if self.applied == 1 {
+                    let until_ns = now_ns.saturating_add(for_ns);
+                    self.until_ns = Some(self.until_ns.map_or(until_ns, |end| end.max(until_ns)));
+                }
+                self.until_ns.map(ReplyTime::NotBefore)
+            }
+            _ => None,
+        };
+        Some(Met { action, reply, older })
     }
 }
 
@@ -113,12 +212,23 @@ impl InterfaceFaults {
         self.0.is_empty()
     }
 
-    /// Adds a fault, whose time begins now. Faults that are over are removed.
+    /// Adds a fault, whose time begins now. Faults that are over are removed. A delay replaces another of the same scope,
+    /// and one of 0 only removes it.
     pub fn add(&mut self, now_ns: u64, fault: InterfaceFault) {
         self.update(now_ns);
-        self.0.retain(|known| !known.is_over);
+        let is_delay = |of: &InterfaceFault| matches!(of.action, Action::Delay { .. });
+        self.0.retain(|known| {
+            let is_same_scope = known.fault.scope == fault.scope;
+            let is_replaced = is_delay(&fault) && is_delay(&known.fault) && is_same_scope;
+            !known.is_over && !is_replaced
+        });
+        if fault.action == (Action::Delay { by_ns: 0 }) {
+            return;
+        }
         let until_ns = fault.scope.for_ns.map(|for_ns| now_ns.saturating_add(for_ns));
-        self.0.push(Injected { fault, seen: 0, applied: 0, is_over: false, until_ns });
+        let (seen, applied, passed, is_over) = (0, 0, 0, false);
+        let before = BeforeImages::default();
+        self.0.push(Injected { fault, seen, applied, is_over, passed, before, until_ns });
     }
 
     /// Ends all faults.
@@ -126,21 +236,25 @@ impl InterfaceFaults {
         self.0.clear();
     }
 
-    /// Decides what happens to a request, and counts it. `None`: it is served correctly.
-    pub fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Action> {
-        let mut action = None;
+    /// Decides what happens to a request, and counts it. `None`: it is served correctly. `read` reads the volume's present
+    /// content at an offset, which stale reads return later; false: it can't be read.
+    pub fn judge(
+        &mut self,
+        now_ns: u64,
+        op: &Op,
+        mut read: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<Met> {
+        let mut met = None;
         self.update(now_ns);
-        for known in &mut self.0 {
-            if action.is_some() || known.is_over || !known.fault.touches(op) {
-                continue;
+        for known in self.0.iter_mut().filter(|known| !known.is_over) {
+            if known.fault.action == Action::Stale && op.kind.changes_content() {
+                known.before.save(&InterfaceFault::range_of(op), &mut read);
             }
-            known.seen += 1;
-            if known.seen > known.fault.scope.after {
-                known.applied += 1;
-                action = Some(known.fault.action);
+            if met.is_none() {
+                met = known.judge(now_ns, op);
             }
         }
-        action
+        met
     }
 
     /// The faults since the last [`Self::clear`]. Those that are over are listed until the next command.
@@ -176,7 +290,8 @@ impl SharedFaults {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now_ns(&self) -> u64 {
+    /// Time on the clock of these faults, ns.
+    pub fn now_ns(&self) -> u64 {
         self.since.elapsed().as_nanos() as u64
     }
 
@@ -200,20 +315,13 @@ impl SharedFaults {
 
     /// As [`InterfaceFaults::judge`].
     #[inline]
-    pub fn judge(&self, op: &Op) -> Option<Action> {
-        if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op) }
+    pub fn judge(&self, op: &Op, read: impl FnMut(u64, &mut [u8]) -> bool) -> Option<Met> {
+        if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op, read) }
     }
 
     /// As [`InterfaceFaults::listed`].
     pub fn listed(&self) -> Vec<Injected> {
         self.lock().listed(self.now_ns()).to_vec()
-    }
-}
-
-/// Flips the lowest bit of the first byte.
-pub fn flip(bytes: &mut [u8]) {
-    if let Some(first) = bytes.first_mut() {
-        *first ^= 1;
     }
 }
 
@@ -233,19 +341,30 @@ mod tests {
         Op { offset_bytes, len_bytes, kind, fua: false }
     }
 
-    const ALL: Scope = Scope { kind: None, range_bytes: None, after: 0, next: None, for_ns: None };
+    fn judge(faults: &mut InterfaceFaults, now_ns: u64, op: &Op) -> Option<Met> {
+        faults.judge(now_ns, op, |_, _| true)
+    }
+
+    const ALL: Scope = Scope {
+        kind: None,
+        range_bytes: None,
+        after: 0,
+        after_kind: None,
+        next: None,
+        for_ns: None,
+    };
 
     #[test]
     fn a_fault_applies_within_its_scope_alone() {
         let scope = Scope { range_bytes: Some((4096, 4096)), after: 1, next: Some(2), ..ALL };
         let mut faults = InterfaceFaults::default();
         faults.add(0, InterfaceFault { action: Action::Lose, scope });
-        let mut judge = |kind, at, len| faults.judge(0, &op(kind, at, len)).is_some();
-        assert!(!judge(OpKind::Write, 4096, 512), "passes first");
-        assert!(!judge(OpKind::Write, 0, 4096) && !judge(OpKind::Write, 8192, 4096));
-        assert!(!judge(OpKind::Read, 4096, 512) && !judge(OpKind::Flush, 0, 0));
-        assert!(judge(OpKind::Write, 0, 4097) && judge(OpKind::Write, 8191, 1));
-        assert!(!judge(OpKind::Write, 4096, 512), "only the next two");
+        let mut meets = |kind, at, len| judge(&mut faults, 0, &op(kind, at, len)).is_some();
+        assert!(!meets(OpKind::Write, 4096, 512), "passes first");
+        assert!(!meets(OpKind::Write, 0, 4096) && !meets(OpKind::Write, 8192, 4096));
+        assert!(!meets(OpKind::Read, 4096, 512) && !meets(OpKind::Flush, 0, 0));
+        assert!(meets(OpKind::Write, 0, 4097) && meets(OpKind::Write, 8191, 1));
+        assert!(!meets(OpKind::Write, 4096, 512), "only the next two");
         assert!(faults.listed(0)[0].is_over);
     }
 
@@ -256,13 +375,43 @@ mod tests {
         faults.add(100, fails(IoError::NoSpace, Scope { for_ns: Some(50), ..ALL }));
         faults.add(100, fails(IoError::Io, Scope { kind: Some(OpKind::Flush), ..ALL }));
         let flush = op(OpKind::Flush, 0, 0);
-        assert_eq!(faults.judge(149, &flush), Some(Action::Fail(IoError::NoSpace)));
-        assert_eq!(faults.judge(150, &flush), Some(Action::Fail(IoError::Io)));
-        assert_eq!(faults.judge(150, &op(OpKind::Read, 0, 1)), None);
+        let mut action = |at_ns| judge(&mut faults, at_ns, &flush).map(|met| met.action);
+        assert_eq!(action(149), Some(Action::Fail(IoError::NoSpace)));
+        assert_eq!(action(150), Some(Action::Fail(IoError::Io)));
+        assert_eq!(judge(&mut faults, 150, &op(OpKind::Read, 0, 1)), None);
         let counts: Vec<_> = faults.listed(150).iter().map(|of| (of.applied, of.is_over)).collect();
         assert_eq!(counts, [(1, true), (1, false)]);
         faults.clear();
         assert!(faults.is_empty());
+    }
+
+    /// A hang begins with the first request that meets it. All requests that meet it are answered at the same time.
+    #[test]
+    fn a_hang_is_as_long_as_it_says() {
+        let mut faults = InterfaceFaults::default();
+        let scope = Scope { after: 1, after_kind: Some(OpKind::Flush), ..ALL };
+        faults.add(0, InterfaceFault { action: Action::Hang { for_ns: Some(50) }, scope });
+        let (read, flush) = (op(OpKind::Read, 0, 1), op(OpKind::Flush, 0, 0));
+        let mut reply = |now_ns, op| judge(&mut faults, now_ns, op).and_then(|met| met.reply);
+        assert_eq!(reply(100, &read), None, "before the first flush");
+        assert_eq!(reply(200, &flush), None);
+        assert_eq!(reply(300, &read), Some(ReplyTime::NotBefore(350)));
+        assert_eq!(reply(349, &flush), Some(ReplyTime::NotBefore(350)));
+        assert_eq!(reply(350, &read), None);
+        assert!(faults.listed(350)[0].is_over);
+    }
+
+    #[test]
+    fn a_delay_replaces_the_one_of_the_same_scope() {
+        let mut faults = InterfaceFaults::default();
+        let flushes = Scope { kind: Some(OpKind::Flush), ..ALL };
+        let mut delay = |by_ns, scope| {
+            faults.add(0, InterfaceFault { action: Action::Delay { by_ns }, scope });
+            let met = judge(&mut faults.clone(), 0, &op(OpKind::Flush, 0, 0));
+            met.and_then(|met| met.reply).map_or(0, |reply| reply.after(1000))
+        };
+        assert_eq!((delay(5, flushes), delay(9, ALL)), (1005, 1005));
+        assert_eq!((delay(7, flushes), delay(0, flushes), delay(0, ALL)), (1009, 1009, 0));
     }
 
     /// A misdirected write lies within the volume, and elsewhere unless the distance is a multiple of the possible places.

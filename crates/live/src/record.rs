@@ -6,15 +6,17 @@
 //! record that was cut off replays up to its last complete line.
 //!
 //! ```text
-//! iodyno record 2
+//! iodyno record 3
 //! {"device": …}
 //! o 1200 0 0 w 4096 4096 0        operation: ns, worker, volume, kind, offset, length, forced
-//! f 5000 power-cut                fault: ns, command
+//! f 5000 power-cut                fault: ns, command; of an interface too, which the machine does not see
 //! d 80000                         a clean shutdown drains the adapters' caches: ns
 //! end 90000 0123456789abcdef      end of the run: ns, hash of all events
 //! ```
+//! A request that fails at an interface is not in the record. Version 2 had no faults at interfaces.
 
 use crate::fault_command::{self, Ask};
+use crate::interface_fault::InterfaceFault;
 use crate::store::remove_made;
 use iodyno_emulate::{Completion, Fault, Machine, PartId};
 use iodyno_units::text::quoted;
@@ -24,7 +26,9 @@ use std::fs::File;
 use std::io::{BufRead, BufWriter, Read, Write};
 use std::path::Path;
 
-const FIRST: &str = "iodyno record 2";
+const FIRST: &str = "iodyno record 3";
+/// First line of the version without faults at interfaces, which is read too.
+const FIRST_OF_2: &str = "iodyno record 2";
 const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "r"),
     (OpKind::Write, "w"),
@@ -94,6 +98,13 @@ impl Recorder {
         self.line(format_args!("f {at_ns} {}", fault_command::in_words(fault)));
     }
 
+    pub(crate) fn interface_fault(&mut self, at_ns: u64, volume: u32, fault: &InterfaceFault) {
+        self.line(format_args!(
+            "f {at_ns} {}",
+            fault_command::at_interface_in_words(volume, fault)
+        ));
+    }
+
     pub(crate) fn drain(&mut self, at_ns: u64) {
         self.line(format_args!("d {at_ns}"));
     }
@@ -122,6 +133,7 @@ impl Recorder {
 enum Line {
     Operation { at_ns: u64, worker: u32, volume: u32, op: Op },
     Fault { at_ns: u64, fault: Fault },
+    Interface(RecordedFault),
     Drain { at_ns: u64 },
     End { now_ns: u64, hash: u64 },
 }
@@ -133,6 +145,8 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 const AT_NS_MAX: u64 = 1 << 56;
 /// Maximum length of a read or write in a record, bytes: twice the limit of a server.
 const DATA_BYTES_MAX: u32 = 64 << 20;
+/// Maximum number of faults at interfaces that a replay lists.
+pub const INTERFACE_FAULTS_MAX: usize = 1000;
 /// Maximum number of operations in flight during a replay.
 const IN_FLIGHT_MAX: u64 = 1 << 20;
 /// Maximum number of characters of a line that an error message quotes.
@@ -150,13 +164,26 @@ pub struct Record<R> {
     pub machine: serde_json::Value,
 }
 
-/// Result of a replay.
+/// A recorded fault at an interface. A replay does not repeat it, because the machine does not see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedFault {
+    /// Time of its command, ns of the machine's time.
+    pub at_ns: u64,
+    /// Number of the volume.
+    pub volume: u32,
+    /// The fault.
+    pub fault: InterfaceFault,
+}
+
+/// Result of a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Number of operations that were submitted in the replay.
     pub operations: u64,
     /// Number of faults that were injected in the replay.
     pub faults: u64,
+    /// Faults at interfaces during the recorded run, at most [`INTERFACE_FAULTS_MAX`].
+    pub interface_faults: Vec<RecordedFault>,
     /// Hash of all events in the replay, and hash of the recorded run; the latter is `None` if the record is
     /// incomplete.
     pub hashes: (u64, Option<u64>),
@@ -204,7 +231,7 @@ impl<R: BufRead> Record<R> {
     pub fn open(mut from: R) -> Result<Self, String> {
         let mut line = Vec::new();
         match take_line(&mut from, 1, &mut line) {
-            Ok(Some(first)) if first == FIRST => {}
+            Ok(Some(FIRST | FIRST_OF_2)) => {}
             Ok(Some(first)) if first.starts_with("iodyno record ") => {
                 return Err(format!(
                     "the record's format is `{}`; this version of iodyno reads `{FIRST}`",
@@ -261,7 +288,13 @@ impl<R: BufRead> Record<R> {
         machine: &mut Machine,
         on_completion: &mut dyn FnMut(&Machine, &Completion),
     ) -> Result<Ended, String> {
-        let mut ended = Ended { operations: 0, faults: 0, hashes: (0, None), is_torn: false };
+        let mut ended = Ended {
+            operations: 0,
+            faults: 0,
+            interface_faults: Vec::new(),
+            hashes: (0, None),
+            is_torn: false,
+        };
         let completed = Cell::new(0_u64);
         let on_completion = &mut |machine: &Machine, done: &Completion| {
             completed.set(completed.get() + 1);
@@ -299,6 +332,11 @@ impl<R: BufRead> Record<R> {
                         on_completion(machine, &done);
                     }
                 }
+                Line::Interface(fault) => {
+                    if ended.interface_faults.len() < INTERFACE_FAULTS_MAX {
+                        ended.interface_faults.push(fault);
+                    }
+                }
                 Line::Drain { at_ns } => {
                     advance(machine, at_ns, on_completion);
                     machine.drain_caches();
@@ -320,6 +358,7 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     let (at_ns, volume) = match line {
         Line::Operation { at_ns, volume, .. } => (*at_ns, Some(*volume)),
         Line::Fault { at_ns, fault } => (*at_ns, fault.part().map(|part| part.0)),
+        Line::Interface(of) => (of.at_ns, Some(of.volume)),
         Line::Drain { at_ns } => (*at_ns, None),
         Line::End { now_ns, .. } => (*now_ns, None),
     };
@@ -364,6 +403,10 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
             Fault::Latent { offset_bytes, len_bytes, .. } => (offset_bytes, len_bytes),
             _ => return Ok(()),
         },
+        Line::Interface(of) => match of.fault.scope.range_bytes {
+            Some(range_bytes) => range_bytes,
+            None => return Ok(()),
+        },
         Line::Drain { .. } | Line::End { .. } => return Ok(()),
     };
     let number = volume.unwrap_or(0);
@@ -404,6 +447,9 @@ fn read(text: &str) -> Option<Line> {
             let rest: Vec<&str> = words.collect();
             match fault_command::parse(&rest) {
                 Ok(Ask::Fault(fault)) => Some(Line::Fault { at_ns, fault }),
+                Ok(Ask::Interface { volume, fault }) => {
+                    Some(Line::Interface(RecordedFault { at_ns, volume, fault }))
+                }
                 _ => None,
             }
         }

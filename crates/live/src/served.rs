@@ -25,19 +25,20 @@ mod limits;
 mod operations;
 mod resync;
 mod shutdown;
+mod stores;
 mod taken;
 mod volume_folder;
 
 pub use array_folder::{ArrayFolder, DescribedArray, volume_folders};
 pub use attached::{Attached, Client, HangUp};
+pub use stores::{store_of, stores_in_memory, stores_needed};
 pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
-use crate::store::{self, Store};
+use crate::store::Store;
 use crate::transport::{Followed, Transport};
-use iodyno_emulate::spec::Kind;
-use iodyno_emulate::{Fault, Machine, PartId, System};
+use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::{IoError, Op};
 use limits::Limits;
 use operations::{Completed, Inner};
@@ -81,8 +82,6 @@ pub enum Payload<'a> {
     Read(&'a mut [u8]),
     /// The read fills [`Sink::buffer`] at completion.
     ReadIntoSink,
-    /// As [`Self::ReadIntoSink`], with a flipped bit.
-    ReadFlippedIntoSink,
     /// Bytes to write.
     Write(&'a [u8]),
     /// No data: the volume does not store content, or the operation has no data.
@@ -219,6 +218,11 @@ impl<S: Sink> Live<S> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Factor by which simulated times are multiplied in real time; `None`: 1.
+    pub fn dilation(&self) -> Option<f64> {
+        self.dilation
+    }
+
     /// Converts a reading of the real clock to simulated time, ns.
     fn machine_ns(&self, real_ns: u64) -> u64 {
         let passed = real_ns.saturating_sub(self.epoch_ns);
@@ -267,26 +271,29 @@ impl<S: Sink> Live<S> {
         let refused = client.attached.and_then(|attached| inner.losses.refuse(attached, op));
         let refused = refused.or_else(|| self.refuses(&inner, volume, op));
         let refused = refused.or_else(|| inner.backing_refuses(volume, op));
-        let (mut op, mut payload, mut instead) = (*op, payload, None);
-        let refused = refused.or_else(|| {
-            let size_bytes = self.size_bytes(volume);
-            inner.meets_fault(now_ns, (volume, size_bytes), &mut op, &mut payload, &mut instead)
-        });
-        if let Some(bytes) = &instead {
-            payload = Payload::Write(bytes);
-        }
-        if let Some(error) = refused {
-            inner.counts[volume as usize].errors[op.kind.index()] += 1;
-            self.plan(&mut inner);
-            drop(inner);
-            completed.push((sink, Err(error)));
-            deliver(completed);
-            return now_ns;
-        }
+        let (mut op, mut instead) = (*op, None);
+        let met = if let Some(error) = refused {
+            Err(error)
+        } else {
+            let (at_ns, size_bytes) = (self.machine_ns(now_ns), self.size_bytes(volume));
+            inner.meets_fault(at_ns, (volume, size_bytes), &mut op, &payload, &mut instead)
+        };
+        let payload = instead.as_deref().map_or(payload, Payload::Write);
+        let met = match met {
+            Ok(met) => met,
+            Err(error) => {
+                inner.counts[volume as usize].errors[op.kind.index()] += 1;
+                self.plan(&mut inner);
+                drop(inner);
+                completed.push((sink, Err(error)));
+                deliver(completed);
+                return now_ns;
+            }
+        };
         let at_ns =
             self.machine_ns(now_ns.saturating_sub(client.waited_ns)).max(inner.submitted_ns);
         inner.submitted_ns = at_ns;
-        let issued_ns = inner.submit(at_ns, worker, volume, &op, payload, sink);
+        let issued_ns = inner.submit(at_ns, (worker, volume), &op, payload, met, sink);
         self.plan(&mut inner);
         drop(inner);
         deliver(completed);
@@ -335,11 +342,14 @@ impl<S: Sink> Live<S> {
                 inner.completed(&done, looks.late(due_ns, now_ns), completed);
             }
         }
+        while let Some((_, sink, result)) = inner.held.take_due(until_ns) {
+            completed.push((sink, result));
+        }
     }
 
     /// Publishes the time of the next event, and wakes the poller if it would otherwise oversleep.
     fn plan(&self, inner: &mut Inner<S>) {
-        let next = inner.machine.next_event();
+        let next = [inner.machine.next_event(), inner.held.next_ns()].into_iter().flatten().min();
         let next_ns =
             next.map_or(NEVER, |next| self.real_ns(next).saturating_sub(self.transport.ahead_ns()));
         // The poller makes its two accesses in the opposite order: at least one of the two sees the other's.
@@ -462,40 +472,6 @@ impl<S: Sink> Live<S> {
         deliver(completed);
         seen
     }
-}
-
-/// Number of stores that hold the content of a system: one per device and, if its adapters have a cache, one
-/// per volume that they present.
-pub fn stores_needed(system: &System) -> usize {
-    system.devices().count() + if system.has_cache() { system.paths().count() } else { 0 }
-}
-
-/// Creates all stores of a system (see [`stores_needed`]) in memory, each limited to `bytes_max` bytes.
-pub fn stores_in_memory(system: &System, bytes_max: u64) -> Vec<Store> {
-    let holes_for_zeroes = system.numbers_devices();
-    let devices = system.devices().map(|placed| {
-        let device = &placed.device;
-        let emptied_by_power_failure = matches!(&device.kind, Kind::Memory(m) if !m.protected);
-        let options = store::Options {
-            emptied_by_power_failure,
-            holes_for_zeroes,
-            ..store::Options::default()
-        };
-        Store::in_memory(device.capacity_bytes(), bytes_max, options)
-    });
-    let cached = system.paths().filter(|_| system.has_cache());
-    let caches = cached.map(|(_, path)| {
-        Store::in_memory(path.capacity_bytes, bytes_max, store::Options::default())
-    });
-    devices.chain(caches).collect()
-}
-
-/// Store of a volume that is a single device; `None` if the volume is an array.
-pub fn store_of<'a>(machine: &Machine, stores: &'a [Store], volume: u32) -> Option<&'a Store> {
-    if !machine.system().is_device(volume) {
-        return None;
-    }
-    stores.get(machine.system().volumes[volume as usize].root.index())
 }
 
 fn deliver<S: Sink>(completed: Completed<S>) {

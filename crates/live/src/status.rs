@@ -72,6 +72,9 @@ impl Status {
 pub struct ModelStatus {
     /// Simulated time since the start, ns.
     pub machine_ns: u64,
+    /// Factor by which simulated times are multiplied in real time; `None`: 1.
+    #[serde(default)]
+    pub dilation: Option<f64>,
     /// Number of simulated events since the start.
     pub events: u64,
     /// Estimated transport latencies, which the server subtracts from simulated ones; `None` without

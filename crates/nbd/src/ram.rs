@@ -136,6 +136,16 @@ impl Ram {
         self.disk.allocate(offset_bytes, bytes.len() as u64);
     }
 
+    /// Zeroes a range, or for a trim the whole chunks in it, and frees these chunks. Panics if the range is not within
+    /// the disk.
+    pub fn discard(&self, offset_bytes: u64, len_bytes: u64, trims: bool) {
+        if trims {
+            self.disk.punch(offset_bytes, len_bytes);
+        } else {
+            self.disk.zero(offset_bytes, len_bytes, false);
+        }
+    }
+
     /// Allocated memory in bytes, a multiple of 64 KiB chunks.
     pub fn allocated_bytes(&self) -> u64 {
         let bits =

@@ -60,6 +60,7 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     refuse(live, ask, was_off, numbered.device)?;
     let taken = carry_out(live, ask, seed, was_off);
     let mut text = in_effect(ask, was_off, numbered.device, &effect);
+    let repaired_by = fault_effect::repaired_by(&effect);
     let mut why_none = if let Effect::None(why) = effect { Some(why) } else { None };
     let mut has_array = false;
     match ask {
@@ -98,6 +99,9 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     if let Some(why) = why_none {
         answer["no_effect"] = why.into();
     }
+    if let Some(by) = repaired_by {
+        answer["repaired_by"] = by.into();
+    }
     if loses {
         let all = (0..).zip(&taken);
         answer["taken"] = all.map(|(volume, taken)| losses_of_volume(volume, taken)).collect();
@@ -126,9 +130,9 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
             "volume {volume} is an array, or behind adapters: `full` requires a single device"
         )),
         Ask::Interface { volume, fault } if !machine.system().is_device(volume) => {
-            matches!(fault.action, Action::Lose | Action::Tear { .. }).then(|| {
+            matches!(fault.action, Action::Lose | Action::Tear { .. } | Action::Stale).then(|| {
                 format!(
-                    "volume {volume} is an array, or behind adapters: `lost` and `torn` require a single device"
+                    "volume {volume} is an array, or behind adapters: `lost`, `torn` and `stale` require a single device"
                 )
             })
         }

@@ -13,6 +13,16 @@ const IN_BUFFER: &str = "the data there is still in the write buffer, and would 
 const BY_DEVICE: &str = "the device rebuilds it from its parity";
 const BY_ARRAY: &str = "the array rebuilds it from its other members";
 
+/// What rebuilds data that a fault makes unreadable: the device or the array. `None`: nothing.
+pub(crate) fn repaired_by(effect: &Effect) -> Option<&'static str> {
+    match *effect {
+        Effect::Rebuilt(by) | Effect::FirstFails(by) => {
+            Some(if by == BY_ARRAY { "array" } else { "device" })
+        }
+        Effect::Usual | Effect::None(_) => None,
+    }
+}
+
 /// Determines the effect that a command would have in the current state.
 pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
     live.look(|machine, stores, _| match *ask {

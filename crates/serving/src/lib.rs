@@ -8,8 +8,9 @@
 //! |---|---|
 //! | `request` | the request |
 //! | `model`, `native`, `plain` | the servers |
-//! | `setup`, `volumes`, `frontends`, `transport_calibration` | parts of the servers |
+//! | `setup`, `volumes`, `frontends`, `interface`, `transport_calibration` | parts of the servers |
 //! | `ready`, `command` | a ready server's notifications, and the command that it serves |
+//! | `steady` | the factor of `--steady`, and how well this machine keeps up |
 //! | `apply_fault`, `fault_effect`, `adapters`, `scenario` | fault commands: answers, effects, and plans |
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod command;
 mod error;
 mod fault_effect;
 mod frontends;
+mod interface;
 mod model;
 mod native;
 mod numbered;
@@ -28,6 +30,7 @@ mod ready;
 mod request;
 mod scenario;
 mod setup;
+mod steady;
 mod system;
 mod transport_calibration;
 mod volumes;

@@ -7,7 +7,7 @@ use crate::request::ServeRequest;
 use crate::scenario::{self, Plan};
 use crate::setup::{Setup, begin, control, insert, places, start, wait};
 use crate::volumes::Opened;
-use crate::{apply_fault, transport_calibration};
+use crate::{apply_fault, steady, transport_calibration};
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::Machine;
 use iodyno_live::frontend::Served;
@@ -35,7 +35,7 @@ pub(crate) fn serve(
 ) -> Result<Option<ExitStatus>, ServeError> {
     let &Setup { request, console, stop, .. } = setup;
     let transport = if request.no_floor { None } else { transport_calibration::measure() };
-    let live = machine(setup, opened, transport)?;
+    let (live, dilation) = machine(setup, opened, transport)?;
     let clean_up = |_: &ServeError| clean_up(request, &live);
     let exports = Arc::new(Exports::default());
     for (volume, name) in (0..).zip(&setup.names) {
@@ -51,13 +51,16 @@ pub(crate) fn serve(
     let server = start(request, &exports).inspect_err(clean_up)?;
     let frontends =
         Frontends::open(request, &live, &setup.names, &setup.system).inspect_err(clean_up)?;
-    setup.announce(&server, &frontends.words, &time_in_words(request, transport));
+    setup.announce(&server, &frontends.words, &time_in_words(dilation, transport));
     if let Some(at) = metrics {
         (console.say)(&format!("metrics at http://{at}/metrics\n"));
     }
     let file =
         request.fuse.as_ref().zip(setup.names.first()).map(|(folder, name)| folder.join(name));
     let places = Places { file, block: frontends.block(), ..places(request, &server) };
+    if request.steady_ns.is_some() {
+        steady::raise_threads(console);
+    }
     let command = begin(request, &places, console).inspect_err(clean_up)?;
     if !plan.is_empty() {
         scenario::play(plan, &live, request.seed, stop, console);
@@ -66,6 +69,9 @@ pub(crate) fn serve(
         live.flush_record();
         live.troubles()
     });
+    if let Some((time_ns, factor)) = request.steady_ns.zip(dilation) {
+        steady::report(&live, factor, time_ns, console);
+    }
     drop(control);
     drop(frontends);
     server.stop();
@@ -74,12 +80,13 @@ pub(crate) fn serve(
     ended
 }
 
-/// Starts the emulated machine with its stores, and begins a record if the request asks for one.
+/// Starts the emulated machine with its stores, and begins a record if the request asks for one. Returns the machine and the
+/// factor by which its times are multiplied.
 fn machine(
     setup: &Setup<'_>,
     opened: Opened,
     transport: Option<Transport>,
-) -> Result<Arc<Served>, ServeError> {
+) -> Result<(Arc<Served>, Option<f64>), ServeError> {
     let request = setup.request;
     let Opened { stores, folders } = opened;
     let mut machine = Machine::new(&setup.system, request.seed).map_err(|why| {
@@ -94,7 +101,10 @@ fn machine(
             machine.add_worker(volume);
         }
     }
-    let options = Options { dilation: request.dilate, transport };
+    let steady =
+        request.steady_ns.map(|ns| steady::dilation(&machine, ns, |volume| volume * WORKERS));
+    let dilation = request.dilate.or(steady);
+    let options = Options { dilation, transport };
     let live = Arc::new(Live::new(machine, stores, &options, || Clock::new().now_ns()));
     if let Some(path) = &request.record {
         let head = json!({
@@ -115,7 +125,7 @@ fn machine(
         live.record(recorder.inspect_err(clean_up)?);
     }
     live.keep_arrays(folders);
-    Ok(live)
+    Ok((live, dilation))
 }
 
 /// Starts serving metrics over HTTP, if the request specifies an address for them.
@@ -134,14 +144,14 @@ fn serve_metrics(
 fn clean_up(request: &ServeRequest, live: &Served) {
     live.abandon();
     if let Some(path) = &request.record {
-        remove_begun(path, b"iodyno record 2");
+        remove_begun(path, b"iodyno record 3");
     }
 }
 
 /// Describes how the latencies that clients measure relate to the model's latencies.
-fn time_in_words(request: &ServeRequest, transport: Option<Transport>) -> String {
+fn time_in_words(dilation: Option<f64>, transport: Option<Transport>) -> String {
     let mut words = "the model's times".to_owned();
-    if let Some(k) = request.dilate {
+    if let Some(k) = dilation {
         let _ = write!(words, " × {k}: divide measured times by {k}");
     }
     if let Some(transport) = transport {

@@ -4,17 +4,17 @@
 use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;
 use crate::fault_effect::of_corruption;
+use crate::interface::{AT_INTERFACE, Disk, Interface, at_interface};
 use crate::numbered::Numbered;
 use crate::setup::{Setup, begin, control, insert, places, start, wait};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::nbd::{described, failed, operation};
-use iodyno_live::interface_fault::{Action, SharedFaults, flip, misdirected};
 use iodyno_live::status::{InterfaceFaultStatus, NativeStatus, NativeVolumeStatus, Status};
 use iodyno_live::store::Store;
 use iodyno_nbd::{Answer, Export, Exports, Info, Io, Kind, Peer, Session};
-use iodyno_units::IoError;
+use iodyno_units::{IoError, Op, OpKind};
 use serde_json::{Value, json};
 use std::io;
 use std::process::ExitStatus;
@@ -28,7 +28,32 @@ const KEEP_BYTES: usize = 256 << 10;
 #[derive(Clone)]
 struct Served {
     store: Arc<Store>,
-    faults: Arc<SharedFaults>,
+    faults: Arc<Interface>,
+}
+
+impl Disk for Arc<Store> {
+    fn size_bytes(&self) -> u64 {
+        self.capacity_bytes()
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), IoError> {
+        Store::read(self, at, into).map_err(|e| IoError::from(&e))
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), IoError> {
+        self.write_now(at, bytes).map_err(|e| IoError::from(&e))
+    }
+
+    fn perform(&self, op: &Op) -> Result<(), IoError> {
+        let (at, len) = (op.offset_bytes, u64::from(op.len_bytes));
+        let done = match op.kind {
+            OpKind::Trim => self.trim_now(at, len),
+            OpKind::WriteZeroes => self.zero_now(at, len),
+            OpKind::Flush => self.flush_now(),
+            OpKind::Read | OpKind::Write => Ok(()),
+        };
+        done.map_err(|e| IoError::from(&e))
+    }
 }
 
 struct Native {
@@ -98,32 +123,19 @@ struct Client {
 impl Session for Client {
     fn submit(&mut self, io: Io<'_>) {
         let command = *io.command();
-        let (mut at, len) = (command.offset_bytes, command.len_bytes);
-        let store = &self.served.store;
-        let (mut kept, mut flips) = (io.data().len(), false);
-        let op = operation(&command);
-        if let Some((op, action)) = op.and_then(|op| Some((op, self.served.faults.judge(&op)?))) {
-            match action {
-                Action::Fail(error) => return io.answer(&failed(error)),
-                Action::Lose => kept = 0,
-                Action::Tear { kept_bytes } => kept = kept.min(kept_bytes as usize),
-                Action::Misdirect { by_bytes } => {
-                    at = misdirected(&op, by_bytes, store.capacity_bytes());
-                }
-                Action::Flip => flips = true,
-            }
+        let (at, len) = (command.offset_bytes, command.len_bytes);
+        let Served { store, faults } = &self.served;
+        if let Some((op, met)) =
+            operation(&command).and_then(|op| Some((op, faults.judge(store, &op)?)))
+        {
+            return faults.serve(store, &op, &met, io);
         }
         let done = match command.kind {
             Kind::Read if len > 0 => {
                 self.buffer.resize(len as usize, 0);
                 match store.read(at, &mut self.buffer) {
-                    Ok(()) => {
-                        if flips {
-                            flip(&mut self.buffer);
-                        }
-                        io.answer(&Answer::Data(&self.buffer));
-                    }
-                    Err(e) => io.answer(&failed(IoError::from(&e))),
+                    Ok(()) => io.answer(&Answer::Data(&self.buffer)),
+                    Err(e) => io.answer(&failed(e)),
                 }
                 // A large read must not occupy its memory for the life of the connection.
                 if self.buffer.capacity() > KEEP_BYTES {
@@ -136,8 +148,7 @@ impl Session for Client {
                 io.answer(&Answer::Extents(&extents));
                 return;
             }
-            Kind::Write if kept == 0 => Ok(()),
-            Kind::Write => store.write_now(at, &io.data()[..kept]),
+            Kind::Write => store.write_now(at, io.data()),
             Kind::WriteZeroes => store.zero_now(at, u64::from(len)),
             Kind::Trim => store.trim_now(at, u64::from(len)),
             Kind::Flush => store.flush_now(),
@@ -172,7 +183,7 @@ fn answer(volumes: &[Served], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
                 json!({ "error": "at native speed there are no metrics, because metrics describe the model" })
             }
             words => fault_command::parse(words)
-                .and_then(|ask| apply(&volumes, &ask))
+                .and_then(|ask| apply(&volumes, &at_interface(ask)))
                 .unwrap_or_else(|why| json!({ "error": why })),
         }
     })
@@ -194,7 +205,9 @@ fn apply(volumes: &[Served], ask: &Ask) -> Result<Value, String> {
         Ask::Fault(Fault::Clear { part }) => volumes[part.index()].clear_faults(),
         Ask::Interface { volume, fault } => volumes[volume as usize].faults.add(fault),
         Ask::Fault(_) | Ask::Full { .. } | Ask::Resize { .. } => {
-            return Err("at native speed no device is modelled: corrupt, clear, and faults at the interface (error EIO, lost, torn, misdirected, flip) are available".to_owned());
+            return Err(format!(
+                "at native speed no device is modelled: corrupt, clear, and faults at the interface ({AT_INTERFACE}) are available"
+            ));
         }
     }
     let mut answer = done(&in_effect(ask, false, numbered.device, &effect));

@@ -5,12 +5,12 @@ mod faulty;
 
 use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;
+use crate::interface::{AT_INTERFACE, Interface, at_interface};
 use crate::numbered::Numbered;
 use crate::request::{Console, ServeRequest};
 use crate::setup::{addresses, begin, control, insert, places, start, wait};
 use faulty::Faulty;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
-use iodyno_live::interface_fault::SharedFaults;
 use iodyno_live::status::{InterfaceFaultStatus, MemoryStatus, Named, Status};
 use iodyno_nbd::ram::Ram;
 use iodyno_nbd::{Export, Exports, Kind, Server};
@@ -30,7 +30,7 @@ pub(crate) fn serve(
     let size = human::size(size_bytes);
     let disk = Ram::new(size_bytes).map_err(|e| ServeError::target(format!("{size}: {e}")))?;
     let disk = if request.read_only { disk.read_only() } else { disk };
-    let faults = Arc::new(SharedFaults::default());
+    let faults = Arc::new(Interface::default());
     let export: Arc<dyn Export> = Arc::new(Faulty { disk, faults: Arc::clone(&faults) });
     let exports = Arc::new(Exports::default());
     insert(&exports, "ram", true, export);
@@ -56,7 +56,7 @@ pub(crate) fn serve(
 }
 
 /// Returns the status as JSON. All counts are 0 if the server has not started.
-fn status(size_bytes: u64, server: Option<&Weak<Server>>, faults: &SharedFaults) -> Value {
+fn status(size_bytes: u64, server: Option<&Weak<Server>>, faults: &Interface) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();
     let requests = Kind::ALL.map(|kind| (kind.name().to_owned(), seen.requests[kind as usize]));
@@ -75,7 +75,7 @@ fn status(size_bytes: u64, server: Option<&Weak<Server>>, faults: &SharedFaults)
 fn answer(
     line: &str,
     stop: &AtomicBool,
-    served: (u64, &SharedFaults),
+    served: (u64, &Interface),
     status: impl Fn() -> Value,
 ) -> Value {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -86,19 +86,23 @@ fn answer(
         }
         ["status"] => status(),
         words => fault_command::parse(words)
-            .and_then(|ask| apply(served, &ask))
+            .and_then(|ask| apply(served, &at_interface(ask)))
             .unwrap_or_else(|why| json!({ "error": why })),
     }
 }
 
 /// Applies a fault command to the interface of a disk of `size_bytes`.
-fn apply((size_bytes, faults): (u64, &SharedFaults), ask: &Ask) -> Result<Value, String> {
+fn apply((size_bytes, faults): (u64, &Interface), ask: &Ask) -> Result<Value, String> {
     let numbered = Numbered::alone(vec![size_bytes]);
     numbered.check(ask)?;
     match *ask {
         Ask::Interface { fault, .. } => faults.add(fault),
         Ask::ClearAll => faults.clear(),
-        _ => return Err("plain memory has faults at its interface alone (error EIO, lost, torn, misdirected, flip): serve an emulated device for others".to_owned()),
+        _ => {
+            return Err(format!(
+                "plain memory has faults at its interface alone ({AT_INTERFACE}): serve an emulated device for others"
+            ));
+        }
     }
     Ok(done(&in_effect(ask, false, numbered.device, &Effect::Usual)))
 }

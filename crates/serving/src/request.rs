@@ -55,6 +55,9 @@ pub struct ServeRequest {
     pub metrics: Option<SocketAddr>,
     /// Factor by which the model's latencies are multiplied; `None`: 1.
     pub dilate: Option<f64>,
+    /// Time of a flushed write of 4 KiB, ns, from which the factor follows by which the model's latencies are multiplied;
+    /// `None`: `dilate` has the factor.
+    pub steady_ns: Option<u64>,
     /// Whether writes from clients are refused.
     pub read_only: bool,
     /// Whether to skip the compensation of transport latency. By default, the server subtracts it from the

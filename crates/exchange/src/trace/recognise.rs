@@ -72,7 +72,7 @@ fn is_first(format: Format, first: &str) -> bool {
         Format::IologV2 => iolog::version(first) == Some(2),
         Format::IologV3 => iolog::version(first) == Some(3),
         Format::Own => first == own::FIRST,
-        Format::Served => first == served::FIRST,
+        Format::Served => served::FIRST.contains(&first),
         Format::Msr => msr::is_head(first) || msr::is_row(first),
         Format::Alibaba => alibaba::is_head(first) || alibaba::is_row(first),
         Format::Tencent => tencent::is_head(first) || tencent::is_row(first),

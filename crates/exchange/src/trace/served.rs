@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 /// Prefix of the first line of a record, in any version of the format.
 pub(super) const FIRST_WORDS: &str = "iodyno record ";
-/// First line of a record of the current version.
-pub(super) const FIRST: &str = "iodyno record 2";
+/// First lines of the versions that are read.
+pub(super) const FIRST: [&str; 2] = ["iodyno record 2", "iodyno record 3"];
 
 #[derive(Default)]
 pub(super) struct Served {

@@ -57,7 +57,7 @@ Total (8,0):
 ";
 pub(crate) const MSR: &str = "128166372003061629,usr,0,Read,7014609920,24576,41286\n128166372016382155,usr,0,Write,1317441536,8192,1963\n128166372016382155,usr,1,Read,512,512,20\n128166372026382245,usr,0,Write,2436440064,4096,1835\n";
 pub(crate) const OWN: &str = "iodyno trace 1\nt 0 scratch:\nt 1 nbd://host/a b\no 100 0 0 0 w 4096 4096 1\no 100 1 3 0 r 0 512 0\nc 250 1 3 0\no 300 0 0 1 f 0 0 0\no 400 0 0 2 z 0 65536 0\nc 900 0 0 0\nend 4\n";
-pub(crate) const SERVED: &str = "iodyno record 2\n{\"device\":\"model:x\"}\no 1200 0 0 w 4096 4096 0\nf 5000 power-cut\no 6000 0 1 r 0 4096 0\nend 90000 0123456789abcdef\n";
+pub(crate) const SERVED: &str = "iodyno record 3\n{\"device\":\"model:x\"}\no 1200 0 0 w 4096 4096 0\nf 5000 power-cut\no 6000 0 1 r 0 4096 0\nend 90000 0123456789abcdef\n";
 pub(crate) const FTRACE: &str = "\
 # tracer: nop
 #

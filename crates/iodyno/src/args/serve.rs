@@ -3,7 +3,7 @@
 use super::{Given, emulated, socket};
 use clap::{Args, ValueEnum};
 use iodyno_targets::TargetName;
-use iodyno_units::parse_size;
+use iodyno_units::{parse_duration_ns, parse_size};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -85,6 +85,14 @@ pub struct Serve {
     /// For guests and clients whose transport is slower than the device.
     #[arg(long, value_name = "K", value_parser = dilation)]
     pub dilate: Option<f64>,
+    /// Multiply the model's times by a constant, for benchmarks that repeat on a loaded machine
+    ///
+    /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. It is the same in each run, and
+    /// printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
+    /// completions were.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms",
+        value_parser = steady, conflicts_with = "dilate")]
+    pub steady: Option<u64>,
     /// Require TLS, with these files: certificate chain, private key, CA of clients (optional)
     ///
     /// Example: `cert.pem,key.pem,ca.pem`. With a CA, clients need a certificate that it signed.
@@ -157,8 +165,9 @@ fn fault_help() -> String {
 
 To name a volume other than 0, append its number; in an array, the number of a device.
 `delay` and `error` take a kind of operation: reads, writes, flushes, trims or zeroes.
-`error EIO`, `lost`, `torn`, `misdirected` and `flip` take a scope: a kind of operation, then
-`at 1GiB..+64KiB`, `after 2` (requests that pass first), `next 1` (requests hit), `for 10s`.
+`error EIO` and the faults below it take a scope: a kind of operation, then
+`at 1GiB..+64KiB`, `after 2` or `after 2 flushes` (requests that pass first),
+`next 1` (requests hit), `for 10s`.
 Adapters, and the links between them (aa), count from 0.
 
 Prints what is in effect from then on, or why nothing changed.",
@@ -168,6 +177,14 @@ Prints what is in effect from then on, or why nothing changed.",
 
 fn volume_size(text: &str) -> Result<u64, String> {
     iodyno_live::fault_command::volume_size(text)
+}
+
+fn steady(text: &str) -> Result<u64, String> {
+    match parse_duration_ns(text) {
+        Ok(ns) if (100_000..=1_000_000_000).contains(&ns) => Ok(ns),
+        Ok(_) => Err("use a time from 100us to 1s".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
 }
 
 fn dilation(text: &str) -> Result<f64, String> {

@@ -4,7 +4,8 @@ use crate::console::{print, print_json, remark};
 use crate::failure::{Failure, OPEN};
 use iodyno_catalog::input::Input;
 use iodyno_emulate::{Completion, Machine};
-use iodyno_live::record::{Ended, Record};
+use iodyno_live::fault_command::described;
+use iodyno_live::record::{Ended, Record, RecordedFault};
 use iodyno_serving::{Access, enlarge, system};
 use iodyno_targets::TargetName;
 use iodyno_units::human;
@@ -50,6 +51,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         print_json(&json!({
             "operations": ended.operations,
             "faults": ended.faults,
+            "interface_faults": ended.interface_faults.iter().map(interface_fault).collect::<Vec<_>>(),
             "completed": done,
             "failed": failed,
             "machine_ns": machine.now_ns(),
@@ -59,6 +61,13 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             "cut_off": same.is_none(),
         }))?;
     } else {
+        for RecordedFault { at_ns, volume, fault } in &ended.interface_faults {
+            let at = human::duration_ns(*at_ns);
+            print(&format!(
+                "fault at {at}, not repeated: volume {volume}: {}\n",
+                described(fault)
+            ))?;
+        }
         let verdict = verdict(&ended);
         print(&format!(
             "{}, {}, {} ({failed} failed) in {} of the machine's time\n{}, hash {:016x}: {verdict}\n",
@@ -75,6 +84,11 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         Some(false) => ExitCode::from(DIFFERS),
         None => ExitCode::from(OPEN),
     })
+}
+
+/// Converts a fault at an interface to JSON.
+fn interface_fault(of: &RecordedFault) -> Value {
+    json!({ "at_ns": of.at_ns, "volume": of.volume, "fault": described(&of.fault) })
 }
 
 /// Creates the emulated machine that a record's header describes, with its workers.

@@ -154,7 +154,7 @@ fn a_record_of_another_machine_is_refused() {
     let place = Place::new();
     let head = |workers: &str| {
         format!(
-            "iodyno record 2\n{{\"device\":\"model:exflash-400g\",\"seed\":1,\"workers\":{workers}}}\n"
+            "iodyno record 3\n{{\"device\":\"model:exflash-400g\",\"seed\":1,\"workers\":{workers}}}\n"
         )
     };
     let good = "o 100 0 0 r 0 4096 0\n";

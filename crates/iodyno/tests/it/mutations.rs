@@ -226,7 +226,7 @@ fn a_report_is_read_or_refused() {
 
 #[test]
 fn a_record_is_replayed_or_refused() {
-    let mut good = "iodyno record 2\n{\"device\":\"model:exflash-400g\",\"iodyno\":\"0.1.0\",\"seed\":1,\"workers\":16}\n".to_owned();
+    let mut good = "iodyno record 3\n{\"device\":\"model:exflash-400g\",\"iodyno\":\"0.1.0\",\"seed\":1,\"workers\":16}\n".to_owned();
     let mut random = rng::stream(1, "record", 0);
     for i in 0..300_u64 {
         let (worker, at) = (rng::below(&mut random, 16), rng::below(&mut random, 1 << 20) * 4096);

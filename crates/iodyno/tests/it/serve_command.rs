@@ -134,6 +134,39 @@ fn readiness_is_reported() {
     place.iodyno("serve ram:1MiB --ready-fd 99 -- true").fails(2, &["--ready-fd 99: no open file"]);
 }
 
+/// A factor that is a whole number.
+fn whole_factor(factor: &serde_json::Value) -> u64 {
+    factor.as_f64().unwrap() as u64
+}
+
+/// The factor of `--steady` is the same in each run, and flushed writes take at least the time that it asks for.
+#[test]
+fn a_steady_device_is_slower_by_a_constant_factor() {
+    let place = Place::new();
+    let script = "$IODYNO status --json --control $IODYNO_CONTROL > status; \
+                  for i in 1 2 3; do qemu-io -f raw -c \"write ${i}k 4k\" -c flush $IODYNO_NBD >&2 || exit 1; done";
+    let factor = || {
+        let began = Instant::now();
+        let flags = "exflash-400g --size 16MiB --no-floor --steady=100ms";
+        let output = run(&place, flags, script);
+        assert!(began.elapsed() > Duration::from_millis(300));
+        assert!(output.succeeds().stderr.contains("the model's times × "), "{output:?}");
+        let status = std::fs::read(place.path("status")).unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
+        whole_factor(&status["dilation"])
+    };
+    let first = factor();
+    assert!(first > 1000, "{first}");
+    assert_eq!(factor(), first);
+    for (flags, says) in [
+        ("--steady --speed native", "--steady is not available with --speed native"),
+        ("--steady --dilate 2", "cannot be used with"),
+        ("--steady=1us", "use a time from 100us to 1s"),
+    ] {
+        place.iodyno(&format!("serve exflash-400g {flags} -- true")).fails(2, &[says]);
+    }
+}
+
 /// The time of the transport is measured once and then kept. The kept one of another program is not used.
 #[test]
 fn the_transports_time_is_kept() {

@@ -6,6 +6,7 @@ use crate::serve::{MIB, Served};
 use iodyno_nbd::client::Blocking;
 use iodyno_nbd::{CmdFlags, Kind};
 use std::io;
+use std::time::{Duration, Instant};
 
 /// One of each way to serve a volume of 8 MiB.
 const SERVED: [&str; 4] = [
@@ -85,6 +86,9 @@ fn torn_and_misdirected_writes_are_acknowledged() {
         write(client, 0, &[2; 4096]).unwrap();
         let torn = read(client, 0);
         assert!(torn[..512] == [2; 512] && torn[512..] == [1; 3584], "{}", torn[511]);
+        served.fault("torn unit next 1");
+        write(client, 8192, &[4; 8192]).unwrap();
+        assert_eq!((read(client, 8192), read(client, 12288)), (vec![4; 4096], vec![0; 4096]));
         served.fault("misdirected 1MiB next 1");
         write(client, 0, &[3; 4096]).unwrap();
         flush(client).unwrap();
@@ -129,6 +133,108 @@ fn requests_fail_with_the_error_that_is_asked_for() {
 }
 
 #[test]
+fn stale_reads_return_what_was_replaced() {
+    on_each(|served, client| {
+        write(client, 0, &[1; 8192]).unwrap();
+        served.fault("stale at 0..+1MiB next 2");
+        write(client, 0, &[2; 4096]).unwrap();
+        write(client, 512, &[3; 512]).unwrap();
+        client.command(Kind::WriteZeroes, CmdFlags::default(), 6144, 4096).unwrap();
+        flush(client).unwrap();
+        assert_eq!(read(client, 3072), [1; 4096], "a read of old and unchanged data");
+        assert_eq!(read(client, 4096)[2048..], [1; 2048]);
+        let new = read(client, 0);
+        assert!(new[..512] == [2; 512] && new[512..1024] == [3; 512], "the stored data is new");
+        assert_eq!(in_effect(served)[0].2, 2);
+        // Reads of unchanged data pass.
+        served.fault("stale next 1");
+        assert_eq!(read(client, 0), new);
+        client.command(Kind::WriteZeroes, CmdFlags::default(), 0, 65536).unwrap();
+        assert_eq!((read(client, 0), in_effect(served)[0].2), (new, 1));
+        assert_ne!(read(client, 0)[..512], [2; 512]);
+    });
+}
+
+/// The time that `request` takes.
+fn time_of<T>(request: impl FnOnce() -> T) -> Duration {
+    let began = Instant::now();
+    request();
+    began.elapsed()
+}
+
+#[test]
+fn replies_are_held_back() {
+    const LATE: Duration = Duration::from_millis(200);
+    on_each(|served, client| {
+        let far = |client: &mut Blocking| time_of(|| write(client, MIB, &[1; 4096]).unwrap());
+        served.fault("delay 200ms writes at 1MiB after 1 flushes next 1");
+        assert!(far(client) < LATE);
+        flush(client).unwrap();
+        assert!(time_of(|| read(client, MIB)) < LATE);
+        assert!(far(client) >= LATE);
+        assert!(far(client) < LATE);
+        // The hang begins with the first request in its scope, and is over at once for all.
+        served.fault("hang 200ms flushes");
+        std::thread::sleep(LATE);
+        assert!(far(client) < LATE);
+        assert!(time_of(|| flush(client).unwrap()) >= LATE);
+        assert!(time_of(|| flush(client).unwrap()) < LATE);
+        let (said, seen, applied) = in_effect(served).remove(0);
+        assert!(said.starts_with("flushes get no reply for 200 ms"), "{said}");
+        assert_eq!((seen, applied), (1, 1));
+        // Without a time, until it is cleared. The write itself is done.
+        served.fault("hang writes next 1");
+        std::thread::scope(|scope| {
+            let hung = scope.spawn(|| time_of(|| write(client, 0, &[9; 4096]).unwrap()));
+            let other = &mut served.client();
+            while in_effect(served).last().unwrap().2 == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(LATE);
+            assert_eq!(read(other, 0), [9; 4096]);
+            assert!(!hung.is_finished());
+            served.fault("clear");
+            assert!(hung.join().unwrap() >= LATE);
+        });
+    });
+}
+
+/// Storage without a model takes `delay` and `hang` of a device as faults of its interface.
+#[test]
+fn storage_without_a_model_is_slow_and_hangs() {
+    const LATE: Duration = Duration::from_millis(200);
+    let place = Place::new();
+    for words in &SERVED[..2] {
+        let served = Served::start(&place, words);
+        let client = &mut served.client();
+        served.fault("delay 200ms flushes");
+        assert!(time_of(|| flush(client).unwrap()) >= LATE);
+        assert!(time_of(|| read(client, 0)) < LATE);
+        served.fault("delay 0ms flushes");
+        assert!(time_of(|| flush(client).unwrap()) < LATE);
+        served.fault("hang");
+        assert!(served.fault("delay 1s").contains("operations end 1.00 s later"));
+        std::thread::scope(|scope| {
+            let hung = scope.spawn(|| read(client, 0));
+            std::thread::sleep(LATE);
+            assert!(!hung.is_finished());
+            served.fault("clear");
+            hung.join().unwrap();
+        });
+        // A server that holds a reply back ends all the same.
+        served.fault("hang");
+        std::thread::scope(|scope| {
+            let hung = scope.spawn(|| client.read(0, &mut [0; 512]).is_err());
+            while in_effect(&served)[0].2 == 0 {
+                std::thread::yield_now();
+            }
+            served.stop();
+            assert!(hung.join().unwrap());
+        });
+    }
+}
+
+#[test]
 fn a_reply_says_what_is_not_possible() {
     let place = Place::new();
     let refuses = |served: &Served<'_>, words: &str, says: &str| {
@@ -141,7 +247,7 @@ fn a_reply_says_what_is_not_possible() {
     refuses(&served, "lost 1", "volume");
     served.stop();
     let served = Served::start(&place, "raid5(ssd-sas12-mlc-800g*4) --no-floor");
-    refuses(&served, "lost", "`lost` and `torn` require a single device");
+    refuses(&served, "lost", "`lost`, `torn` and `stale` require a single device");
     let client = &mut served.client();
     served.fault("misdirected 1MiB next 1");
     write(client, 0, &[3; 4096]).unwrap();

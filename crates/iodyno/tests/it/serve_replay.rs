@@ -92,6 +92,40 @@ fn a_record_gives_the_same_events_again() {
     place.iodyno("replay nothing.rec").fails(2, &["nothing.rec"]);
 }
 
+/// Faults at an interface are in the record. The machine's events are the same without them.
+#[test]
+fn a_record_has_the_faults_at_interfaces() {
+    let place = Place::new();
+    let server = Served::start(&place, "exflash-400g --size 8MiB --record it.rec");
+    let mut client = server.client();
+    server.fault("lost at 1MiB..+4KiB next 1");
+    client.write(1 << 20, &[1; 4096], CmdFlags::NONE).unwrap();
+    server.fault("error EIO flushes after 1 writes");
+    client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
+    client.write(0, &[1; 4096], CmdFlags::NONE).unwrap();
+    client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap_err();
+    server.stop();
+    let replayed = place.iodyno("replay it.rec --json").succeeds().json();
+    assert_eq!((&replayed["same"], whole(&replayed["operations"])), (&true.into(), 4));
+    let faults = replayed["interface_faults"].as_array().unwrap();
+    let said: Vec<&str> = faults.iter().map(|of| of["fault"].as_str().unwrap()).collect();
+    let expected = [
+        "writes in the 4 KiB at 1 MiB are acknowledged and not stored, the next 1",
+        "flushes fail with EIO, after 1 of the writes, until clear",
+    ];
+    assert_eq!(said, expected);
+    assert!(whole(&faults[0]["at_ns"]) < whole(&faults[1]["at_ns"]));
+    let text = place.iodyno("replay it.rec").succeeds().stdout.clone();
+    assert!(text.contains(&format!("not repeated: volume 0: {}", expected[0])), "{text}");
+    // Tools for traces leave them out; a record of the version without them is read too.
+    place.iodyno("replay it.rec --summary").succeeds();
+    let record = std::fs::read_to_string(place.path("it.rec")).unwrap();
+    let old = record.lines().filter(|line| !line.starts_with("f "));
+    let old: String = old.flat_map(|line| [line, "\n"]).collect();
+    place.write("old.rec", old.replace("iodyno record 3", "iodyno record 2"));
+    place.iodyno("replay old.rec").succeeds();
+}
+
 /// With the transport's time subtracted, and in dilated time, it is the same machine.
 #[test]
 fn a_record_in_other_times_gives_the_same_events_too() {

@@ -1,10 +1,13 @@
-//! Commands of faults at a volume's interface: `VERB [VALUE] [KIND] [at RANGE] [after N] [next N] [for TIME] [N]`.
+//! Commands of faults at a volume's interface: `VERB [VALUE] [KIND] [at RANGE] [after N [KIND]] [next N] [for TIME] [N]`.
+//!
+//! `delay` and `hang` are faults of the device too: of the interface if they have a scope, or `hang` a time.
 
 use super::values::{delay_ns, range};
 use super::{Ask, KINDS};
 use crate::interface_fault::{Action, InterfaceFault, Scope};
-use iodyno_units::parse::parse_size;
-use iodyno_units::{IoError, human};
+use iodyno_emulate::{Fault, PartId, UNIT_BYTES};
+use iodyno_units::parse::{parse_duration_ns, parse_size};
+use iodyno_units::{IoError, OpKind, human};
 use std::fmt::Write as _;
 
 /// Errors that a request can be given.
@@ -19,20 +22,56 @@ const ERRORS: [(&str, IoError); 4] = [
 const SCOPE: &str = "[writes] [at 1GiB..+64KiB] [after 2] [next 1] [for 10s] [VOLUME]";
 
 /// A verb, an example of its value, and its effect, for the help.
-pub(super) const VERBS: [(&str, Option<&str>, &str); 5] = [
+pub(super) const VERBS: [(&str, Option<&str>, &str); 8] = [
     ("error", Some("EIO"), "fail operations with EIO, ENOSPC, ENODEV or EINVAL"),
     ("lost", None, "acknowledge writes without storing them"),
     ("torn", Some("512B"), "store only the first 512 bytes of each write"),
     ("misdirected", Some("1MiB"), "store writes 1 MiB further"),
     ("flip", None, "flip a bit in the data that reads return"),
+    ("stale", None, "let reads return the data from before this command"),
+    ("hang", Some("5s"), "hold replies back for 5 s from the next request on"),
+    ("delay", Some("5ms next 1"), "add 5 ms to the next request"),
 ];
+
+/// Words of a scope that a device's faults do not have.
+const SCOPE_WORDS: [&str; 4] = ["at", "after", "next", "for"];
 
 /// Whether the words are a command of this module. `error 1%` is not: a share of operations fails in the device.
 pub(super) fn is_one(verb: &str, rest: &[&str]) -> bool {
     match verb {
         "error" => rest.first().is_some_and(|word| word.starts_with('E')),
+        "delay" => rest.iter().any(|word| SCOPE_WORDS.contains(word)),
+        "hang" => {
+            let is_kind = |word: &str| KINDS.iter().any(|(_, kind)| *kind == word);
+            rest.first().is_some_and(|word| is_kind(word) || is_time(word))
+                || rest.iter().any(|word| SCOPE_WORDS.contains(word))
+        }
         _ => VERBS.iter().any(|of| of.0 == verb),
     }
+}
+
+fn is_time(word: &str) -> bool {
+    parse_duration_ns(word).is_ok()
+}
+
+/// A fault of a device at its volume's interface instead, for storage without a model. `None`: it has no equivalent.
+pub fn at_interface(fault: &Fault) -> Option<Ask> {
+    let (PartId(volume), action, kind) = match *fault {
+        Fault::Delay { part, delay_ns, kind } => (part, Action::Delay { by_ns: delay_ns }, kind),
+        Fault::Hang { part } => (part, Action::Hang { for_ns: None }, None),
+        _ => return None,
+    };
+    let scope = Scope { kind, ..ALL };
+    Some(Ask::Interface { volume, fault: InterfaceFault { action, scope } })
+}
+
+/// Scope of all requests.
+const ALL: Scope =
+    Scope { kind: None, range_bytes: None, after: 0, after_kind: None, next: None, for_ns: None };
+
+/// Kind of operation that a word names.
+fn kind_of(word: Option<&&str>) -> Option<OpKind> {
+    KINDS.iter().find(|(_, name)| Some(name) == word).map(|(kind, _)| *kind)
 }
 
 /// Parses a command.
@@ -40,20 +79,21 @@ pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
     let example = VERBS.iter().find(|of| of.0 == verb).and_then(|of| of.1);
     let (value, mut words) = match (example, rest.split_first()) {
         (None, _) => ("", rest),
+        (_, Some((first, _))) if verb == "hang" && !is_time(first) => ("", rest),
         (Some(_), Some((value, rest))) => (*value, rest),
         (Some(example), None) => {
             return Err(format!("`{verb}` needs a value, such as `{verb} {example}`"));
         }
     };
     let action = action(verb, value)?;
-    let mut scope = Scope { kind: None, range_bytes: None, after: 0, next: None, for_ns: None };
+    let mut scope = ALL;
     if let Some((first, rest)) = words.split_first()
-        && let Some((kind, _)) = KINDS.iter().find(|(_, word)| word == first)
+        && let Some(kind) = kind_of(Some(first))
     {
-        if !action.applies_to(*kind) {
+        if !action.applies_to(kind) {
             return Err(format!("`{verb}` does not apply to {first}: leave the word out"));
         }
-        (scope.kind, words) = (Some(*kind), rest);
+        (scope.kind, words) = (Some(kind), rest);
     }
     let mut volume = None;
     while let Some((&word, rest)) = words.split_first() {
@@ -70,6 +110,11 @@ pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
             }
             "after" => {
                 scope.after = count(value)?;
+                scope.after_kind = kind_of(rest.get(1));
+                if scope.after_kind.is_some() {
+                    words = &rest[2..];
+                    continue;
+                }
                 false
             }
             "next" => {
@@ -104,6 +149,11 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
     Ok(match verb {
         "lost" => Action::Lose,
         "flip" => Action::Flip,
+        "delay" => Action::Delay { by_ns: delay_ns(value)? },
+        "hang" if value.is_empty() => Action::Hang { for_ns: None },
+        "hang" => Action::Hang { for_ns: Some(delay_ns(value)?) },
+        "stale" => Action::Stale,
+        "torn" if value == "unit" => Action::Tear { kept_bytes: UNIT_BYTES as u32 },
         "torn" => {
             let kept_bytes = bytes()?;
             Action::Tear { kept_bytes: u32::try_from(kept_bytes).unwrap_or(u32::MAX) }
@@ -122,10 +172,52 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
     })
 }
 
+/// Formats a fault of a volume in the syntax of [`parse`].
+pub fn at_interface_in_words(volume: u32, fault: &InterfaceFault) -> String {
+    let Scope { kind, range_bytes, after, after_kind, next, for_ns } = fault.scope;
+    let mut text = match fault.action {
+        Action::Fail(error) => {
+            let name = ERRORS.iter().find(|known| known.1 == error).map_or("EIO", |known| known.0);
+            format!("error {name}")
+        }
+        Action::Lose => "lost".to_owned(),
+        Action::Tear { kept_bytes } => format!("torn {kept_bytes}"),
+        Action::Misdirect { by_bytes } => format!("misdirected {by_bytes}"),
+        Action::Flip => "flip".to_owned(),
+        Action::Stale => "stale".to_owned(),
+        Action::Delay { by_ns } => format!("delay {by_ns}ns"),
+        Action::Hang { for_ns: None } => "hang".to_owned(),
+        Action::Hang { for_ns: Some(for_ns) } => format!("hang {for_ns}ns"),
+    };
+    let word_of = |kind| KINDS.iter().find(|known| Some(known.0) == kind).map(|known| known.1);
+    if let Some(word) = word_of(kind) {
+        let _ = write!(text, " {word}");
+    }
+    if let Some((at, len)) = range_bytes {
+        let _ = write!(text, " at {at}..+{len}");
+    }
+    if after > 0 || after_kind.is_some() {
+        let _ = write!(text, " after {after}");
+        if let Some(word) = word_of(after_kind) {
+            let _ = write!(text, " {word}");
+        }
+    }
+    if let Some(next) = next {
+        let _ = write!(text, " next {next}");
+    }
+    if let Some(for_ns) = for_ns {
+        let _ = write!(text, " for {for_ns}ns");
+    }
+    let _ = write!(text, " {volume}");
+    text
+}
+
 /// Describes a fault, without its volume: `writes at 1 GiB are lost, the next 2 of them, for 10 s`.
 pub fn described(fault: &InterfaceFault) -> String {
-    let Scope { kind, range_bytes, after, next, for_ns } = fault.scope;
-    let word = KINDS.iter().find(|known| Some(known.0) == kind).map(|known| known.1);
+    let Scope { kind, range_bytes, after, after_kind, next, for_ns } = fault.scope;
+    let word_of = |kind| KINDS.iter().find(|known| Some(known.0) == kind).map(|known| known.1);
+    let time = |ns: u64| human::time_ns(ns as f64);
+    let word = word_of(kind);
     let (default, does) = match fault.action {
         Action::Fail(error) => {
             let name = ERRORS.iter().find(|known| known.1 == error).map_or("EIO", |known| known.0);
@@ -143,6 +235,14 @@ pub fn described(fault: &InterfaceFault) -> String {
             ("writes", format!("are stored {} further", human::size(by_bytes)))
         }
         Action::Flip => ("reads", "return a flipped bit".to_owned()),
+        Action::Stale => {
+            ("reads", "return the data from before the command where it was replaced".to_owned())
+        }
+        Action::Delay { by_ns } => ("operations", format!("end {} later", time(by_ns))),
+        Action::Hang { for_ns: None } => ("operations", "get no reply".to_owned()),
+        Action::Hang { for_ns: Some(ns) } => {
+            ("operations", format!("get no reply for {} from the first one on", time(ns)))
+        }
     };
     let mut text = word.unwrap_or(default).to_owned();
     if let Some((at, len)) = range_bytes {
@@ -151,12 +251,16 @@ pub fn described(fault: &InterfaceFault) -> String {
     let _ = write!(text, " {does}");
     if after > 0 {
         let _ = write!(text, ", after {after}");
+        if let Some(word) = word_of(after_kind) {
+            let _ = write!(text, " of the {word}");
+        }
     }
     if let Some(next) = next {
         let _ = write!(text, ", the next {next}");
     }
     match for_ns {
-        Some(ns) => _ = write!(text, ", for {}", human::time_ns(ns as f64)),
+        Some(ns) => _ = write!(text, ", for {}", time(ns)),
+        None if matches!(fault.action, Action::Hang { for_ns: Some(_) }) => {}
         None if next.is_none() => text += ", until clear",
         None => {}
     }
@@ -204,6 +308,27 @@ mod tests {
                 1,
                 "writes are acknowledged, and only their first 512 B stored, the next 2",
             ),
+            (
+                "torn unit 1",
+                1,
+                "writes are acknowledged, and only their first 4 KiB stored, until clear",
+            ),
+            (
+                "stale next 1",
+                0,
+                "reads return the data from before the command where it was replaced, the next 1",
+            ),
+            ("hang 5s", 0, "operations get no reply for 5.00 s from the first one on"),
+            (
+                "hang flushes after 1 writes",
+                0,
+                "flushes get no reply, after 1 of the writes, until clear",
+            ),
+            (
+                "delay 5ms after 3 flushes next 2 1",
+                1,
+                "operations end 5.00 ms later, after 3 of the flushes, the next 2",
+            ),
             ("misdirected 1MiB writes", 0, "writes are stored 1 MiB further, until clear"),
             (
                 "flip reads at 8KiB",
@@ -213,6 +338,8 @@ mod tests {
         ] {
             let Ok(Ask::Interface { volume, fault }) = read(command) else { panic!("{command}") };
             assert_eq!((volume, described(&fault).as_str()), (on, says), "{command}");
+            let written = at_interface_in_words(volume, &fault);
+            assert_eq!(read(&written), Ok(Ask::Interface { volume, fault }), "{written}");
         }
     }
 
@@ -223,6 +350,7 @@ mod tests {
             ("torn", "`torn` needs a value, such as `torn 512B`"),
             ("misdirected 0", "above 0"),
             ("lost reads", "`lost` does not apply to reads"),
+            ("stale writes", "`stale` does not apply to writes"),
             ("flip writes", "`flip` does not apply to writes"),
             ("lost next", "`next` needs a number, such as `next 2`"),
             ("lost after -1", "`after` needs a number"),

@@ -2,41 +2,58 @@
 
 use super::operations::Inner;
 use super::{Live, Payload, Sink};
-use crate::interface_fault::{Action, Injected, InterfaceFault, misdirected};
+use crate::interface_fault::{Action, Injected, InterfaceFault, Met, misdirected};
 use iodyno_units::{IoError, Op};
 
 impl<S: Sink> Live<S> {
-    /// Adds a fault at a volume's interface, from now on.
+    /// Adds a fault at a volume's interface, from now on. Its times are the model's.
     pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
-        let now_ns = self.now_ns();
-        self.lock().interface_faults[volume as usize].add(now_ns, fault);
+        let mut inner = self.lock();
+        // Not before what the record has already.
+        let at_ns = self.machine_ns(self.now_ns()).max(inner.machine.now_ns());
+        inner.interface_faults[volume as usize].add(at_ns, fault);
+        if let Some(recorder) = &mut inner.recorder {
+            recorder.interface_fault(at_ns, volume, &fault);
+        }
     }
 
-    /// Ends all faults at a volume's interface.
+    /// Ends all faults at a volume's interface, and sends the replies that they hold back.
     pub fn clear_interface_faults(&self, volume: u32) {
-        self.lock().interface_faults[volume as usize].clear();
+        let mut inner = self.lock();
+        inner.interface_faults[volume as usize].clear();
+        inner.held.release(|reply| reply.0 == volume);
+        self.plan(&mut inner);
     }
 
     /// The faults at a volume's interface, with those that are over.
     pub fn interface_faults(&self, volume: u32) -> Vec<Injected> {
-        let now_ns = self.now_ns();
+        let now_ns = self.machine_ns(self.now_ns());
         self.lock().interface_faults[volume as usize].listed(now_ns).to_vec()
     }
 }
 
 impl<S: Sink> Inner<S> {
-    /// Applies the fault that a request to a volume of a size meets, if any: changes its operation or payload, or returns
-    /// the error with which it fails. `instead` receives the bytes that a write stores in place of its own.
+    /// Applies the fault that a request to a volume of a size meets, if any: changes its operation, or fails it. `instead`
+    /// receives the bytes that a write stores in place of its own. Returns the fault that remains to be applied when the
+    /// operation completes.
     pub(super) fn meets_fault(
         &mut self,
         now_ns: u64,
         (volume, size_bytes): (u32, u64),
         op: &mut Op,
-        payload: &mut Payload<'_>,
+        payload: &Payload<'_>,
         instead: &mut Option<Vec<u8>>,
-    ) -> Option<IoError> {
-        match self.interface_faults[volume as usize].judge(now_ns, op)? {
-            Action::Fail(error) => return Some(error),
+    ) -> Result<Option<Met>, IoError> {
+        if self.interface_faults[volume as usize].is_empty() {
+            return Ok(None);
+        }
+        let root = self.root(volume);
+        let store = self.stores.get(root).filter(|_| root < self.devices);
+        let read = |at, into: &mut [u8]| store.is_some_and(|store| store.read(at, into).is_ok());
+        let met = self.interface_faults[volume as usize].judge(now_ns, op, read);
+        let Some(met) = met else { return Ok(None) };
+        match met.action {
+            Action::Fail(error) => return Err(error),
             Action::Lose => *instead = self.stored_instead(volume, op, payload, 0),
             Action::Tear { kept_bytes } => {
                 *instead = self.stored_instead(volume, op, payload, kept_bytes);
@@ -44,9 +61,11 @@ impl<S: Sink> Inner<S> {
             Action::Misdirect { by_bytes } => {
                 op.offset_bytes = misdirected(op, by_bytes, size_bytes);
             }
-            Action::Flip => *payload = Payload::ReadFlippedIntoSink,
+            Action::Flip | Action::Stale | Action::Delay { .. } | Action::Hang { .. } => {
+                return Ok(Some(met));
+            }
         }
-        None
+        Ok(None)
     }
 
     /// Bytes that a faulty write stores: its own first `kept_bytes`, then the volume's present content. `None` if that

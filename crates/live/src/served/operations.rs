@@ -5,7 +5,7 @@ use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;
 use super::{ArrayFolder, Payload, Sink};
 use crate::counts::{Counts, Late};
-use crate::interface_fault::{self, InterfaceFaults};
+use crate::interface_fault::{Held, InterfaceFaults, Met};
 use crate::record::Recorder;
 use crate::store::{self, ReadError, Store, UNIT_BYTES};
 use iodyno_emulate::spec::Part;
@@ -39,8 +39,8 @@ struct Waiting<S> {
     holds: bool,
     /// Error that the store returned when it read or accepted the operation's data.
     failed: Option<IoError>,
-    /// Whether the read returns a flipped bit.
-    flips: bool,
+    /// Fault at the interface that changes the data or the time of the reply.
+    met: Option<Met>,
 }
 
 #[derive(Debug)]
@@ -74,6 +74,8 @@ pub(super) struct Inner<S> {
     pub(super) counts: Vec<Counts>,
     /// For each volume, the faults at its interface.
     pub(super) interface_faults: Vec<InterfaceFaults>,
+    /// Replies that faults at interfaces hold back, with the numbers of their volumes.
+    pub(super) held: Held<(u32, S, Result<(), IoError>)>,
     pub(super) losses: Losses,
     pub(super) recorder: Option<Recorder>,
 }
@@ -105,6 +107,7 @@ impl<S: Sink> Inner<S> {
             rebuilds,
             counts: (0..machine.volumes()).map(|_| Counts::default()).collect(),
             interface_faults: (0..machine.volumes()).map(|_| InterfaceFaults::default()).collect(),
+            held: Held::default(),
             losses: Losses::of(machine.volumes()),
             machine,
             stores,
@@ -122,14 +125,15 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Submits an operation. Returns the simulated time at which the emulated host issued it, ns.
+    /// Submits an operation. Returns the simulated time at which the emulated host issued it, ns. `met`: the fault at the
+    /// interface to apply when it completes.
     pub(super) fn submit(
         &mut self,
         at_ns: u64,
-        worker: u32,
-        volume: u32,
+        (worker, volume): (u32, u32),
         op: &Op,
         payload: Payload<'_>,
+        met: Option<Met>,
         mut sink: S,
     ) -> u64 {
         let at_ns = at_ns.max(self.machine.now_ns());
@@ -141,7 +145,6 @@ impl<S: Sink> Inner<S> {
         let token = (self.sequence << NUMBER_BITS) | u64::from(number);
         let mut holds = false;
         let mut failed = None;
-        let flips = matches!(payload, Payload::ReadFlippedIntoSink);
         let root = self.root(volume);
         if root >= self.devices && !self.stores.is_empty() {
             self.begin_on_array(token, op, &payload);
@@ -155,7 +158,7 @@ impl<S: Sink> Inner<S> {
                     failed = self.read(at_ns, volume, op, into);
                     None
                 }
-                (OpKind::Read, Payload::ReadIntoSink | Payload::ReadFlippedIntoSink) => {
+                (OpKind::Read, Payload::ReadIntoSink) => {
                     failed = self.read(at_ns, volume, op, sink.buffer());
                     None
                 }
@@ -180,7 +183,7 @@ impl<S: Sink> Inner<S> {
             submitted_ns: at_ns,
             holds,
             failed,
-            flips,
+            met,
         });
         if let Some(recorder) = &mut self.recorder {
             recorder.operation(at_ns, worker, volume, op);
@@ -366,9 +369,11 @@ impl<S: Sink> Inner<S> {
                 self.trouble.get_or_insert_with(|| error.to_string());
             }
         }
-        if waiting.flips {
-            interface_fault::flip(waiting.sink.buffer());
+        if let Some(met) = &waiting.met {
+            met.alter(waiting.sink.buffer());
         }
+        let reply = waiting.met.and_then(|met| met.reply);
+        let reply_ns = reply.map(|reply| reply.after(done.at_ns));
         let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
         self.counts[volume].completed(
             waiting.kind,
@@ -377,11 +382,17 @@ impl<S: Sink> Inner<S> {
             late,
             failed.is_some(),
         );
-        completed.push((waiting.sink, failed.map_or(Ok(()), Err)));
+        let result = failed.map_or(Ok(()), Err);
+        match reply_ns {
+            Some(at_ns) => self.held.hold(at_ns, (waiting.volume, waiting.sink, result)),
+            None => completed.push((waiting.sink, result)),
+        }
     }
 
-    /// Fails all outstanding operations, because the machine will never complete them.
+    /// Fails all outstanding operations, because the machine will never complete them, and those whose replies are held
+    /// back.
     pub(super) fn fail_all(&mut self, error: IoError, completed: &mut Completed<S>) {
+        completed.extend(self.held.take_all().map(|(_, sink, _)| (sink, Err(error))));
         for (number, slot) in (0..).zip(&mut self.waiting) {
             let Some(waiting) = slot.take() else { continue };
             self.free.push(number);

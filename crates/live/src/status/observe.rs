@@ -19,6 +19,7 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
         let volume = |number| volume(live, machine, number, &counts[number as usize]);
         let status = ModelStatus {
             machine_ns: machine.now_ns(),
+            dilation: live.dilation(),
             events: machine.events(),
             transport,
             adapters: machine.adapters().map(adapters),

@@ -36,7 +36,11 @@ fn alarms_of_interface(text: &mut String, faults: &[InterfaceFaultStatus]) {
 impl ModelStatus {
     fn text(&self) -> String {
         let mut text =
-            format!("machine  {} of the model's time\n", human::duration_ns(self.machine_ns));
+            format!("machine  {} of the model's time", human::duration_ns(self.machine_ns));
+        if let Some(factor) = self.dilation {
+            let _ = write!(text, ", × {factor} in real time");
+        }
+        text += "\n";
         if let Some(transport) = &self.transport {
             let time = |ns: u64| human::time_ns(ns as f64);
             let _ = writeln!(
@@ -252,6 +256,7 @@ mod tests {
     /// Test status in which every field of the JSON document differs from its default.
     fn all_in_effect() -> ModelStatus {
         ModelStatus {
+            dilation: Some(12.5),
             machine_ns: 1_500_000_000,
             events: 42,
             transport: Some(TransportStatus {
@@ -398,7 +403,7 @@ mod tests {
   !             member 3 (device 4): missing
   !             resync after a power cut: 2 runs of rows
   !             some data is lost: it can't be read until it is rewritten";
-        let expected = "machine  1.5 s of the model's time
+        let expected = "machine  1.5 s of the model's time, × 12.5 in real time
 transport time subtracted: 24.5 µs per round trip (21.0 µs of it for the reply), and 22.4 µs more if a thread had to be woken
 adapters
   cache         in one adapter; 8 KiB dirty

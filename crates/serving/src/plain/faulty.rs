@@ -1,16 +1,40 @@
 //! Plain memory with faults at its interface.
 
-use iodyno_live::frontend::nbd::{failed, operation};
-use iodyno_live::interface_fault::{Action, SharedFaults, flip, misdirected};
+use crate::interface::{Disk, Interface};
+use iodyno_live::frontend::nbd::operation;
 use iodyno_nbd::ram::Ram;
-use iodyno_nbd::{Answer, Export, Info, Io, Peer, Place, Session};
+use iodyno_nbd::{Export, Info, Io, Peer, Place, Session};
+use iodyno_units::{IoError, Op, OpKind};
 use std::io;
 use std::sync::Arc;
 
 /// A RAM disk whose requests may meet faults.
 pub(super) struct Faulty {
     pub(super) disk: Ram,
-    pub(super) faults: Arc<SharedFaults>,
+    pub(super) faults: Arc<Interface>,
+}
+
+impl Disk for Ram {
+    fn size_bytes(&self) -> u64 {
+        self.info().size_bytes
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), IoError> {
+        Self::read(self, at, into);
+        Ok(())
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), IoError> {
+        Self::write(self, at, bytes);
+        Ok(())
+    }
+
+    fn perform(&self, op: &Op) -> Result<(), IoError> {
+        if matches!(op.kind, OpKind::Trim | OpKind::WriteZeroes) {
+            self.discard(op.offset_bytes, u64::from(op.len_bytes), op.kind == OpKind::Trim);
+        }
+        Ok(())
+    }
 }
 
 impl Export for Faulty {
@@ -28,35 +52,17 @@ struct Client {
     /// Session without faults.
     usual: Box<dyn Session>,
     disk: Ram,
-    faults: Arc<SharedFaults>,
+    faults: Arc<Interface>,
 }
 
 impl Session for Client {
     fn submit(&mut self, io: Io<'_>) {
         // The payload of a write that began before the fault may be in the memory already.
         let op = operation(io.command()).filter(|_| !io.placed());
-        let Some((op, action)) = op.and_then(|op| Some((op, self.faults.judge(&op)?))) else {
-            return self.usual.submit(io);
-        };
-        let data = io.data();
-        match action {
-            Action::Fail(error) => return io.answer(&failed(error)),
-            Action::Lose => {}
-            Action::Tear { kept_bytes } => {
-                self.disk.write(op.offset_bytes, &data[..data.len().min(kept_bytes as usize)]);
-            }
-            Action::Misdirect { by_bytes } => {
-                let size_bytes = self.disk.info().size_bytes;
-                self.disk.write(misdirected(&op, by_bytes, size_bytes), data);
-            }
-            Action::Flip => {
-                let mut bytes = vec![0; op.len_bytes as usize];
-                self.disk.read(op.offset_bytes, &mut bytes);
-                flip(&mut bytes);
-                return io.answer(&Answer::Data(&bytes));
-            }
+        match op.and_then(|op| Some((op, self.faults.judge(&self.disk, &op)?))) {
+            Some((op, met)) => self.faults.serve(&self.disk, &op, &met, io),
+            None => self.usual.submit(io),
         }
-        io.answer(&Answer::Done);
     }
 
     fn place(&mut self, offset_bytes: u64, len_bytes: u32) -> Option<Place> {

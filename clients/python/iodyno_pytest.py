@@ -1,0 +1,20 @@
+"""Pytest plugin: the fixture `iodyno_serve` serves disks, and stops them at the end of the test.
+
+    def test_an_error_is_reported(iodyno_serve):
+        disk = iodyno_serve("exflash-400g", size="64MiB")
+        disk.fault("error EIO flushes next 1")
+        ...
+"""
+
+import contextlib
+
+import pytest
+
+import iodyno_disk
+
+
+@pytest.fixture
+def iodyno_serve():
+    """Function with the arguments of `iodyno_disk.serve`. A disk whose server reports an error fails the test."""
+    with contextlib.ExitStack() as disks:
+        yield lambda *words, **options: disks.enter_context(iodyno_disk.serve(*words, **options))
