@@ -42,7 +42,9 @@ impl Recorded {
         for event in &history.events {
             match event {
                 Event::Change(_) => summary.changes += 1,
-                Event::Sync { .. } | Event::SyncAll => summary.syncs += 1,
+                Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncAll => {
+                    summary.syncs += 1
+                }
                 Event::Output(bytes) => {
                     summary.lines += bytes.iter().filter(|byte| **byte == b'\n').count();
                 }

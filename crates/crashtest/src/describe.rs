@@ -39,7 +39,7 @@ impl Finding {
     #[must_use]
     pub fn describe(&self) -> Described {
         let states = &*self.states;
-        let open = &states.intervals[self.interval()].open;
+        let open = &states.epochs[self.epoch()].open;
         let torn = self.choice.torn;
         let is_changed = |position: usize| {
             !self.choice.survives[position] || torn.is_some_and(|torn| torn.position == position)
@@ -76,8 +76,8 @@ impl Finding {
         }
     }
 
-    fn interval(&self) -> usize {
-        self.name.0.last().map_or(0, |cut| cut.interval)
+    fn epoch(&self) -> usize {
+        self.name.0.last().map_or(0, |cut| cut.epoch)
     }
 }
 

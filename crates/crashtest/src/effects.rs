@@ -75,6 +75,8 @@ pub struct Effect {
     pub requires: Vec<usize>,
     /// Number of the event that made it durable; `None`: no event did.
     pub durable_at: Option<usize>,
+    /// Whether a sync of it failed, so that no later sync makes it durable.
+    pub is_given_up: bool,
 }
 
 /// Effects of a run in order, under a set of rules.
@@ -104,6 +106,7 @@ impl Effects {
             match what {
                 Event::Change(change) => derivation.change(event, change),
                 Event::Sync { node, data_only } => derivation.sync(event, *node, *data_only),
+                Event::SyncFailed { node } => derivation.give_up(*node),
                 Event::SyncAll => derivation.sync_all(event),
                 Event::Output(_) => {}
             }
@@ -136,7 +139,13 @@ struct Derivation {
 
 impl Derivation {
     fn push(&mut self, event: usize, act: Act, requires: Vec<usize>) -> usize {
-        self.effects.all.push(Effect { event, act, requires, durable_at: None });
+        self.effects.all.push(Effect {
+            event,
+            act,
+            requires,
+            durable_at: None,
+            is_given_up: false,
+        });
         self.effects.all.len() - 1
     }
 
@@ -211,10 +220,18 @@ impl Derivation {
     }
 
     fn sync_all(&mut self, event: usize) {
+        let open = self.open_from..self.effects.all.len();
+        self.make_durable(event, open.collect());
+    }
+
+    /// Marks the written data of a file whose sync failed, with the growth that belongs to them.
+    fn give_up(&mut self, node: NodeId) {
         for effect in &mut self.effects.all[self.open_from..] {
-            effect.durable_at.get_or_insert(event);
+            let is_written = matches!(effect.act, Act::Data { .. } | Act::Grow { .. });
+            if is_written && effect.act.content_of() == Some(node) && effect.durable_at.is_none() {
+                effect.is_given_up = true;
+            }
         }
-        self.open_from = self.effects.all.len();
     }
 
     fn sync(&mut self, event: usize, node: NodeId, data_only: bool) {
@@ -269,7 +286,7 @@ impl Derivation {
         let own_names = self.effects.rules.commit == Commit::OwnNames;
         while let Some(number) = open.pop() {
             let effect = &mut self.effects.all[number];
-            if effect.durable_at.is_some() {
+            if effect.durable_at.is_some() || effect.is_given_up {
                 continue;
             }
             effect.durable_at = Some(event);

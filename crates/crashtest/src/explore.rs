@@ -96,7 +96,7 @@ struct Cursor {
 
 struct Spread {
     class: Class,
-    /// For each interval, the number of states of all earlier ones.
+    /// For each epoch, the number of states of all earlier ones.
     starts: Vec<u64>,
     total: u64,
     stride: u64,
@@ -124,9 +124,9 @@ impl Spread {
     fn new(states: &States, class: Class) -> Self {
         let mut total: u64 = 0;
         let mut starts = Vec::new();
-        for interval in 0..states.intervals.len() {
+        for epoch in 0..states.epochs.len() {
             starts.push(total);
-            total = total.saturating_add(states.count(class, interval));
+            total = total.saturating_add(states.count(class, epoch));
         }
         // The golden section spreads any number of first states evenly.
         let mut stride = (total as f64 * 0.618_033_988_75) as u64 + 1;
@@ -143,8 +143,8 @@ impl Spread {
         let at = u128::from(self.next) * u128::from(self.stride) % u128::from(self.total);
         self.next += 1;
         let at = at as u64;
-        let interval = self.starts.partition_point(|start| *start <= at) - 1;
-        Some(StateId { class: self.class, interval, number: at - self.starts[interval] })
+        let epoch = self.starts.partition_point(|start| *start <= at) - 1;
+        Some(StateId { class: self.class, epoch, number: at - self.starts[epoch] })
     }
 }
 
@@ -280,8 +280,8 @@ impl Shared<'_> {
 
     fn judge_state(&self, job: &Arc<Job>, id: StateId) -> io::Result<()> {
         let Some(choice) = job.states.choice(id) else { return Ok(()) };
-        let tree = job.tree(id.interval, &choice);
-        let acknowledged = job.acknowledged(id.interval);
+        let tree = job.tree(id.epoch, &choice);
+        let acknowledged = job.acknowledged(id.epoch);
         let judged = self.judge.judge(&tree, &acknowledged)?;
         let is_recovery = job.is_recovery();
         let class = if is_recovery { AGAIN } else { id.class.name() };
@@ -296,7 +296,7 @@ impl Shared<'_> {
                 self.add_recovery(job, id, &choice, tree, judged, acknowledged);
             }
         } else if is_new {
-            let finding = minimise(&self.judge, job, id.interval, choice, &judged, class)?;
+            let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class)?;
             self.lock().add_finding(finding);
         }
         Ok(())
@@ -318,7 +318,7 @@ impl Shared<'_> {
         let Plan { rules, bound, atomic_bytes, .. } = *self.plan;
         let history = History { start: tree, events: judged.events };
         let recovery = Job::new(history, rules, bound, atomic_bytes)
-            .after(job.name(id.interval, choice), acknowledged);
+            .after(job.name(id.epoch, choice), acknowledged);
         let cursor = Cursor::new(Arc::new(recovery), &self.plan.classes);
         let states: u64 = cursor.classes.iter().map(|spread| spread.total).sum();
         let mut progress = self.lock();

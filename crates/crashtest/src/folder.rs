@@ -195,6 +195,11 @@ impl Folders {
         self.shared.named(name, Folder::take_events).unwrap_or_default()
     }
 
+    /// Lets a sync of a folder fail with EIO: `number` 1 for the next one. Others succeed.
+    pub fn fail_sync(&self, name: &str, number: u64) {
+        self.shared.named(name, |folder| folder.fail_sync(number));
+    }
+
     /// Appends an event to those of a folder.
     pub fn note(&self, name: &str, event: Event) {
         self.shared.named(name, |folder| folder.note(event));

@@ -14,6 +14,12 @@ pub enum Event {
         /// Whether it was fdatasync, which leaves out times and mode.
         data_only: bool,
     },
+    /// An fsync or fdatasync that failed. The file system reported the error once and no longer counts the file's data
+    /// as dirty, so a later sync does not write them.
+    SyncFailed {
+        /// The file or directory.
+        node: NodeId,
+    },
     /// A completed syncfs or sync.
     SyncAll,
     /// Bytes that the program wrote to standard output: what it printed, it has promised.

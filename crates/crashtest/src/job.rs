@@ -14,7 +14,7 @@ pub(crate) struct Job {
     bases: Vec<Tree>,
     /// Name of the state that the run started from; empty for the program's.
     start: Vec<CutName>,
-    /// Output that a recovery is judged against; `None`: each interval has its own.
+    /// Output that a recovery is judged against; `None`: each epoch has its own.
     acknowledged: Option<Vec<u8>>,
 }
 
@@ -45,18 +45,18 @@ impl Job {
         !self.start.is_empty()
     }
 
-    pub(crate) fn tree(&self, interval: usize, choice: &Choice) -> Tree {
-        self.states.tree_on(&self.bases[interval], interval, choice)
+    pub(crate) fn tree(&self, epoch: usize, choice: &Choice) -> Tree {
+        self.states.tree_on(&self.bases[epoch], epoch, choice)
     }
 
-    pub(crate) fn acknowledged(&self, interval: usize) -> Vec<u8> {
-        let end = self.states.intervals[interval].end;
+    pub(crate) fn acknowledged(&self, epoch: usize) -> Vec<u8> {
+        let end = self.states.epochs[epoch].end;
         self.acknowledged.clone().unwrap_or_else(|| self.states.acknowledged(end))
     }
 
-    pub(crate) fn name(&self, interval: usize, choice: &Choice) -> StateName {
+    pub(crate) fn name(&self, epoch: usize, choice: &Choice) -> StateName {
         let mut cuts = self.start.clone();
-        cuts.push(CutName::of_choice(interval, choice));
+        cuts.push(CutName::of_choice(epoch, choice));
         StateName(cuts)
     }
 }

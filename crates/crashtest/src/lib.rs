@@ -39,5 +39,5 @@ pub use program::{Checked, Ended, Program};
 pub use replay::{Replayed, judge_once, replay};
 pub use rules::{ALL as RULES, Commit, Rules};
 pub use sqlite::{Rejected, judge_sqlite};
-pub use states::{CLASSES, Choice, Class, Interval, StateId, States, Torn};
+pub use states::{CLASSES, Choice, Class, Epoch, StateId, States, Torn};
 pub use tree::{Change, Kind, Made, Node, NodeId, PAGE_BYTES, Page, ROOT, Tree};

@@ -38,7 +38,7 @@ const TRIALS_MAX: usize = 200;
 pub(crate) fn minimise(
     judge: &Judge<'_>,
     job: &Job,
-    interval: usize,
+    epoch: usize,
     choice: Choice,
     judged: &Judged,
     class: &'static str,
@@ -46,8 +46,8 @@ pub(crate) fn minimise(
     let mut search = Search {
         judge,
         job,
-        interval,
-        acknowledged: job.acknowledged(interval),
+        epoch,
+        acknowledged: job.acknowledged(epoch),
         smallest: choice,
         judged,
         output: judged.output.clone(),
@@ -70,7 +70,7 @@ pub(crate) fn minimise(
     let Search { smallest, acknowledged, output, .. } = search;
     Ok(Finding {
         verdict: judged.verdict,
-        name: job.name(interval, &smallest),
+        name: job.name(epoch, &smallest),
         class,
         states: Arc::clone(&job.states),
         choice: smallest,
@@ -82,7 +82,7 @@ pub(crate) fn minimise(
 struct Search<'a> {
     judge: &'a Judge<'a>,
     job: &'a Job,
-    interval: usize,
+    epoch: usize,
     acknowledged: Vec<u8>,
     smallest: Choice,
     judged: &'a Judged,
@@ -103,7 +103,7 @@ impl Search<'_> {
         if let Some(torn) = self.smallest.torn {
             let mut mended = self.smallest.clone();
             mended.torn = None;
-            let open = &self.job.states.intervals[self.interval].open;
+            let open = &self.job.states.epochs[self.epoch].open;
             self.job.states.keep(open, &mut mended.survives, torn.position);
             self.try_state(mended)?;
         }
@@ -112,7 +112,7 @@ impl Search<'_> {
 
     /// Gives back the lost effects at these positions of their list. True: the state is still wrong.
     fn give_back(&mut self, from: usize, length: usize) -> io::Result<bool> {
-        let open = &self.job.states.intervals[self.interval].open;
+        let open = &self.job.states.epochs[self.epoch].open;
         let lost = self.lost();
         let mut fuller = self.smallest.clone();
         for position in &lost[from..lost.len().min(from + length)] {
@@ -132,7 +132,7 @@ impl Search<'_> {
             return Ok(false);
         }
         self.trials += 1;
-        let tree = self.job.tree(self.interval, &candidate);
+        let tree = self.job.tree(self.epoch, &candidate);
         let judged = self.judge.judge(&tree, &self.acknowledged)?;
         let is_wrong = judged.verdict == self.judged.verdict;
         if is_wrong {

@@ -1,6 +1,6 @@
-//! Names of states, which a result prints and `--replay` reads: interval, lost effects, and the torn write.
+//! Names of states, which a result prints and `--replay` reads: epoch, lost effects, and the torn write.
 //!
-//! `12:` loses nothing of interval 12, `12:3,7-9` loses four open effects, `12:5~0-2` keeps only the first two units of
+//! `12:` loses nothing of epoch 12, `12:3,7-9` loses four open effects, `12:5~0-2` keeps only the first two units of
 //! open write 5, `12:5~!0-2` loses them. A state after a second cut, during recovery, has two such parts with `/`
 //! between them.
 
@@ -8,15 +8,15 @@ use crate::states::{Choice, States, Torn};
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// Name of a state: the interval and the choice of each cut.
+/// Name of a state: the epoch and the choice of each cut.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StateName(pub Vec<CutName>);
 
 /// Name of what one cut left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CutName {
-    /// Number of the interval.
-    pub interval: usize,
+    /// Number of the epoch.
+    pub epoch: usize,
     /// Positions of the lost effects among the open ones, ascending. A torn write is not among them.
     pub lost: Vec<usize>,
     /// The torn write, if there is one.
@@ -26,17 +26,17 @@ pub struct CutName {
 impl CutName {
     /// Names a choice.
     #[must_use]
-    pub fn of_choice(interval: usize, choice: &Choice) -> Self {
+    pub fn of_choice(epoch: usize, choice: &Choice) -> Self {
         let torn = choice.torn.map(|torn| torn.position);
         let is_lost = |position: &usize| !choice.survives[*position] && torn != Some(*position);
         let lost = (0..choice.survives.len()).filter(is_lost).collect();
-        Self { interval, lost, torn: choice.torn }
+        Self { epoch, lost, torn: choice.torn }
     }
 
-    /// The choice; `None`: the run has no such interval or effects.
+    /// The choice; `None`: the run has no such epoch or effects.
     #[must_use]
     pub fn choice(&self, states: &States) -> Option<Choice> {
-        let mut survives = vec![true; states.intervals.get(self.interval)?.open.len()];
+        let mut survives = vec![true; states.epochs.get(self.epoch)?.open.len()];
         for position in self.lost.iter().chain(self.torn.as_ref().map(|torn| &torn.position)) {
             *survives.get_mut(*position)? = false;
         }
@@ -53,7 +53,7 @@ impl std::fmt::Display for StateName {
 
 impl std::fmt::Display for CutName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:", self.interval)?;
+        write!(f, "{}:", self.epoch)?;
         let mut text = String::new();
         let mut rest = self.lost.as_slice();
         while let [first, ..] = rest {
@@ -90,8 +90,8 @@ impl FromStr for StateName {
 const POSITION_MAX: usize = 1 << 24;
 
 fn parse(text: &str) -> Option<CutName> {
-    let (interval, parts) = text.split_once(':')?;
-    let mut name = CutName { interval: interval.parse().ok()?, lost: Vec::new(), torn: None };
+    let (epoch, parts) = text.split_once(':')?;
+    let mut name = CutName { epoch: epoch.parse().ok()?, lost: Vec::new(), torn: None };
     for part in parts.split(',').filter(|part| !part.is_empty()) {
         if let Some((position, units)) = part.split_once('~') {
             let is_lost = units.starts_with('!');

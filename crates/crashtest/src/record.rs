@@ -81,6 +81,9 @@ enum Line {
         node: NodeId,
         data_only: bool,
     },
+    SyncFailed {
+        node: NodeId,
+    },
     SyncAll,
     Output {
         bytes: Hex,
@@ -211,6 +214,7 @@ impl Line {
     fn of_event(event: Event) -> Self {
         let change = match event {
             Event::Sync { node, data_only } => return Self::Sync { node, data_only },
+            Event::SyncFailed { node } => return Self::SyncFailed { node },
             Event::SyncAll => return Self::SyncAll,
             Event::Output(bytes) => return Self::Output { bytes: Hex(bytes) },
             Event::Change(change) => change,
@@ -256,6 +260,7 @@ impl Line {
         };
         Event::Change(match self {
             Self::Sync { node, data_only } => return Event::Sync { node, data_only },
+            Self::SyncFailed { node } => return Event::SyncFailed { node },
             Self::SyncAll => return Event::SyncAll,
             Self::Output { bytes } => return Event::Output(bytes.0),
             Self::Make { directory, name, node, mode } => {
@@ -327,6 +332,7 @@ mod tests {
             Event::Change(Change::Mode { node: 2, mode: 0o600 }),
             Event::Change(Change::Remove { directory: 3, name: name(b"c"), node: 2 }),
             Event::Sync { node: 2, data_only: true },
+            Event::SyncFailed { node: 3 },
             Event::SyncAll,
             Event::Output(b"done\n".to_vec()),
         ]);

@@ -42,8 +42,8 @@ pub fn replay(
     while let Some(cut) = cuts.next() {
         let job = Job::new(history, plan.rules, plan.bound, plan.atomic_bytes);
         let choice = cut.choice(&job.states).ok_or_else(missing)?;
-        let tree = job.tree(cut.interval, &choice);
-        let printed = acknowledged.unwrap_or_else(|| job.acknowledged(cut.interval));
+        let tree = job.tree(cut.epoch, &choice);
+        let printed = acknowledged.unwrap_or_else(|| job.acknowledged(cut.epoch));
         if cuts.peek().is_none() {
             return Ok(Replayed { tree, acknowledged: printed });
         }

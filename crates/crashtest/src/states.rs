@@ -1,4 +1,4 @@
-//! States that a power cut can leave: for each interval between two points at which something became durable, the
+//! States that a power cut can leave: for each epoch between two points at which something became durable, the
 //! combinations of open effects that survive, by class.
 
 use crate::effects::{Act, Effects};
@@ -44,22 +44,22 @@ impl Class {
 pub struct StateId {
     /// Class of the state.
     pub class: Class,
-    /// Number of the interval.
-    pub interval: usize,
-    /// Number of the state among those of its class and interval.
+    /// Number of the epoch.
+    pub epoch: usize,
+    /// Number of the state among those of its class and epoch.
     pub number: u64,
 }
 
-/// The time between two events that make something durable. Everything that is open at its end may be lost.
+/// An epoch: the time between two events that make something durable. Everything that is open at its end may be lost.
 #[derive(Clone, Debug)]
-pub struct Interval {
-    /// Number of the event that ends it, which has not taken effect; the number of events for the last interval.
+pub struct Epoch {
+    /// Number of the event that ends it, which has not taken effect; the number of events for the last epoch.
     pub end: usize,
     /// Open effects in order.
     pub open: Vec<usize>,
 }
 
-/// One state, as a choice among the open effects of an interval.
+/// One state, as a choice among the open effects of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
     /// Whether each open effect survives.
@@ -85,7 +85,7 @@ pub struct States {
     history: Arc<History>,
     effects: Effects,
     /// Intervals in order.
-    pub intervals: Vec<Interval>,
+    pub epochs: Vec<Epoch>,
     /// Largest number of effects that a subset removes or keeps.
     bound: usize,
     /// Unit in which data survive whole, in bytes.
@@ -96,7 +96,7 @@ pub struct States {
 const TORN_PATTERNS_MAX: usize = 16;
 
 impl States {
-    /// Splits a run into intervals. `bound` is the largest number of effects that a subset removes or keeps;
+    /// Splits a run into epochs. `bound` is the largest number of effects that a subset removes or keeps;
     /// `atomic_bytes` replaces the rules' unit in which data survive whole.
     #[must_use]
     pub fn of_history(
@@ -109,17 +109,17 @@ impl States {
         ends.push(history.events.len());
         ends.sort_unstable();
         ends.dedup();
-        let interval = |end: usize| {
+        let epoch = |end: usize| {
             let is_open = |number: &usize| {
                 let effect = &effects.all[*number];
                 effect.event < end && effect.durable_at.is_none_or(|at| at >= end)
             };
             let first = effects.all.partition_point(|effect| effect.event < end);
-            Interval { end, open: (0..first).filter(is_open).collect() }
+            Epoch { end, open: (0..first).filter(is_open).collect() }
         };
-        let intervals = ends.into_iter().map(interval).collect();
+        let epochs = ends.into_iter().map(epoch).collect();
         let atomic_bytes = u64::from(atomic_bytes.unwrap_or(effects.rules.atomic_bytes));
-        Self { history, effects, intervals, bound, atomic_bytes }
+        Self { history, effects, epochs, bound, atomic_bytes }
     }
 
     /// The recorded run.
@@ -146,10 +146,10 @@ impl States {
         output
     }
 
-    /// Number of states of a class in an interval, before equal ones are recognised.
+    /// Number of states of a class in an epoch, before equal ones are recognised.
     #[must_use]
-    pub fn count(&self, class: Class, interval: usize) -> u64 {
-        let open = &self.intervals[interval].open;
+    pub fn count(&self, class: Class, epoch: usize) -> u64 {
+        let open = &self.epochs[epoch].open;
         let n = open.len() as u64;
         match class {
             Class::Prefix => n + 1,
@@ -183,8 +183,8 @@ impl States {
     /// The state with this number; `None`: there is none.
     #[must_use]
     pub fn choice(&self, id: StateId) -> Option<Choice> {
-        let open = &self.intervals.get(id.interval)?.open;
-        if id.number >= self.count(id.class, id.interval) {
+        let open = &self.epochs.get(id.epoch)?.open;
+        if id.number >= self.count(id.class, id.epoch) {
             return None;
         }
         let (n, number) = (open.len(), id.number);
@@ -303,35 +303,35 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// For each interval, the folder with the effects that are durable in it and precede all open ones.
+    /// For each epoch, the folder with the effects that are durable in it and precede all open ones.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();
         let mut applied = 0;
-        let base = |interval: usize| {
-            let (_, first_open) = self.bounds(interval);
+        let base = |epoch: usize| {
+            let (_, first_open) = self.bounds(epoch);
             for effect in &self.effects.all[applied..first_open] {
                 effect.act.apply(&mut tree);
             }
             applied = first_open;
             tree.clone()
         };
-        (0..self.intervals.len()).map(base).collect()
+        (0..self.epochs.len()).map(base).collect()
     }
 
-    /// Number of effects before the end of an interval, and the first open one.
-    fn bounds(&self, interval: usize) -> (usize, usize) {
-        let Interval { end, open } = &self.intervals[interval];
+    /// Number of effects before the end of an epoch, and the first open one.
+    fn bounds(&self, epoch: usize) -> (usize, usize) {
+        let Epoch { end, open } = &self.epochs[epoch];
         let end = self.effects.all.partition_point(|effect| effect.event < *end);
         (end, open.first().copied().unwrap_or(end))
     }
 
-    /// The folder that a choice leaves in an interval, made from the interval's base ([`States::bases`]).
+    /// The folder that a choice leaves in an epoch, made from the epoch's base ([`States::bases`]).
     #[must_use]
-    pub fn tree_on(&self, base: &Tree, interval: usize, choice: &Choice) -> Tree {
+    pub fn tree_on(&self, base: &Tree, epoch: usize, choice: &Choice) -> Tree {
         let mut tree = base.clone();
-        let (end, first_open) = self.bounds(interval);
-        let mut open = self.intervals[interval].open.iter().enumerate().peekable();
+        let (end, first_open) = self.bounds(epoch);
+        let mut open = self.epochs[epoch].open.iter().enumerate().peekable();
         for number in first_open..end {
             let effect = &self.effects.all[number];
             let Some((position, _)) = open.next_if(|(_, open)| **open == number) else {
@@ -380,7 +380,7 @@ impl States {
     }
 }
 
-/// Length of the prefix and position of the missing effect: first all prefixes' last possible cut, the whole interval,
+/// Length of the prefix and position of the missing effect: first all prefixes' last possible cut, the whole epoch,
 /// then shorter ones.
 fn cut_and_missing(n: u64, mut number: u64) -> (u64, u64) {
     let mut length = n;

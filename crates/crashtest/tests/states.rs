@@ -79,8 +79,8 @@ fn states(events: &[Event], rules: Rules, bound: usize) -> States {
 }
 
 /// Whether a choice has no effect without the effects that it requires.
-fn is_closed(states: &States, interval: usize, survives: &[bool]) -> bool {
-    let open = &states.intervals[interval].open;
+fn is_closed(states: &States, epoch: usize, survives: &[bool]) -> bool {
+    let open = &states.epochs[epoch].open;
     let survives_or_is_durable =
         |number: &usize| open.binary_search(number).map_or(true, |position| survives[position]);
     open.iter().zip(survives).filter(|(_, survives)| **survives).all(|(number, _)| {
@@ -96,26 +96,26 @@ proptest! {
     fn classes_are_closed_and_subsets_complete(events in runs(12), rules in 0..RULES.len()) {
         let states = states(&events, RULES[rules], 9);
         let bases = states.bases();
-        for (interval, base) in bases.iter().enumerate() {
-            let n = states.intervals[interval].open.len();
+        for (epoch, base) in bases.iter().enumerate() {
+            let n = states.epochs[epoch].open.len();
             if n > 9 {
                 continue;
             }
-            let all = |survives: &Vec<bool>| is_closed(&states, interval, survives);
+            let all = |survives: &Vec<bool>| is_closed(&states, epoch, survives);
             let brute: BTreeSet<u64> = (0..1u32 << n)
                 .map(|bits| (0..n).map(|i| bits >> i & 1 == 1).collect::<Vec<bool>>())
                 .filter(all)
                 .map(|survives| {
-                    states.tree_on(base, interval, &Choice { survives, torn: None }).content_hash()
+                    states.tree_on(base, epoch, &Choice { survives, torn: None }).content_hash()
                 })
                 .collect();
             let mut found = BTreeSet::new();
             for class in CLASSES {
-                for number in 0..states.count(class, interval) {
-                    let choice = states.choice(StateId { class, interval, number }).unwrap();
-                    prop_assert!(is_closed(&states, interval, &choice.survives), "{:?}", choice);
+                for number in 0..states.count(class, epoch) {
+                    let choice = states.choice(StateId { class, epoch, number }).unwrap();
+                    prop_assert!(is_closed(&states, epoch, &choice.survives), "{:?}", choice);
                     if class != Class::Torn {
-                        found.insert(states.tree_on(base, interval, &choice).content_hash());
+                        found.insert(states.tree_on(base, epoch, &choice).content_hash());
                     }
                 }
             }
@@ -139,10 +139,10 @@ proptest! {
             let Event::Sync { node, .. } = event else { continue };
             let until = &events[..=number];
             let run = states(until, rules, 2);
-            let last = run.intervals.len() - 1;
+            let last = run.epochs.len() - 1;
             for class in [Class::Prefix, Class::OneMissing, Class::OneAlone] {
                 for number in 0..run.count(class, last) {
-                    let choice = run.choice(StateId { class, interval: last, number }).unwrap();
+                    let choice = run.choice(StateId { class, epoch: last, number }).unwrap();
                     let state = run.tree_on(&run.bases()[last], last, &choice);
                     prop_assert_eq!(state.read(*node, 0, 1 << 20), tree.read(*node, 0, 1 << 20));
                     if rules.commit == Commit::Directory && *node == ROOT {
@@ -153,8 +153,8 @@ proptest! {
                 }
             }
         }
-        let last = all.intervals.len() - 1;
-        prop_assert!(all.intervals[last].open.is_empty());
+        let last = all.epochs.len() - 1;
+        prop_assert!(all.epochs[last].open.is_empty());
         prop_assert_eq!(all.bases()[last].content_hash(), tree.content_hash());
     }
 }
@@ -329,7 +329,7 @@ fn a_finding_is_minimal_and_can_be_named() {
     let name: iodyno_crashtest::StateName = finding.name.to_string().parse().unwrap();
     assert_eq!(name.0[0].choice(&finding.states), Some(finding.choice.clone()));
     let position = finding.choice.survives.iter().position(|survives| !survives).unwrap();
-    let open = &finding.states.intervals[name.0[0].interval].open;
+    let open = &finding.states.epochs[name.0[0].epoch].open;
     let lost = &finding.states.effects().all[open[position]].act;
     assert!(matches!(lost, Act::Data { node: 2, offset: 16384, .. }), "{lost:?}");
 }

@@ -109,8 +109,15 @@ fn run_program(flags: &Crashtest, folders: &Folders) -> Result<History, Failure>
         words[0] = path.into();
     }
     let program = program(words, PROGRAM_TIME_MAX);
+    if let Some(number) = flags.fail_sync {
+        folders.fail_sync(FOLDER, number);
+    }
     let ended = program.record(folders, FOLDER, &folder);
-    require_success("the program", ended)?;
+    match (flags.fail_sync, &ended) {
+        // To end is right when a sync failed.
+        (Some(_), Ok(Ended::Exited(_))) => {}
+        _ => require_success("the program", ended)?,
+    }
     let events = folders.take_events(FOLDER);
     folders.remove(FOLDER);
     Ok(History { start, events })

@@ -30,6 +30,8 @@ pub(super) struct Folder {
     owner: (u32, u32),
     /// Times of nodes without an entry in `times`.
     since: SystemTime,
+    /// Number of syncs until one fails; `None`: none fails.
+    failing_sync: Option<u64>,
 }
 
 impl std::fmt::Debug for Folder {
@@ -78,6 +80,7 @@ impl Folder {
             owners,
             owner,
             since: SystemTime::now(),
+            failing_sync: None,
         }
     }
 
@@ -124,13 +127,24 @@ impl Folder {
         self.record
     }
 
+    /// Lets a later sync fail: 1 for the next one.
+    pub(super) fn fail_sync(&mut self, number: u64) {
+        self.failing_sync = Some(number);
+    }
+
     /// Completes fsync, or fdatasync if `data_only`.
+    ///
+    /// # Errors
+    /// EIO for the sync that was chosen to fail.
     pub(super) fn sync(&mut self, node: NodeId, data_only: bool) -> Result<(), Errno> {
         self.tree.node(node).ok_or(Errno::EIO)?;
+        self.failing_sync = self.failing_sync.map(|left| left.wrapping_sub(1));
+        let fails = self.failing_sync == Some(0);
         if self.record {
-            self.note(Event::Sync { node, data_only });
+            let failed = Event::SyncFailed { node };
+            self.note(if fails { failed } else { Event::Sync { node, data_only } });
         }
-        Ok(())
+        if fails { Err(Errno::EIO) } else { Ok(()) }
     }
 
     /// Tells the watcher that an item is about to be used.

@@ -55,6 +55,12 @@ pub struct Crashtest {
     /// Run N checkers at a time [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
+    /// Let the Nth fsync of the program fail with EIO; the others succeed
+    ///
+    /// As by Linux file systems, the data are then no longer dirty: a later fsync succeeds without writing them. The
+    /// program may fail.
+    #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
+    pub fail_sync: Option<u64>,
     /// Write the recorded run to this file
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub record: Option<PathBuf>,

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const DISKS: usize = 4;
 
 /// The folder with the guest, which the first test creates.
-static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/make-guest");
     let made = Command::new(script).arg(&folder).status().unwrap();

@@ -10,6 +10,7 @@
 //! | `served`, `machine` | the server, the guest |
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
 //! | `md_layouts` | arrays that md wrote, read back from their members by `iodyno-raid` |
+//! | `crash` | states of `crashtest` that are disks of a guest |
 //! | `power` | committed transactions of a database after a power cut |
 //! | `passthrough` | NVMe commands past the block layer, their effect and their refusals |
 //! | `purge` | purges of NVMe and SATA devices, sound and defective ones |
@@ -28,6 +29,7 @@ mod served;
 
 /// All of them: `./test` runs them separately.
 mod in_a_guest {
+    mod crash;
     mod md_layouts;
     mod passthrough;
     mod power;

@@ -1,7 +1,8 @@
 //! `crashtest` from the command line: planted bugs, clean programs, and states by name. It needs FUSE.
 
-use crate::place::{Place, RunOutput, names};
+use crate::place::{Place, RunOutput, Running, names};
 use serde_json::Value;
+use std::process::Stdio;
 
 /// `crashtest` with `flags`, a check, and a program as a shell script.
 fn crashtest(place: &Place, flags: &str, check: &str, script: &str) -> RunOutput {
@@ -11,7 +12,8 @@ fn crashtest(place: &Place, flags: &str, check: &str, script: &str) -> RunOutput
     if !script.is_empty() {
         command.args(["--", "sh", "-c", script]);
     }
-    let output = RunOutput::of(&command.output().unwrap());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = Running::of(&mut command).finish();
     assert_eq!(names(&place.path("tmp")), [""; 0], "nothing is left: {output:?}");
     output
 }
@@ -90,7 +92,8 @@ fn a_second_cut_finds_what_a_recovery_forgets() {
         let flags = format!("--quiet --rules worst --class prefix,one-missing {again}");
         let mut command = place.command(&format!("crashtest {flags}"));
         command.args(["--setup", setup, "--check", check, "--", "sh", "-c", program]);
-        RunOutput::of(&command.output().unwrap())
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(&mut command).finish()
     };
     run("").succeeds();
     let output = run("--again");
@@ -122,6 +125,19 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
         .fails(2, &["no class of states `some`", "one-missing"]);
     let words = "crashtest --check true -- ./nowhere";
     place.iodyno(words).fails(2, &["./nowhere can't be started"]);
+}
+
+#[test]
+fn a_program_that_repeats_a_failed_sync_loses_data() {
+    let place = Place::new();
+    let check = "! test -s $IODYNO_ACKNOWLEDGED || grep -q new file";
+    let retries = "echo new > file; sync file || sync file || exit 1; sync .; echo stored";
+    let ends = "echo new > file; sync file || exit 1; sync .; echo stored";
+    let writes_again = "w() { echo new > file; sync file; }; w || w || exit 1; sync .; echo stored";
+    for (script, code) in [(retries, 4), (ends, 0), (writes_again, 0)] {
+        let output = crashtest(&place, "--quiet --fail-sync 1", check, script);
+        output.exits(code);
+    }
 }
 
 #[test]
