@@ -36,6 +36,7 @@ mod read_cache;
 mod read_frames;
 mod replay;
 mod represent;
+mod slc_cliffs;
 mod stores;
 mod variation;
 mod volume_classes;

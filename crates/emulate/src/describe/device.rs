@@ -11,8 +11,8 @@ use super::schema::DEVICE;
 use super::volume_class::{VolumeClass, one_size, start_with};
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
-    Stall, Translation, Variation, VictimRule,
+    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, Kind, Memory, Nand,
+    Slc, Stall, Translation, Variation, VictimRule,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -254,6 +254,7 @@ fn nand(v: &Record) -> Option<Nand> {
         reads_first: v.flag("nand.reads_first")?,
         variation: variation(v),
         slc: slc(v),
+        folding: folding(v),
         parity_stripe: v.whole("nand.parity_stripe")? as u32,
     })
 }
@@ -263,6 +264,15 @@ fn slc(v: &Record) -> Option<Slc> {
         bytes: v.whole("slc.size")?,
         program_ns: v.whole("slc.program")?,
         read_ns: v.whole("slc.read"),
+    })
+}
+
+fn folding(v: &Record) -> Option<Folding> {
+    Some(Folding {
+        bits: v.whole("folding.bits")? as u32,
+        program_ns: v.whole("folding.program")?,
+        share: v.real("folding.share")?,
+        pause_ns: v.whole("folding.pause")?,
     })
 }
 

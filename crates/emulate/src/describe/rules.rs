@@ -246,6 +246,17 @@ pub(super) const FLASH: &[Rule] = &[
         },
     },
     Rule {
+        name: "folding-slc",
+        check: |v| {
+            v.whole("folding.bits")?;
+            if v.get("slc").is_some() {
+                return None;
+            }
+            let message = "`[folding]` empties an SLC cache, which this device lacks";
+            Some(fault("folding.bits", message.to_owned(), "add `[slc]`".to_owned()))
+        },
+    },
+    Rule {
         name: "buffer",
         check: |v| {
             let buffer = v.whole("buffer.size")?;

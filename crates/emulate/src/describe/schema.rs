@@ -179,6 +179,16 @@ pub(super) const DEVICE: &[Key] = &[
             Key { required: false, ..time("slc.read", US..=100 * MS) },
         ],
     ),
+    optional(
+        FLASH,
+        "folding",
+        &[
+            count("folding.bits", 2..=5),
+            time("folding.program", US..=100 * MS),
+            share("folding.share", 0.9),
+            time("folding.pause", 0..=100 * S),
+        ],
+    ),
     required(
         FLASH,
         "buffer",

@@ -14,6 +14,7 @@ mod program;
 mod read;
 mod recovery;
 mod sensing;
+mod slc;
 mod usage;
 mod write;
 
@@ -34,8 +35,8 @@ pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
-use program::Slc;
 use sensing::Sensing;
+use slc::Slc;
 use write::WriteBuffer;
 
 /// The operation that occupies a die.
@@ -156,8 +157,8 @@ struct Batch {
     first: u64,
     /// Whether the map was updated at the start of the program operation, by an injected bug.
     committed: bool,
-    /// Whether the program operation moves data from the SLC cache to full-density cells.
-    folds: bool,
+    /// Number of units that the program operation moves from the SLC cache to full-density cells.
+    folds: u32,
     /// Program time, ns; 0: the die's normal time, which alternates between fast and slow pages.
     program_ns: u64,
 }

@@ -42,7 +42,7 @@ impl FlashDevice {
         self.copies_reading = 0;
         self.gc.copied_from = u32::MAX;
         self.gc.copy_units = 0;
-        self.slc.folding_units = 0;
+        self.slc.power_off();
         self.buffer.waiting = List::EMPTY;
         self.buffer.flushes.clear();
         self.gc.copy_credit = 0;

@@ -1,34 +1,11 @@
 //! Program operations, which fill all planes of a die with pages from the buffer or from garbage collection.
 
-use super::{Batch, Doing, FlashDevice, ONE, UNIT_BYTES};
+use super::{Batch, Doing, FlashDevice, ONE};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::prefetch::Address;
 use crate::request::{State, Work};
-use crate::spec;
-
-/// The cache of single-level cells. All fields are 0 on a device without one.
-#[derive(Clone, Debug)]
-pub(super) struct Slc {
-    pub(super) free_units: u64,
-    pub(super) folding_units: u64,
-    pub(super) units: u64,
-    pub(super) program_ns: u64,
-}
-
-impl Slc {
-    /// Creates the cache: empty on a fresh device, otherwise full.
-    pub(super) fn new(spec: Option<&spec::Slc>, is_fresh: bool) -> Self {
-        let units = spec.map_or(0, |s| s.bytes / UNIT_BYTES);
-        Self {
-            free_units: if is_fresh { units } else { 0 },
-            folding_units: 0,
-            units,
-            program_ns: spec.map_or(0, |s| s.program_ns),
-        }
-    }
-}
 
 impl FlashDevice {
     /// Starts all work that can start: due copies, program operations, erases.
@@ -52,6 +29,9 @@ impl FlashDevice {
             let full = waiting >= self.program_units;
             let held = self.owes_copies() || !self.copies_ready.is_empty();
             if waiting == 0 || held || (!full && self.buffer.flushes.is_empty()) {
+                break;
+            }
+            if self.slc.is_out_of_cells(self.program_units, self.stored_units) {
                 break;
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
@@ -82,12 +62,14 @@ impl FlashDevice {
         let number = self.new_batch();
         let mut batch = std::mem::take(&mut self.batches[number]);
         batch.first = self.buffer.units_in - self.buffer.drain.len() as u64;
+        let (mut stored, counts_new) = (0, self.slc.is_by_fill());
         for _ in 0..units {
             let unit = self.buffer.drain.pop_front().expect("as many as were counted");
             batch.units.push(unit);
             if let Some(content) = &mut self.content {
                 batch.stored.push(content.take());
             }
+            stored += u64::from(!counts_new || !self.ftl.holds(unit));
             if let Some(page) = self.ftl.applies(unit) {
                 let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
                 batch.host.push((page, slot));
@@ -96,10 +78,10 @@ impl FlashDevice {
         if units < self.program_units {
             self.fill_up(&mut batch, self.program_units - units);
         }
-        self.stored_units = (self.stored_units + u64::from(units)).min(self.logical_units);
-        if self.slc.free_units >= u64::from(self.program_units) {
-            self.slc.free_units -= u64::from(self.program_units);
-            batch.program_ns = self.slc.program_ns;
+        self.stored_units = (self.stored_units + stored).min(self.logical_units);
+        if self.slc.units > 0 {
+            let to_cache = self.slc.take(self.program_units, self.stored_units);
+            batch.program_ns = to_cache.unwrap_or(0);
         }
         self.batches[number] = batch;
         self.counts.host_pages += u64::from(units);
@@ -252,10 +234,7 @@ impl FlashDevice {
         batch.host.clear();
         batch.copies.clear();
         self.note_erases();
-        if std::mem::take(&mut batch.folds) {
-            self.slc.folding_units -= u64::from(self.program_units);
-            self.slc.free_units += u64::from(self.program_units);
-        }
+        self.slc.folded(std::mem::take(&mut batch.folds));
         if self.damage.is_some() {
             self.mend_units(batch.units.iter().copied());
         }

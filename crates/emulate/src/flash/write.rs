@@ -53,6 +53,7 @@ impl FlashDevice {
         let units = (at + len - 1) / UNIT_BYTES - at / UNIT_BYTES + 1;
         request.pending = units as u32;
         self.note_parts(units);
+        self.slc.note_write(core.now);
         self.housekeep(core, len);
         if self.buffer.waiting.is_empty() {
             self.fill_buffer(core, slot);
@@ -252,6 +253,11 @@ impl FlashDevice {
         }
         if let Some(damage) = &mut self.damage {
             damage.trim(units.clone());
+        }
+        if self.slc.is_by_fill() {
+            let held = units.clone().filter(|&unit| self.ftl.holds(unit)).count() as u64;
+            self.stored_units = self.stored_units.saturating_sub(held);
+            self.slc.held_units = self.slc.held_units.min(self.stored_units);
         }
         self.ftl.trim(units);
     }

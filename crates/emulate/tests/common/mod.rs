@@ -49,6 +49,7 @@ pub(crate) fn flash() -> Flash {
             reads_first: true,
             variation: None,
             slc: None,
+            folding: None,
             parity_stripe: 8,
         },
         buffer: Buffer { bytes: 256 << 10, accept_ns: 2_000, protected: true },
