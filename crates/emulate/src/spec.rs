@@ -451,6 +451,8 @@ pub struct Translation {
     pub reserved_share: f64,
     /// Number of map pages programmed per host page that is written at random.
     pub map_writes_per_page: f64,
+    /// Size of the unit in which the map locates data, at least 4 KiB. A smaller write programs the whole unit.
+    pub unit_bytes: u32,
     /// Rule by which garbage collection chooses a block.
     pub victim: VictimRule,
     /// Housekeeping that periodically stops the whole device. `None`: no stalls.

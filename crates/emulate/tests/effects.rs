@@ -95,6 +95,7 @@ const DIMM: &[Case] = &[
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"12%\"", NONE, Slower(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("translation.unit", "\"16KiB\"", LARGE_PAGES, Slower(DEEP_WRITES)),
     ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
@@ -121,6 +122,9 @@ const SUSPENDED: &[(&str, &str)] =
     &[VARIATION[0], VARIATION[1], VARIATION[2], VARIATION[3], ("nand.suspend", "\"10us\"")];
 const LARGE_SLC: &[(&str, &str)] = &[("slc.size", "\"300GB\""), ("slc.program", "\"200us\"")];
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
+
+/// Program operations that hold a large unit.
+const LARGE_PAGES: &[(&str, &str)] = &[("nand.page", "\"16KiB\"")];
 
 /// A small cache before slow cells, which the host's writes pass.
 const FOLDING: &[(&str, &str)] = &[
@@ -212,6 +216,7 @@ const SSD: &[Case] = &[
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"3%\"", NONE, Faster(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("translation.unit", "\"16KiB\"", LARGE_PAGES, Slower(DEEP_WRITES)),
     ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),

@@ -74,6 +74,7 @@ const INSIDE: &str = r#"[controller]
     [translation]
     reserved 0.01
     map_writes_per_page 0.27
+    unit "16KiB"
     victim "cost-benefit"
     [stall]
     every "28GiB"
@@ -127,6 +128,7 @@ fn flash(attach: Attach) -> Kind {
         translation: Translation {
             reserved_share: 0.01,
             map_writes_per_page: 0.27,
+            unit_bytes: 16 << 10,
             victim: VictimRule::CostBenefit,
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },

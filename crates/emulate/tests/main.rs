@@ -38,5 +38,6 @@ mod replay;
 mod represent;
 mod slc_cliffs;
 mod stores;
+mod translation_unit;
 mod variation;
 mod volume_classes;

@@ -9,6 +9,7 @@ use super::limit;
 use super::rules::{self, Rule};
 use super::schema::DEVICE;
 use super::volume_class::{VolumeClass, one_size, start_with};
+use crate::content_event::UNIT_BYTES;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, Kind, Memory, Nand,
@@ -200,6 +201,7 @@ fn flash(v: &Record) -> Option<Kind> {
         translation: Translation {
             reserved_share: v.real("translation.reserved")?,
             map_writes_per_page: v.real("translation.map_writes_per_page")?,
+            unit_bytes: v.whole("translation.unit").map_or(UNIT_BYTES as u32, |bytes| bytes as u32),
             victim: victim(v),
             stall: stall(v),
         },

@@ -246,6 +246,21 @@ pub(super) const FLASH: &[Rule] = &[
         },
     },
     Rule {
+        name: "translation-unit",
+        check: |v| {
+            let unit = v.whole("translation.unit")?;
+            let program = v.whole("nand.planes")? * v.whole("nand.page")?;
+            if unit.is_power_of_two() && unit <= program {
+                return None;
+            }
+            let message = format!(
+                "a unit of the map must be a power of two, and at most one program operation, {} (a page on each plane of a die)",
+                human::size(program)
+            );
+            Some(fault("translation.unit", message, None))
+        },
+    },
+    Rule {
         name: "folding-slc",
         check: |v| {
             v.whole("folding.bits")?;

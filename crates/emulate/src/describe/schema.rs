@@ -204,6 +204,7 @@ pub(super) const DEVICE: &[Key] = &[
         &[
             share("translation.reserved", 0.9),
             number("translation.map_writes_per_page", 0.0, 1000.0),
+            Key { required: false, ..size("translation.unit", 4 * KIB..=128 * KIB) },
             Key {
                 required: false,
                 ..parameter("translation.victim", ValueType::Word(&VictimRule::WORDS))

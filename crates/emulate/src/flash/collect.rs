@@ -172,10 +172,14 @@ impl FlashDevice {
         self.gc.copy_credit >= ONE * i64::from(self.program_units)
     }
 
+    /// Maximum number of program operations whose pages may be read in advance.
+    pub(super) fn copies_ahead(&self) -> u32 {
+        COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12)
+    }
+
     /// Begins the copies for which there is credit, limited by the number of reads in advance of program operations.
     pub(super) fn collect(&mut self, core: &mut Core) {
-        let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
-        while self.owes_copies() && self.copies_reading < ahead_max {
+        while self.owes_copies() && self.copies_reading < self.copies_ahead() {
             self.gc.copy_credit -= ONE * i64::from(self.program_units);
             self.begin_copies(core);
         }
@@ -372,7 +376,7 @@ impl FlashDevice {
     /// all reads. Returns whether the program operation may begin, which it may not if the controller must process
     /// the copies first.
     #[inline(always)]
-    fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
+    pub(super) fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
         request.pending -= 1;
         if request.pending > 0 {

@@ -3,6 +3,7 @@
 //! The other modules of `flash` hold the behaviour.
 
 use super::collect::{GarbageCollection, parts};
+use super::merge::Merging;
 use super::sensing::{Sensing, share_of_u64};
 use super::slc::Slc;
 use super::write::WriteBuffer;
@@ -134,6 +135,7 @@ impl FlashDevice {
         population: &mut Population,
         core: &mut Core,
     ) -> Result<Self, String> {
+        let before = &whole_units(spec, before);
         let thread = population.thread(core, &spec.attach, at.socket);
         let part = at.part;
         let (seed, number) = (population.seed, u64::from(part.0));
@@ -195,6 +197,7 @@ impl FlashDevice {
                 Vec::new()
             },
             represent,
+            merging: Merging::new(unit_of(u64::from(spec.translation.unit_bytes))).map(Box::new),
             gc,
             stall: spec.translation.stall,
             stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
@@ -211,6 +214,17 @@ impl FlashDevice {
             counts: Counts::default(),
         })
     }
+}
+
+/// Returns the preconditioning with random writes of at least a whole unit of the translation layer.
+fn whole_units(spec: &spec::Flash, before: &Preconditioned) -> Preconditioned {
+    let mut before = *before;
+    if let Written::Random { block_bytes } | Written::RandomWithin { block_bytes, .. } =
+        &mut before.how
+    {
+        *block_bytes = (*block_bytes).max(spec.translation.unit_bytes);
+    }
+    before
 }
 
 /// Returns the translation layer of device `number` after preconditioning has written `written` pages.

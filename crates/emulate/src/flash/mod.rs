@@ -9,6 +9,7 @@ mod collect;
 mod construct;
 mod content;
 mod fork;
+mod merge;
 mod power;
 mod program;
 mod read;
@@ -35,6 +36,7 @@ pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
+use merge::Merging;
 use sensing::Sensing;
 use slc::Slc;
 use write::WriteBuffer;
@@ -151,6 +153,10 @@ struct Batch {
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
+    /// Reads that complete partly written units of the translation layer: die, and number of 4 KiB units.
+    merges: Vec<(u16, u32)>,
+    /// Units that are programmed again with those of the host.
+    moved: Vec<merge::Moved>,
     /// Physical slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,
     /// Sequence number of the program operation's first unit, counted from the first unit that entered the buffer.
@@ -229,6 +235,8 @@ pub(crate) struct FlashDevice {
     /// If every page is in the map: the die of each group of physical slots that one program operation fills. Groups
     /// without an entry, or with `UNPLACED`, are on the dies round-robin.
     unit_dies: Vec<u16>,
+    /// `None` if the translation layer has units of 4 KiB.
+    merging: Option<Box<Merging>>,
     gc: GarbageCollection,
     stall: Option<spec::Stall>,
     stall_left: u64,

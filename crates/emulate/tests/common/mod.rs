@@ -56,6 +56,7 @@ pub(crate) fn flash() -> Flash {
         translation: Translation {
             reserved_share: 0.0,
             map_writes_per_page: 0.0,
+            unit_bytes: 4096,
             victim: VictimRule::default(),
             stall: None,
         },
