@@ -3,6 +3,7 @@
 //!
 //! Assumes equal wear of all blocks, as under static wear levelling.
 
+use crate::content_event::UNIT_BYTES;
 use crate::flash::shape;
 use crate::ftl::oracle::write_amplification_uniform;
 use crate::spec::Flash;
@@ -16,7 +17,8 @@ pub struct Outlook {
     /// and free blocks and the reserved space.
     pub spare_factor: f64,
     /// Pages programmed per 4 KiB page that the host writes, in steady state, for uniformly random writes
-    /// to the full device. Assumes greedy garbage collection. Includes pages of the map.
+    /// of 4 KiB to the full device. Assumes greedy garbage collection. Includes pages of the map, and the rest of units
+    /// of the map that are larger.
     pub write_amplification: f64,
     /// Rated host writes in bytes: drive writes per day over the rated years.
     pub rated_bytes: f64,
@@ -34,8 +36,9 @@ pub fn outlook(flash: &Flash) -> Outlook {
     let (rated, capacity_bytes) = (&flash.endurance, flash.capacity_bytes as f64);
     let days = rated.years * DAYS_A_YEAR;
     let spare_factor = shape(flash, 1).spare_usable();
+    let merged = f64::from(flash.translation.unit_bytes) / UNIT_BYTES as f64;
     let write_amplification =
-        write_amplification_uniform(spare_factor) + flash.translation.map_writes_per_page;
+        merged * write_amplification_uniform(spare_factor) + flash.translation.map_writes_per_page;
     let sequential_bytes = flash.nand.raw_bytes as f64 * f64::from(rated.cycles);
     let random_bytes = sequential_bytes / write_amplification;
     Outlook {

@@ -7,6 +7,9 @@ pub struct Counts {
     pub host_pages: u64,
     /// Number of 4 KiB pages that garbage collection copied.
     pub copied_pages: u64,
+    /// Number of 4 KiB pages read and written again because hosts wrote a part of a larger unit of the translation
+    /// layer.
+    pub merged_pages: u64,
     /// Number of 4 KiB pages of the map that were written.
     pub map_pages: u64,
     /// Number of 4 KiB pages programmed without data, because a program operation always covers all planes of a die.
@@ -33,7 +36,8 @@ impl Counts {
         if self.host_pages == 0 {
             return 1.0;
         }
-        let all = self.host_pages + self.copied_pages + self.map_pages + self.filler_pages;
+        let moved = self.copied_pages + self.merged_pages;
+        let all = self.host_pages + moved + self.map_pages + self.filler_pages;
         all as f64 / self.host_pages as f64
     }
 
@@ -43,6 +47,7 @@ impl Counts {
         Self {
             host_pages: self.host_pages - other.host_pages,
             copied_pages: self.copied_pages - other.copied_pages,
+            merged_pages: self.merged_pages - other.merged_pages,
             map_pages: self.map_pages - other.map_pages,
             filler_pages: self.filler_pages - other.filler_pages,
             programs: self.programs - other.programs,
@@ -61,6 +66,7 @@ impl Counts {
         Self {
             host_pages: self.host_pages + other.host_pages,
             copied_pages: self.copied_pages + other.copied_pages,
+            merged_pages: self.merged_pages + other.merged_pages,
             map_pages: self.map_pages + other.map_pages,
             filler_pages: self.filler_pages + other.filler_pages,
             programs: self.programs + other.programs,

@@ -279,6 +279,9 @@ impl Flash {
         let by = by.max(1);
         self.capacity_bytes = self.capacity_bytes / u64::from(by) / 4096 * 4096;
         self.nand.raw_bytes /= u64::from(by);
+        if let Some(slc) = &mut self.nand.slc {
+            slc.bytes /= u64::from(by);
+        }
         self.scale *= by;
     }
 }
@@ -381,6 +384,8 @@ pub struct Nand {
     pub variation: Option<Variation>,
     /// SLC cache: a part of the NAND with one bit per cell, which is written first. `None`: no cache.
     pub slc: Option<Slc>,
+    /// How an SLC cache in cells that are not in use is emptied. `None`: the cache has a fixed size.
+    pub folding: Option<Folding>,
     /// Number of pages that one parity page protects; 0: no parity.
     pub parity_stripe: u32,
 }
@@ -394,6 +399,20 @@ pub struct Slc {
     pub program_ns: u64,
     /// Time of a page read in the cache. `None`: the same as outside of the cache.
     pub read_ns: Option<u64>,
+}
+
+/// An SLC cache in cells that are not in use: its size, at most that of [`Slc`], follows from the fill. It is emptied
+/// by folding, which moves data to cells at full density.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Folding {
+    /// Bits per cell outside the cache, at least 2.
+    pub bits: u32,
+    /// Time of a page program operation of folding.
+    pub program_ns: u64,
+    /// Fraction of the program operations that fold while the host writes past the full cache, 0 to 0.9.
+    pub share: f64,
+    /// Pause in the host's writes after which they go to the cache again.
+    pub pause_ns: u64,
 }
 
 /// Variation of the page read time.
@@ -432,6 +451,8 @@ pub struct Translation {
     pub reserved_share: f64,
     /// Number of map pages programmed per host page that is written at random.
     pub map_writes_per_page: f64,
+    /// Size of the unit in which the map locates data, at least 4 KiB. A smaller write programs the whole unit.
+    pub unit_bytes: u32,
     /// Rule by which garbage collection chooses a block.
     pub victim: VictimRule,
     /// Housekeeping that periodically stops the whole device. `None`: no stalls.

@@ -5,7 +5,7 @@
 use crate::common;
 
 use common::{Loop, flash, system};
-use iodyno_emulate::spec::{Attach, Flash, Kind, Slc, Written};
+use iodyno_emulate::spec::{Attach, Flash, Folding, Kind, Slc, Written};
 use iodyno_emulate::usage::Of;
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::rng::{Generator, below, stream};
@@ -30,6 +30,8 @@ fn device(rng: &mut Generator) -> Flash {
     // Fast and slow pages, and single-level cells, take the same time: the number of each is not counted.
     f.nand.slc =
         one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000, read_ns: None })]);
+    let folding = Folding { bits: 3, program_ns: 500_000, share: 0.25, pause_ns: 1_000_000 };
+    f.nand.folding = f.nand.slc.and(one(&mut rng.clone(), &[None, Some(folding)]));
     f.nand.channel_bytes_per_s = one(rng, &[100e6, 1e9]);
     f.controller.read_contexts = one(rng, &[0, 1, 3, 16]);
     f.controller.lanes = one(rng, &[1, 2]);
@@ -202,7 +204,7 @@ fn every_operation_ends() {
         let row = row * u64::from(f.nand.planes * f.nand.page_bytes);
         let spare = one(&mut rng, &[6, 7, 9]);
         f.nand.raw_bytes = (f.capacity_bytes.div_ceil(row) + spare) * row;
-        (f.buffer.protected, f.nand.slc) = (false, None);
+        (f.buffer.protected, f.nand.slc, f.nand.folding) = (false, None, None);
         f.translation.map_writes_per_page = 0.0;
         let system = system(Kind::Flash(Box::new(f.clone())), Written::Sequential, 1);
         let Ok(mut m) = Machine::represented(&system, seed, 1) else { continue };

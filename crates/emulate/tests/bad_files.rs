@@ -650,7 +650,7 @@ page = { is = "16KiB""#,
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "start [] the table `[memory_channel]` or `[link]` is missing (use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `folding`, `buffer`, `translation`, `stall`, `endurance`)",
     ),
     (
         FLASH,
@@ -671,6 +671,19 @@ program = { is = "300us", from = "assumed: usual" }
             (r#"raw = { is = "512GiB""#, r#"raw = { is = "500GiB""#),
         ],
         r#"size ["512GiB"] the SLC cache must be smaller than the raw space (rule `slc-in-raw`)"#,
+    ),
+    (
+        FLASH,
+        &[(
+            "[endurance]",
+            r#"[folding]
+bits = { is = 3, from = "assumed: TLC" }
+program = { is = "1ms", from = "assumed: usual" }
+share = { is = "25%", from = "assumed: usual" }
+pause = { is = "1s", from = "assumed: usual" }
+[endurance]"#,
+        )],
+        "bits [3] `[folding]` empties an SLC cache, which this device lacks (rule `folding-slc`) (add `[slc]`)",
     ),
     (
         DISK,

@@ -5,6 +5,7 @@
 use crate::catalog_devices as catalog;
 
 use catalog::{Bench, Loop, Outcome, STEADY};
+use iodyno_emulate::spec::Written;
 use iodyno_emulate::spec::Written::{Fresh, Sequential};
 
 /// Random reads of 4 KiB by 8 threads, each with 32 outstanding.
@@ -21,6 +22,10 @@ const READS: Loop = Loop {
 const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS };
 /// Random writes to drives that take longer to fill their buffer.
 const SLOW_WRITES: Loop = Loop { ramp_s: 1.0, time_s: 2.0, ..WRITES };
+const UNIT_WRITES_16: Loop = Loop { block: 16 << 10, before: RANDOM_16, ..SLOW_WRITES };
+const UNIT_WRITES_64: Loop = Loop { block: 64 << 10, before: RANDOM_64, ..SLOW_WRITES };
+const RANDOM_16: Written = Written::Random { block_bytes: 16 << 10 };
+const RANDOM_64: Written = Written::Random { block_bytes: 64 << 10 };
 const BURST: Loop = Loop { before: Fresh, ramp_s: 0.02, time_s: 0.05, ..WRITES };
 const READ_ALONE: Loop = Loop { threads: 1, depth: 1, time_s: 0.1, ..READS };
 const WRITE_ALONE: Loop = Loop { read_share: 0.0, before: Fresh, ..READ_ALONE };
@@ -46,7 +51,7 @@ const MEAN_US: fn(&Outcome) -> f64 = |o| o.mean_ms * 1e3;
 /// Device, load, measure, and the maker's figure.
 type Figure = (&'static str, Loop, fn(&Outcome) -> f64, f64);
 
-const FIGURES: [Figure; 37] = [
+const FIGURES: [Figure; 43] = [
     ("nvme-tlc-3840g", STREAM, MB_PER_S, 6_800.0),
     ("nvme-tlc-3840g", WRITE_STREAM, MB_PER_S, 5_300.0),
     ("nvme-tlc-3840g", READS, PER_S, 1_000_000.0),
@@ -61,6 +66,13 @@ const FIGURES: [Figure; 37] = [
     // The printed 20 000 are of data in the SLC cache, which holds a seventh of a full drive's.
     ("nvme-qlc-2048g", READ_ALONE, MEAN_US, 32.0 / 7.3 + 90.0 * 6.3 / 7.3 + 18.0),
     ("nvme-qlc-2048g", WRITE_ALONE, PER_S, 54_000.0),
+    // Units of 16 and 64 KiB: the figures of 4 KiB follow, a quarter and a sixteenth of the writes of a whole unit.
+    ("p5336-123t", WRITE_STREAM, MB_PER_S, 3_200.0),
+    ("p5336-123t", UNIT_WRITES_16, PER_S, 43_000.0),
+    ("p5336-123t", SLOW_WRITES, PER_S, 43_000.0),
+    ("p5316-15t", WRITE_STREAM, MB_PER_S, 3_600.0),
+    ("p5316-15t", UNIT_WRITES_64, MB_PER_S, 510.0),
+    ("p5316-15t", SLOW_WRITES, PER_S, 510e6 / 65_536.0),
     ("iodrive2-785g", STREAM, MB_PER_S, 1_500.0),
     ("iodrive2-785g", WRITE_STREAM, MB_PER_S, 1_100.0),
     ("iodrive2-785g", Loop { block: 512, ..READS }, PER_S, 141_000.0),

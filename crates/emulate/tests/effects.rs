@@ -24,6 +24,8 @@ const DEEP_READS: Load = READ.deep(64).count(3000);
 const DEEP_WRITES: Load = WRITE.deep(64).count(20_000);
 /// Writes to a quarter of a small device, whose other data stays where it is mixed with them.
 const WRITES_OF_PART: Load = WRITE.deep(64).within(20 << 20).count(100_000);
+/// Sequential writes to nearly all of a small, fresh device.
+const FILL: Load = DEEP_WRITES.in_order_from(0).fresh();
 const LARGE_READS: Load = READ.deep(8).blocks(128 << 10);
 const LARGE_WRITES: Load = WRITE.deep(8).blocks(128 << 10);
 const SPLIT_READS: Load = READ.blocks(16 << 10).deep(512).count(3000);
@@ -79,6 +81,10 @@ const DIMM: &[Case] = &[
     ("slc.size", "\"1MiB\"", SLC, Slower(DEEP_WRITES.fresh())),
     ("slc.program", "\"3ms\"", SLC, Slower(DEEP_WRITES.fresh())),
     ("slc.read", "\"1ms\"", LARGE_SLC, Slower(READ)),
+    ("folding.bits", "5", SMALL_FOLDING, Slower(FILL)),
+    ("folding.program", "\"90ms\"", FOLDING, Slower(DEEP_WRITES.fresh())),
+    ("folding.share", "\"90%\"", FOLDING, Slower(DEEP_WRITES.fresh())),
+    ("folding.pause", "\"0ns\"", FOLDING, Faster(DEEP_WRITES.fresh())),
     ("variation.page_types", "1", VARIATION, Faster(READ.blocks(32 << 10))),
     ("variation.spread", "\"1us\"", VARIATION, Faster(READ.blocks(32 << 10))),
     ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
@@ -89,6 +95,8 @@ const DIMM: &[Case] = &[
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"12%\"", NONE, Slower(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("translation.unit", "\"16KiB\"", LARGE_PAGES, Slower(DEEP_WRITES)),
+    ("translation.unit", "\"12KiB\"", LARGE_PAGES, Refused("translation-unit", 1)),
     ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
@@ -115,6 +123,39 @@ const SUSPENDED: &[(&str, &str)] =
     &[VARIATION[0], VARIATION[1], VARIATION[2], VARIATION[3], ("nand.suspend", "\"10us\"")];
 const LARGE_SLC: &[(&str, &str)] = &[("slc.size", "\"300GB\""), ("slc.program", "\"200us\"")];
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
+
+/// Program operations that hold a large unit.
+const LARGE_PAGES: &[(&str, &str)] = &[("nand.page", "\"16KiB\"")];
+
+/// A small cache before slow cells, which the host's writes pass.
+const FOLDING: &[(&str, &str)] = &[
+    ("slc.size", "\"20MB\""),
+    ("slc.program", "\"200us\""),
+    ("nand.program_slow", "\"9ms\""),
+    ("folding.bits", "3"),
+    ("folding.program", "\"4ms\""),
+    ("folding.share", "\"20%\""),
+    ("folding.pause", "\"1s\""),
+];
+/// The same in a small device, whose cells are used up.
+const SMALL_FOLDING: &[(&str, &str)] = &[
+    SMALL[0],
+    SMALL[1],
+    SMALL[2],
+    SMALL[3],
+    SMALL[4],
+    SMALL[5],
+    SMALL[6],
+    SMALL[7],
+    FOLDING[0],
+    FOLDING[1],
+    FOLDING[2],
+    FOLDING[3],
+    FOLDING[4],
+    ("folding.share", "\"0%\""),
+    FOLDING[6],
+    ("buffer.size", "\"1MiB\""),
+];
 
 /// The changes of `SLC`, with slow cells behind the cache.
 const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
@@ -162,6 +203,10 @@ const SSD: &[Case] = &[
     ("slc.size", "\"1MiB\"", SLC_BEFORE_SLOW, Slower(DEEP_WRITES.fresh())),
     ("slc.program", "\"3ms\"", SLC, Slower(DEEP_WRITES.fresh())),
     ("slc.read", "\"1ms\"", LARGE_SLC, Slower(READ)),
+    ("folding.bits", "5", SMALL_FOLDING, Slower(FILL)),
+    ("folding.program", "\"90ms\"", FOLDING, Slower(DEEP_WRITES.fresh())),
+    ("folding.share", "\"90%\"", FOLDING, Slower(DEEP_WRITES.fresh())),
+    ("folding.pause", "\"0ns\"", FOLDING, Faster(DEEP_WRITES.fresh())),
     ("variation.page_types", "1", VARIATION, Faster(READ.blocks(32 << 10))),
     ("variation.spread", "\"1us\"", VARIATION, Faster(READ.blocks(32 << 10))),
     ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
@@ -172,6 +217,8 @@ const SSD: &[Case] = &[
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"3%\"", NONE, Faster(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
+    ("translation.unit", "\"16KiB\"", LARGE_PAGES, Slower(DEEP_WRITES)),
+    ("translation.unit", "\"12KiB\"", LARGE_PAGES, Refused("translation-unit", 1)),
     ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Host,
-    Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation,
-    Variation, VictimRule,
+    Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Folding,
+    Host, Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall,
+    Translation, Variation, VictimRule,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -62,6 +62,11 @@ const INSIDE: &str = r#"[controller]
     size "23GiB"
     program "24us"
     read "36us"
+    [folding]
+    bits 3
+    program "38us"
+    share 0.39
+    pause "40us"
     [buffer]
     size "25MiB"
     accept "26us"
@@ -69,6 +74,7 @@ const INSIDE: &str = r#"[controller]
     [translation]
     reserved 0.01
     map_writes_per_page 0.27
+    unit "16KiB"
     victim "cost-benefit"
     [stall]
     every "28GiB"
@@ -115,12 +121,14 @@ fn flash(attach: Attach) -> Kind {
                 suspend_ns: 37_000,
             }),
             slc: Some(Slc { bytes: 23 << 30, program_ns: 24_000, read_ns: Some(36_000) }),
+            folding: Some(Folding { bits: 3, program_ns: 38_000, share: 0.39, pause_ns: 40_000 }),
             parity_stripe: 22,
         },
         buffer: Buffer { bytes: 25 << 20, accept_ns: 26_000, protected: true },
         translation: Translation {
             reserved_share: 0.01,
             map_writes_per_page: 0.27,
+            unit_bytes: 16 << 10,
             victim: VictimRule::CostBenefit,
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },

@@ -72,11 +72,21 @@ fn a_follower_knows_the_machines_content() {
         f.buffer.protected = protected;
         Kind::Flash(Box::new(f))
     };
+    let merging = |protected: bool| {
+        let mut f = flash();
+        f.buffer.protected = protected;
+        f.nand.planes = 4;
+        f.translation.unit_bytes = 16 << 10;
+        Kind::Flash(Box::new(f))
+    };
     let kinds = [
         ("a volatile buffer", flash_with(false), 1, 1),
         ("a protected buffer", flash_with(true), 1, 1),
         ("a represented device", flash_with(false), 1, 16),
         ("a protected represented device", flash_with(true), 1, 16),
+        ("a map of 16 KiB", merging(false), 1, 1),
+        ("a protected buffer, a map of 16 KiB", merging(true), 1, 1),
+        ("a represented device, a map of 16 KiB", merging(false), 1, 16),
         ("a disk's cache", disk(true), 300, 1),
         ("a disk without", disk(false), 300, 1),
         ("memory", memory(false), 1, 1),

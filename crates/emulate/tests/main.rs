@@ -36,6 +36,8 @@ mod read_cache;
 mod read_frames;
 mod replay;
 mod represent;
+mod slc_cliffs;
 mod stores;
+mod translation_unit;
 mod variation;
 mod volume_classes;

@@ -37,11 +37,21 @@ fn flash_with(protected: bool) -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
+/// A volatile buffer, and a map whose units are written as a whole.
+fn flash_that_merges() -> Kind {
+    let mut flash = flash();
+    flash.nand.planes = 2;
+    flash.buffer.protected = false;
+    flash.translation.unit_bytes = 8 << 10;
+    Kind::Flash(Box::new(flash))
+}
+
 /// Name and specification of each device, how much slower than flash it is, and whether a power failure empties it.
 fn devices() -> Vec<(&'static str, Kind, u64, bool)> {
     vec![
         ("a volatile buffer", flash_with(false), 1, false),
         ("a protected buffer", flash_with(true), 1, false),
+        ("a map of 8 KiB", flash_that_merges(), 1, false),
         ("a disk's cache", disk(true), 40, false),
         ("a disk without", disk(false), 40, false),
         ("memory", memory(false), 1, true),
@@ -164,7 +174,8 @@ fn a_power_cut_reports_what_is_missing_after_it() {
             in_flight += failed;
         }
         println!("{name}: {in_flight} in flight, {sum:?}");
-        let is_volatile = ["a volatile buffer", "a disk's cache", "memory"].contains(&name);
+        let is_volatile =
+            ["a volatile buffer", "a map of 8 KiB", "a disk's cache", "memory"].contains(&name);
         assert_eq!(sum.bytes > 0, is_volatile, "{name}: {sum:?}");
         assert!(in_flight > 0 || name.contains("memory"), "{name}: nothing was in flight");
     }

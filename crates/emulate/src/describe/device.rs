@@ -9,10 +9,11 @@ use super::limit;
 use super::rules::{self, Rule};
 use super::schema::DEVICE;
 use super::volume_class::{VolumeClass, one_size, start_with};
+use crate::content_event::UNIT_BYTES;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
-    Stall, Translation, Variation, VictimRule,
+    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, Kind, Memory, Nand,
+    Slc, Stall, Translation, Variation, VictimRule,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -200,6 +201,7 @@ fn flash(v: &Record) -> Option<Kind> {
         translation: Translation {
             reserved_share: v.real("translation.reserved")?,
             map_writes_per_page: v.real("translation.map_writes_per_page")?,
+            unit_bytes: v.whole("translation.unit").map_or(UNIT_BYTES as u32, |bytes| bytes as u32),
             victim: victim(v),
             stall: stall(v),
         },
@@ -254,6 +256,7 @@ fn nand(v: &Record) -> Option<Nand> {
         reads_first: v.flag("nand.reads_first")?,
         variation: variation(v),
         slc: slc(v),
+        folding: folding(v),
         parity_stripe: v.whole("nand.parity_stripe")? as u32,
     })
 }
@@ -263,6 +266,15 @@ fn slc(v: &Record) -> Option<Slc> {
         bytes: v.whole("slc.size")?,
         program_ns: v.whole("slc.program")?,
         read_ns: v.whole("slc.read"),
+    })
+}
+
+fn folding(v: &Record) -> Option<Folding> {
+    Some(Folding {
+        bits: v.whole("folding.bits")? as u32,
+        program_ns: v.whole("folding.program")?,
+        share: v.real("folding.share")?,
+        pause_ns: v.whole("folding.pause")?,
     })
 }
 

@@ -179,6 +179,16 @@ pub(super) const DEVICE: &[Key] = &[
             Key { required: false, ..time("slc.read", US..=100 * MS) },
         ],
     ),
+    optional(
+        FLASH,
+        "folding",
+        &[
+            count("folding.bits", 2..=5),
+            time("folding.program", US..=100 * MS),
+            share("folding.share", 0.9),
+            time("folding.pause", 0..=100 * S),
+        ],
+    ),
     required(
         FLASH,
         "buffer",
@@ -194,6 +204,7 @@ pub(super) const DEVICE: &[Key] = &[
         &[
             share("translation.reserved", 0.9),
             number("translation.map_writes_per_page", 0.0, 1000.0),
+            Key { required: false, ..size("translation.unit", 4 * KIB..=128 * KIB) },
             Key {
                 required: false,
                 ..parameter("translation.victim", ValueType::Word(&VictimRule::WORDS))

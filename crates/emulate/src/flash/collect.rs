@@ -11,7 +11,6 @@ use crate::core::Core;
 use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy, Stream};
 use crate::request::State;
 use crate::server::passed_ns;
-use iodyno_units::rng::below;
 
 /// Number of program operations, per concurrent program operation, for which garbage collection may read copies in
 /// advance.
@@ -173,10 +172,14 @@ impl FlashDevice {
         self.gc.copy_credit >= ONE * i64::from(self.program_units)
     }
 
+    /// Maximum number of program operations whose pages may be read in advance.
+    pub(super) fn copies_ahead(&self) -> u32 {
+        COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12)
+    }
+
     /// Begins the copies for which there is credit, limited by the number of reads in advance of program operations.
     pub(super) fn collect(&mut self, core: &mut Core) {
-        let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
-        while self.owes_copies() && self.copies_reading < ahead_max {
+        while self.owes_copies() && self.copies_reading < self.copies_ahead() {
             self.gc.copy_credit -= ONE * i64::from(self.program_units);
             self.begin_copies(core);
         }
@@ -245,29 +248,6 @@ impl FlashDevice {
         let more = rest.filter(|&slot| self.ftl.page_in(slot).is_some()).count();
         let die = self.die_of_slot(page * self.units_per_page);
         self.copy_sense(core, slot, u64::from(die), 1 + more as u32);
-    }
-
-    /// Empties the SLC cache while the device is idle: reads its data, and programs it at full
-    /// density.
-    pub(super) fn fold(&mut self, core: &mut Core) {
-        let at_once = (self.programs_max / 4).max(1);
-        while self.buffer.drain.is_empty()
-            && self.slc.free_units + self.slc.folding_units < self.slc.units
-            && self.programs.used() + self.copies_reading < at_once
-        {
-            let units = u64::from(self.program_units);
-            self.slc.folding_units += units;
-            let number = self.new_batch();
-            self.batches[number].folds = true;
-            self.owe_erase_of_program();
-            let slot = self.new_internal(core, number);
-            core.slab[slot].state = State::Waiting;
-            self.copies_reading += 1;
-            for _ in 0..self.program_units.div_ceil(self.units_per_page) {
-                let die = below(&mut self.rng, self.dies.len() as u64);
-                self.copy_sense(core, slot, die, self.units_per_page.min(self.program_units));
-            }
-        }
     }
 
     /// Reads one flash page for the copy request `parent`.
@@ -396,7 +376,7 @@ impl FlashDevice {
     /// all reads. Returns whether the program operation may begin, which it may not if the controller must process
     /// the copies first.
     #[inline(always)]
-    fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
+    pub(super) fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
         request.pending -= 1;
         if request.pending > 0 {

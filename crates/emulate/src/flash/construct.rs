@@ -3,8 +3,9 @@
 //! The other modules of `flash` hold the behaviour.
 
 use super::collect::{GarbageCollection, parts};
-use super::program::Slc;
+use super::merge::Merging;
 use super::sensing::{Sensing, share_of_u64};
+use super::slc::Slc;
 use super::write::WriteBuffer;
 use super::{Counts, Die, FlashDevice, HostInterface, Phases, SLOW, UNIT_BYTES, UNPLACED, unit_of};
 use crate::bug_injection::InjectedBug;
@@ -134,6 +135,7 @@ impl FlashDevice {
         population: &mut Population,
         core: &mut Core,
     ) -> Result<Self, String> {
+        let before = &whole_units(spec, before);
         let thread = population.thread(core, &spec.attach, at.socket);
         let part = at.part;
         let (seed, number) = (population.seed, u64::from(part.0));
@@ -149,6 +151,8 @@ impl FlashDevice {
         let front = host_interface(spec, thread, part, population, core);
         let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
         let is_fresh = before.how == Written::Fresh;
+        let stored_units = if is_fresh { 0 } else { written };
+        let usable_units = (usable_bytes(spec) / UNIT_BYTES as f64) as u64;
         Ok(Self {
             part,
             front,
@@ -183,9 +187,9 @@ impl FlashDevice {
             unprocessed: List::default(),
             copies_ready: List::default(),
             copies_reading: 0,
-            slc: Slc::new(n.slc.as_ref(), is_fresh),
+            slc: Slc::new(n, usable_units, stored_units, is_fresh),
             logical_units: logical_pages,
-            stored_units: if is_fresh { 0 } else { written },
+            stored_units,
             ftl,
             unit_dies: if represent == 1 {
                 vec![UNPLACED; (ftl_slots / program_units + 1) as usize]
@@ -193,6 +197,7 @@ impl FlashDevice {
                 Vec::new()
             },
             represent,
+            merging: Merging::new(unit_of(u64::from(spec.translation.unit_bytes))).map(Box::new),
             gc,
             stall: spec.translation.stall,
             stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
@@ -209,6 +214,17 @@ impl FlashDevice {
             counts: Counts::default(),
         })
     }
+}
+
+/// Returns the preconditioning with random writes of at least a whole unit of the translation layer.
+fn whole_units(spec: &spec::Flash, before: &Preconditioned) -> Preconditioned {
+    let mut before = *before;
+    if let Written::Random { block_bytes } | Written::RandomWithin { block_bytes, .. } =
+        &mut before.how
+    {
+        *block_bytes = (*block_bytes).max(spec.translation.unit_bytes);
+    }
+    before
 }
 
 /// Returns the translation layer of device `number` after preconditioning has written `written` pages.
@@ -325,6 +341,11 @@ fn program_units(nand: &spec::Nand) -> u64 {
     unit_of(u64::from(nand.planes) * u64::from(nand.page_bytes))
 }
 
+/// Returns the raw space without the reserved share, bytes.
+fn usable_bytes(spec: &spec::Flash) -> f64 {
+    spec.nand.raw_bytes as f64 * (1.0 - spec.translation.reserved_share)
+}
+
 /// Returns the shape of a device's translation layer, without the reserved space. Its erase unit is a
 /// row of one block on every plane.
 pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
@@ -333,10 +354,9 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     let dies = u64::from(n.channels) * u64::from(n.dies_per_channel);
     let row = u64::from(n.pages_per_block) * program_units * dies / u64::from(spec.scale);
     let row = row.next_multiple_of(program_units);
-    let usable = n.raw_bytes as f64 * (1.0 - spec.translation.reserved_share);
     Shape {
         logical_pages: spec.capacity_bytes / UNIT_BYTES,
-        raw_pages: (usable as u64 / UNIT_BYTES) / row * row,
+        raw_pages: (usable_bytes(spec) as u64 / UNIT_BYTES) / row * row,
         pages_per_block: row as u32,
         represent,
     }

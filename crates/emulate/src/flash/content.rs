@@ -11,7 +11,7 @@
 use super::FlashDevice;
 use crate::content_event::ContentEvent;
 use crate::core::Core;
-use crate::ftl::Residence;
+use crate::ftl::{Ftl, Residence};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -21,6 +21,8 @@ pub(super) struct Stored {
     pub unit: u64,
     pub value: u64,
     pub sequence: u64,
+    /// Whether the value was in flash before, and is programmed again with other units.
+    pub moved: bool,
 }
 
 /// Values stored in the flash cells, by physical or logical location.
@@ -56,7 +58,7 @@ impl Content {
     /// Adds a unit to the buffer.
     pub(super) fn accept(&mut self, unit: u64, value: u64) {
         self.sequence += 1;
-        let stored = Stored { unit, value, sequence: self.sequence };
+        let stored = Stored { unit, value, sequence: self.sequence, moved: false };
         self.buffer.insert(unit, stored);
         self.waiting.push_back(Some(stored));
     }
@@ -64,6 +66,26 @@ impl Content {
     /// Removes and returns the oldest waiting value, for a program operation.
     pub(super) fn take(&mut self) -> Option<Stored> {
         self.waiting.pop_front().flatten()
+    }
+
+    /// Removes and returns the waiting value at a position in the order of programming.
+    pub(super) fn take_at(&mut self, index: usize) -> Option<Stored> {
+        self.waiting.remove(index).flatten()
+    }
+
+    /// Returns the value of a unit in flash, to be programmed again.
+    pub(super) fn moved(&self, unit: u64, ftl: &Ftl) -> Option<Stored> {
+        self.in_flash(unit, ftl).map(|&stored| Stored { moved: true, ..stored })
+    }
+
+    fn in_flash(&self, unit: u64, ftl: &Ftl) -> Option<&Stored> {
+        match &self.cells {
+            Cells::Unplaced(cells) => cells.get(&unit),
+            Cells::Placed(cells) => match ftl.find(unit) {
+                Residence::Slot(slot) => cells.get(&slot),
+                Residence::Unwritten | Residence::NotRepresented => None,
+            },
+        }
     }
 
     /// Stores a programmed value, in its physical slot if values are stored by slot. Returns whether it is
@@ -166,13 +188,7 @@ impl FlashDevice {
     /// since content storage was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         let content = self.content.as_ref()?;
-        let stored = content.buffer.get(&unit).or_else(|| match &content.cells {
-            Cells::Unplaced(cells) => cells.get(&unit),
-            Cells::Placed(cells) => match self.ftl.find(unit) {
-                Residence::Slot(slot) => cells.get(&slot),
-                Residence::Unwritten | Residence::NotRepresented => None,
-            },
-        });
+        let stored = content.buffer.get(&unit).or_else(|| content.in_flash(unit, &self.ftl));
         stored.map(|s| s.value)
     }
 
@@ -181,9 +197,9 @@ impl FlashDevice {
     pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {
         let Some(content) = &mut self.content else { return };
         let newest = content.programmed(stored, slot);
-        let Stored { unit, value: token, .. } = stored;
+        let Stored { unit, value: token, moved, .. } = stored;
         let read_there = slot.is_none_or(|slot| self.ftl.find(unit) == Residence::Slot(slot));
-        if newest && read_there {
+        if newest && read_there && !moved {
             core.tell(ContentEvent::Landed { part: self.part, unit, token });
         }
     }

@@ -196,7 +196,7 @@ impl FlashDevice {
 
     /// Returns the die that stores a unit which was not written sequentially.
     #[inline(always)]
-    fn scattered_die(&self, unit: u64) -> u16 {
+    pub(super) fn scattered_die(&self, unit: u64) -> u16 {
         if self.represent == 1
             && let Residence::Slot(slot) = self.ftl.find(unit)
         {

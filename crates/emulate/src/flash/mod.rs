@@ -9,11 +9,13 @@ mod collect;
 mod construct;
 mod content;
 mod fork;
+mod merge;
 mod power;
 mod program;
 mod read;
 mod recovery;
 mod sensing;
+mod slc;
 mod usage;
 mod write;
 
@@ -34,8 +36,9 @@ pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
-use program::Slc;
+use merge::Merging;
 use sensing::Sensing;
+use slc::Slc;
 use write::WriteBuffer;
 
 /// The operation that occupies a die.
@@ -150,14 +153,18 @@ struct Batch {
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
+    /// Reads that complete partly written units of the translation layer: die, and number of 4 KiB units.
+    merges: Vec<(u16, u32)>,
+    /// Units that are programmed again with those of the host.
+    moved: Vec<merge::Moved>,
     /// Physical slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,
     /// Sequence number of the program operation's first unit, counted from the first unit that entered the buffer.
     first: u64,
     /// Whether the map was updated at the start of the program operation, by an injected bug.
     committed: bool,
-    /// Whether the program operation moves data from the SLC cache to full-density cells.
-    folds: bool,
+    /// Number of units that the program operation moves from the SLC cache to full-density cells.
+    folds: u32,
     /// Program time, ns; 0: the die's normal time, which alternates between fast and slow pages.
     program_ns: u64,
 }
@@ -228,6 +235,8 @@ pub(crate) struct FlashDevice {
     /// If every page is in the map: the die of each group of physical slots that one program operation fills. Groups
     /// without an entry, or with `UNPLACED`, are on the dies round-robin.
     unit_dies: Vec<u16>,
+    /// `None` if the translation layer has units of 4 KiB.
+    merging: Option<Box<Merging>>,
     gc: GarbageCollection,
     stall: Option<spec::Stall>,
     stall_left: u64,

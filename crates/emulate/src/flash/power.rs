@@ -4,7 +4,7 @@ use super::{Batch, Die, FlashDevice, HostInterface, SLOW};
 use crate::bug_injection::InjectedBug;
 use crate::content_event::ContentEvent;
 use crate::core::Core;
-use crate::request::{List, State};
+use crate::request::{List, NIL, State};
 use std::collections::VecDeque;
 
 impl FlashDevice {
@@ -42,7 +42,7 @@ impl FlashDevice {
         self.copies_reading = 0;
         self.gc.copied_from = u32::MAX;
         self.gc.copy_units = 0;
-        self.slc.folding_units = 0;
+        self.slc.power_off();
         self.buffer.waiting = List::EMPTY;
         self.buffer.flushes.clear();
         self.gc.copy_credit = 0;
@@ -53,7 +53,8 @@ impl FlashDevice {
         for batch in std::mem::take(&mut self.batches) {
             let Batch { units, host, copies, filler, committed, .. } = batch;
             if !committed {
-                abandoned.extend(host.iter().map(|h| h.1).chain(copies.iter().map(|c| c.1)));
+                abandoned.extend(host.iter().map(|h| h.1).filter(|&place| place != NIL));
+                abandoned.extend(copies.iter().map(|c| c.1));
                 abandoned.extend(filler);
             }
             kept.extend(units);
@@ -73,6 +74,9 @@ impl FlashDevice {
         self.buffer.free = self.buffer.units - kept.len() as u32;
         self.buffer.units_in = self.buffer.units_out + kept.len() as u64;
         self.buffer.drain = kept;
+        if let Some(merging) = &mut self.merging {
+            merging.power_off(self.buffer.units_out..self.buffer.units_in);
+        }
         core.tell(ContentEvent::PowerCut { part: self.part });
         self.ftl.power_cut(abandoned);
         self.gc.collecting = false;

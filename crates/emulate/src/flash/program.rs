@@ -1,34 +1,11 @@
 //! Program operations, which fill all planes of a die with pages from the buffer or from garbage collection.
 
-use super::{Batch, Doing, FlashDevice, ONE, UNIT_BYTES};
+use super::{Batch, Doing, FlashDevice, ONE};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::Stream;
 use crate::prefetch::Address;
-use crate::request::{State, Work};
-use crate::spec;
-
-/// The cache of single-level cells. All fields are 0 on a device without one.
-#[derive(Clone, Debug)]
-pub(super) struct Slc {
-    pub(super) free_units: u64,
-    pub(super) folding_units: u64,
-    pub(super) units: u64,
-    pub(super) program_ns: u64,
-}
-
-impl Slc {
-    /// Creates the cache: empty on a fresh device, otherwise full.
-    pub(super) fn new(spec: Option<&spec::Slc>, is_fresh: bool) -> Self {
-        let units = spec.map_or(0, |s| s.bytes / UNIT_BYTES);
-        Self {
-            free_units: if is_fresh { units } else { 0 },
-            folding_units: 0,
-            units,
-            program_ns: spec.map_or(0, |s| s.program_ns),
-        }
-    }
-}
+use crate::request::{NIL, State, Work};
 
 impl FlashDevice {
     /// Starts all work that can start: due copies, program operations, erases.
@@ -54,6 +31,11 @@ impl FlashDevice {
             if waiting == 0 || held || (!full && self.buffer.flushes.is_empty()) {
                 break;
             }
+            if self.slc.is_out_of_cells(self.program_units, self.stored_units)
+                || self.waits_to_merge()
+            {
+                break;
+            }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
                 self.hurry(core);
                 // An operation may have ended immediately, without an event.
@@ -65,7 +47,11 @@ impl FlashDevice {
                 break;
             };
             let slot = self.new_internal(core, batch);
-            self.begin_program(core, slot);
+            if self.batches[batch].merges.is_empty() {
+                self.begin_program(core, slot);
+            } else {
+                self.merge(core, slot);
+            }
             self.collect(core);
         }
         if self.slc.units > 0 {
@@ -81,25 +67,23 @@ impl FlashDevice {
         }
         let number = self.new_batch();
         let mut batch = std::mem::take(&mut self.batches[number]);
-        batch.first = self.buffer.units_in - self.buffer.drain.len() as u64;
-        for _ in 0..units {
-            let unit = self.buffer.drain.pop_front().expect("as many as were counted");
-            batch.units.push(unit);
-            if let Some(content) = &mut self.content {
-                batch.stored.push(content.take());
+        batch.first = self.begun();
+        let (slots, stored) = match self.merging.take() {
+            None => (units, self.take(&mut batch, units)),
+            Some(mut merging) => {
+                let taken = self.take_whole(&mut batch, &mut merging);
+                self.merging = Some(merging);
+                taken
             }
-            if let Some(page) = self.ftl.applies(unit) {
-                let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
-                batch.host.push((page, slot));
-            }
+        };
+        let units = batch.units.len() as u32;
+        if slots < self.program_units {
+            self.fill_up(&mut batch, self.program_units - slots);
         }
-        if units < self.program_units {
-            self.fill_up(&mut batch, self.program_units - units);
-        }
-        self.stored_units = (self.stored_units + u64::from(units)).min(self.logical_units);
-        if self.slc.free_units >= u64::from(self.program_units) {
-            self.slc.free_units -= u64::from(self.program_units);
-            batch.program_ns = self.slc.program_ns;
+        self.stored_units = (self.stored_units + stored).min(self.logical_units);
+        if self.slc.units > 0 {
+            let to_cache = self.slc.take(self.program_units, self.stored_units);
+            batch.program_ns = to_cache.unwrap_or(0);
         }
         self.batches[number] = batch;
         self.counts.host_pages += u64::from(units);
@@ -107,9 +91,28 @@ impl FlashDevice {
         Some(number)
     }
 
+    /// Moves `units` pages from the buffer to `batch`. Returns how many of them had no data before, or all if nothing
+    /// depends on that.
+    fn take(&mut self, batch: &mut Batch, units: u32) -> u64 {
+        let (mut stored, counts_new) = (0, self.slc.is_by_fill());
+        for _ in 0..units {
+            let unit = self.buffer.drain.pop_front().expect("as many as were counted");
+            batch.units.push(unit);
+            if let Some(content) = &mut self.content {
+                batch.stored.push(content.take());
+            }
+            stored += u64::from(!counts_new || !self.ftl.holds(unit));
+            if let Some(page) = self.ftl.applies(unit) {
+                let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
+                batch.host.push((page, slot));
+            }
+        }
+        stored
+    }
+
     /// Pads a program operation with `units` pages without data. One in k of them takes space in the map, as with data.
     #[cold]
-    fn fill_up(&mut self, batch: &mut Batch, units: u32) {
+    pub(super) fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
         for _ in 0..units {
             self.gc.filler_phase += 1;
@@ -150,7 +153,7 @@ impl FlashDevice {
         if self.represent == 1 {
             let batch = &self.batches[core.slab[slot].at as usize];
             let copies = batch.copies.iter().map(|c| c.1);
-            for place in batch.host.iter().map(|h| h.1).chain(copies) {
+            for place in batch.host.iter().map(|h| h.1).filter(|&h| h != NIL).chain(copies) {
                 self.unit_dies[(place / self.program_units) as usize] = die;
             }
         }
@@ -251,13 +254,14 @@ impl FlashDevice {
         batch.stored.clear();
         batch.host.clear();
         batch.copies.clear();
+        batch.moved.clear();
         self.note_erases();
-        if std::mem::take(&mut batch.folds) {
-            self.slc.folding_units -= u64::from(self.program_units);
-            self.slc.free_units += u64::from(self.program_units);
-        }
+        self.slc.folded(std::mem::take(&mut batch.folds));
         if self.damage.is_some() {
             self.mend_units(batch.units.iter().copied());
+        }
+        if let Some(merging) = &mut self.merging {
+            merging.programmed(&batch.units);
         }
         let freed = batch.units.len() as u32;
         batch.units.clear();
@@ -287,8 +291,15 @@ impl FlashDevice {
             self.commit_badly(batch);
             return;
         }
-        for &(page, place) in &batch.host {
-            self.ftl.commit(page, place);
+        if self.merging.is_some() {
+            // Moved units that were trimmed have no place.
+            batch
+                .host
+                .iter()
+                .filter(|host| host.1 != NIL)
+                .for_each(|host| self.ftl.commit(host.0, host.1));
+        } else {
+            batch.host.iter().for_each(|host| self.ftl.commit(host.0, host.1));
         }
         for &(copy, place) in &batch.copies {
             self.ftl.commit_copy(copy, place);
@@ -298,7 +309,7 @@ impl FlashDevice {
     /// Same as [`Self::commit`], with one of the injected bugs.
     #[cold]
     fn commit_badly(&mut self, batch: &Batch) {
-        for &(page, place) in &batch.host {
+        for &(page, place) in batch.host.iter().filter(|host| host.1 != NIL) {
             if self.injected_bug == InjectedBug::LastProgramWins {
                 self.ftl.commit_last(page, place);
             } else {

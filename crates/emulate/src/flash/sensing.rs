@@ -83,15 +83,10 @@ impl FlashDevice {
     #[inline(never)]
     fn varying_sense_ns(&mut self, internal: bool) -> u64 {
         // Garbage collection reads data that has left the cache.
-        let held = if internal { 0 } else { self.slc_held_units() };
+        let held = if internal { 0 } else { self.slc.held_units };
         let share = held as f64 / self.stored_units.max(1) as f64;
         let read_ns = self.read_ns;
         self.sensing.as_mut().map_or(read_ns, |sensing| sensing.draw_ns(read_ns, share))
-    }
-
-    /// Number of units in the SLC cache.
-    pub(super) fn slc_held_units(&self) -> u64 {
-        self.slc.units.saturating_sub(self.slc.free_units + self.slc.folding_units)
     }
 }
 

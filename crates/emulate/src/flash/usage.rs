@@ -19,7 +19,7 @@ impl FlashDevice {
         let (name, keeps) = ("SSD's write buffer", Keeps::Dirty);
         let choice_bytes = 0;
         take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });
-        let held_bytes = self.slc_held_units() * UNIT_BYTES;
+        let held_bytes = self.slc.held_units * UNIT_BYTES;
         let capacity_bytes = self.slc.units * UNIT_BYTES;
         let name = "SLC cache";
         take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });

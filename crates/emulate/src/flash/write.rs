@@ -52,7 +52,9 @@ impl FlashDevice {
         let (at, len) = (request.at, u64::from(request.len));
         let units = (at + len - 1) / UNIT_BYTES - at / UNIT_BYTES + 1;
         request.pending = units as u32;
-        self.note_parts(units);
+        let written = self.merging.as_ref().map_or(units, |m| units.next_multiple_of(m.units));
+        self.note_parts(written);
+        self.slc.note_write(core.now);
         self.housekeep(core, len);
         if self.buffer.waiting.is_empty() {
             self.fill_buffer(core, slot);
@@ -86,6 +88,9 @@ impl FlashDevice {
         let request = &mut core.slab[slot];
         request.pending -= units;
         self.buffer.free -= units;
+        if let Some(merging) = &mut self.merging {
+            merging.enter(self.buffer.units_in..self.buffer.units_in + u64::from(units));
+        }
         self.buffer.units_in += u64::from(units);
         if request.pending > 0 {
             return;
@@ -140,6 +145,11 @@ impl FlashDevice {
         match op.kind {
             OpKind::Write => {
                 let units = at / UNIT_BYTES..end.div_ceil(UNIT_BYTES);
+                let units = match &self.merging {
+                    None => units,
+                    Some(merging) => merging.whole(units),
+                };
+                let units = units.start..units.end.min(self.logical_units);
                 self.note_parts(units.end - units.start);
                 units.for_each(|unit| self.ftl.write_untimed(unit));
             }
@@ -182,9 +192,16 @@ impl FlashDevice {
         if self.injected_bug == InjectedBug::CountingFlush {
             return self.buffer.units_out;
         }
-        let begun = self.buffer.units_in - self.buffer.drain.len() as u64;
         let under_way = self.batches.iter().filter(|batch| !batch.units.is_empty());
-        under_way.map(|batch| batch.first).min().unwrap_or(begun)
+        under_way.map(|batch| batch.first).fold(self.begun(), u64::min)
+    }
+
+    /// Returns the sequence number below which no unit waits in the buffer.
+    pub(super) fn begun(&self) -> u64 {
+        match &self.merging {
+            None => self.buffer.units_in - self.buffer.drain.len() as u64,
+            Some(merging) => merging.oldest().unwrap_or(self.buffer.units_in),
+        }
     }
 
     /// Completes the flushes and FUA writes whose program operations have ended.
@@ -252,6 +269,14 @@ impl FlashDevice {
         }
         if let Some(damage) = &mut self.damage {
             damage.trim(units.clone());
+        }
+        if self.slc.is_by_fill() {
+            let held = units.clone().filter(|&unit| self.ftl.holds(unit)).count() as u64;
+            self.stored_units = self.stored_units.saturating_sub(held);
+            self.slc.held_units = self.slc.held_units.min(self.stored_units);
+        }
+        if self.merging.is_some() {
+            self.trim_moved(&units);
         }
         self.ftl.trim(units);
     }

@@ -12,7 +12,7 @@ use iodyno_units::{Op, OpKind};
 /// A device and its server.
 pub(crate) struct Bench {
     pub(crate) device: Device,
-    host: Host,
+    pub(crate) host: Host,
 }
 
 /// State after random 4 KiB writes.

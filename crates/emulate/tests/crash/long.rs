@@ -28,6 +28,12 @@ fn small(protected: bool) -> Flash {
     f
 }
 
+/// Gives the map of a flash device units of 8 KiB.
+fn merging(mut f: Flash) -> Flash {
+    f.translation.unit_bytes = 2 * UNIT as u32;
+    f
+}
+
 /// Moves a flash device into a memory slot, behind a driver thread that polls.
 fn in_a_slot(mut f: Flash) -> Flash {
     f.attach = Attach::MemoryChannel {
@@ -51,6 +57,8 @@ pub(crate) fn flash_members() -> Vec<Member> {
         member(tiny(true, true, 1)),
         member(small(false)),
         member(small(true)),
+        member(merging(small(false))),
+        member(merging(small(true))),
         member(in_a_slot(small(false))),
         member(in_a_slot(small(true))),
     ];

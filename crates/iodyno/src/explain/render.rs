@@ -209,13 +209,14 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     if let Some(counts) = cell.counts.filter(|c| c.programs + c.erases > 0) {
         let words = if counts.host_pages > 0 {
             let host = counts.host_pages as f64;
-            let filler = if counts.filler_pages > 0 {
-                format!(", and {:.2} filler pages", counts.filler_pages as f64 / host)
-            } else {
-                String::new()
+            let of = |pages: u64, name: &str| match pages {
+                0 => String::new(),
+                _ => format!(", and {:.2} {name}", pages as f64 / host),
             };
+            let merged = of(counts.merged_pages, "pages of partly written units");
+            let filler = of(counts.filler_pages, "filler pages");
             format!(
-                "write amplification {:.2}: {:.2} copies and {:.2} map pages{filler} for each 4 KiB page that the host writes; {} programs, {} erases",
+                "write amplification {:.2}: {:.2} copies and {:.2} map pages{merged}{filler} for each 4 KiB page that the host writes; {} programs, {} erases",
                 counts.write_amplification(),
                 counts.copied_pages as f64 / host,
                 counts.map_pages as f64 / host,

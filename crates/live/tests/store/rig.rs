@@ -25,11 +25,21 @@ pub(crate) fn flash_with(protected: bool) -> Kind {
     Kind::Flash(Box::new(f))
 }
 
+/// A volatile buffer, and a map whose units are written as a whole.
+fn flash_that_merges() -> Kind {
+    let mut f = flash();
+    f.nand.planes = 2;
+    f.buffer.protected = false;
+    f.translation.unit_bytes = 8 << 10;
+    Kind::Flash(Box::new(f))
+}
+
 pub(crate) fn devices() -> Vec<Device> {
     let device = |name, kind, pace, keeps, forgets| Device { name, kind, pace, keeps, forgets };
     vec![
         device("a volatile buffer", flash_with(false), 1, false, false),
         device("a protected buffer", flash_with(true), 1, true, false),
+        device("a map of 8 KiB", flash_that_merges(), 1, false, false),
         device("a disk's cache", disk(true), 300, false, false),
         device("a disk without", disk(false), 300, true, false),
         device("memory", memory(false), 1, false, true),

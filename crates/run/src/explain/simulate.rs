@@ -176,6 +176,7 @@ impl ExplainedCell {
                 "write_amplification": c.write_amplification(),
                 "host_pages": c.host_pages,
                 "copied_pages": c.copied_pages,
+                "merged_pages": c.merged_pages,
                 "map_pages": c.map_pages,
                 "filler_pages": c.filler_pages,
                 "programs": c.programs,

@@ -1,0 +1,191 @@
+//! Units of the translation layer that are larger than 4 KiB: they are written as a whole, so the rest of a unit that
+//! the host writes in part is read from flash first.
+
+use super::content::Stored;
+use super::{Batch, FlashDevice};
+use crate::core::Core;
+use crate::ftl::Stream;
+use crate::request::{NIL, State};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// A unit of 4 KiB that is programmed again because the host has written others of the same unit of the translation
+/// layer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moved {
+    unit: u64,
+    /// Index in `Batch::host`; `None` if the unit is not in the map.
+    host: Option<usize>,
+    /// Index in `Batch::stored`; `None` if no content is stored.
+    stored: Option<usize>,
+}
+
+/// State of a translation layer with units above 4 KiB.
+#[derive(Clone, Debug)]
+pub(super) struct Merging {
+    /// Units of 4 KiB per unit of the translation layer, at least 2.
+    pub(super) units: u64,
+    /// Numbers of the units of the translation layer in program operations that have not ended.
+    programming: BTreeSet<u64>,
+    /// Sequence numbers of the units that wait in the buffer, in its order. Some may have been taken early.
+    numbers: VecDeque<u64>,
+}
+
+impl Merging {
+    /// Creates the state for units of the translation layer of `units` × 4 KiB; `None` if they are of 4 KiB.
+    pub(super) fn new(units: u64) -> Option<Self> {
+        let (programming, numbers) = (BTreeSet::new(), VecDeque::new());
+        (units > 1).then_some(Self { units, programming, numbers })
+    }
+
+    /// Returns a range of 4 KiB units, extended to whole units of the translation layer.
+    pub(super) fn whole(&self, units: Range<u64>) -> Range<u64> {
+        units.start / self.units * self.units..units.end.next_multiple_of(self.units)
+    }
+
+    /// Ends a program operation with these units of the host.
+    pub(super) fn programmed(&mut self, units: &[u64]) {
+        for unit in units {
+            self.programming.remove(&(unit / self.units));
+        }
+    }
+
+    /// Ends all program operations, because the power was cut. Units with these sequence numbers wait in the buffer.
+    pub(super) fn power_off(&mut self, numbers: Range<u64>) {
+        self.programming.clear();
+        self.numbers = numbers.collect();
+    }
+
+    /// Notes that units with these sequence numbers have entered the buffer.
+    pub(super) fn enter(&mut self, numbers: Range<u64>) {
+        self.numbers.extend(numbers);
+    }
+
+    /// Sequence number of the oldest unit that waits in the buffer; `None` if none waits.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.numbers.front().copied()
+    }
+
+    /// Returns whether a program operation in progress contains any of these units of 4 KiB.
+    pub(super) fn is_programming(&self, units: &Range<u64>) -> bool {
+        let whole = units.start / self.units..units.end.div_ceil(self.units);
+        self.programming.range(whole).next().is_some()
+    }
+}
+
+impl FlashDevice {
+    /// Returns whether the oldest unit of the buffer has to wait, because a program operation of the same unit of the
+    /// translation layer has not ended, or because too many reads for merging are in progress.
+    pub(super) fn waits_to_merge(&self) -> bool {
+        let (Some(merging), Some(&unit)) = (&self.merging, self.buffer.drain.front()) else {
+            return false;
+        };
+        merging.is_programming(&(unit..unit + 1)) || self.copies_reading >= self.copies_ahead()
+    }
+
+    /// Moves whole units of the translation layer from the buffer to `batch`, as many as a program operation holds,
+    /// with all that the buffer holds of them. Returns the number of slots that they take, and the number of 4 KiB
+    /// units that had no data before.
+    pub(super) fn take_whole(&mut self, batch: &mut Batch, merging: &mut Merging) -> (u32, u64) {
+        let (mut slots, mut new) = (0, 0);
+        while slots + merging.units as u32 <= self.program_units
+            && let Some(&first) = self.buffer.drain.front()
+            && !merging.is_programming(&(first..first + 1))
+        {
+            merging.programming.insert(first / merging.units);
+            let whole = merging.whole(first..first + 1);
+            let written = self.take_all_of(batch, &mut merging.numbers, &whole);
+            let (mut missing, mut fillers) = (0, 0);
+            for (unit, (is_written, mut stored)) in whole.clone().zip(written) {
+                let held = unit < self.logical_units && self.ftl.holds(unit);
+                if is_written {
+                    new += u64::from(!held);
+                } else if held {
+                    missing += 1;
+                    stored =
+                        self.content.as_ref().and_then(|content| content.moved(unit, &self.ftl));
+                } else {
+                    fillers += 1;
+                    continue;
+                }
+                let stored_at = self.content.is_some().then_some(batch.stored.len());
+                let before = batch.host.len();
+                if self.content.is_some() {
+                    batch.stored.push(stored);
+                }
+                if let Some(page) = self.ftl.applies(unit) {
+                    let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
+                    batch.host.push((page, slot));
+                }
+                if !is_written {
+                    let host = (batch.host.len() > before).then_some(before);
+                    batch.moved.push(Moved { unit, host, stored: stored_at });
+                }
+            }
+            if missing > 0 {
+                self.counts.merged_pages += u64::from(missing);
+                batch.merges.push((self.scattered_die(first), missing));
+            }
+            if fillers > 0 {
+                self.fill_up(batch, fillers);
+            }
+            slots += merging.units as u32;
+        }
+        (slots, new)
+    }
+
+    /// Leaves trimmed units out of the program operations that move them.
+    pub(super) fn trim_moved(&mut self, units: &Range<u64>) {
+        for batch in self.batches.iter_mut().filter(|batch| !batch.committed) {
+            for moved in batch.moved.extract_if(.., |moved| units.contains(&moved.unit)) {
+                if let Some(host) = moved.host {
+                    batch.filler.push(std::mem::replace(&mut batch.host[host].1, NIL));
+                }
+                if let Some(stored) = moved.stored {
+                    batch.stored[stored] = None;
+                }
+            }
+        }
+    }
+
+    /// Removes all units in the range `whole` from the buffer. Returns for each of them whether the host wrote it, and
+    /// its newest value, if content is stored.
+    fn take_all_of(
+        &mut self,
+        batch: &mut Batch,
+        numbers: &mut VecDeque<u64>,
+        whole: &Range<u64>,
+    ) -> Vec<(bool, Option<Stored>)> {
+        let mut written = vec![(false, None); (whole.end - whole.start) as usize];
+        let mut index = 0;
+        while let Some(&unit) = self.buffer.drain.get(index) {
+            if whole.contains(&unit) {
+                self.buffer.drain.remove(index);
+                numbers.remove(index);
+                let stored = self.content.as_mut().and_then(|content| content.take_at(index));
+                batch.units.push(unit);
+                written[(unit - whole.start) as usize] = (true, stored);
+            } else {
+                index += 1;
+            }
+        }
+        written
+    }
+
+    /// Reads the rest of the units of the translation layer that the host has written in part, and programs the batch
+    /// of request `slot` then.
+    pub(super) fn merge(&mut self, core: &mut Core, slot: u32) {
+        core.slab[slot].state = State::Waiting;
+        core.slab[slot].pending = 1;
+        self.copies_reading += 1;
+        let number = core.slab[slot].at as usize;
+        for (die, mut units) in std::mem::take(&mut self.batches[number].merges) {
+            while units > 0 {
+                let of_page = units.min(self.units_per_page);
+                self.copy_sense(core, slot, u64::from(die), of_page);
+                units -= of_page;
+            }
+        }
+        self.part_read(core, slot);
+    }
+}
