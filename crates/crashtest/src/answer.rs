@@ -30,6 +30,9 @@ pub struct Recorded {
     pub syncs: usize,
     /// Lines that the program printed.
     pub lines: usize,
+    /// Whether the program printed several lines, all of them after its last change: its output was probably buffered,
+    /// so that it promised nothing before.
+    pub printed_at_end: bool,
     /// Duration of the run.
     pub took: Duration,
 }
@@ -38,18 +41,21 @@ impl Recorded {
     /// Summarises a run.
     #[must_use]
     pub fn of_history(history: &History, took: Duration) -> Self {
-        let mut summary = Self { changes: 0, syncs: 0, lines: 0, took };
+        let mut summary = Self { changes: 0, syncs: 0, lines: 0, printed_at_end: false, took };
         for event in &history.events {
             match event {
                 Event::Change(_) => summary.changes += 1,
                 Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncAll => {
-                    summary.syncs += 1
+                    summary.syncs += 1;
                 }
                 Event::Output(bytes) => {
-                    summary.lines += bytes.iter().filter(|byte| **byte == b'\n').count();
+                    summary.lines += String::from_utf8_lossy(bytes).matches('\n').count();
                 }
             }
         }
+        let is_output = |event: &Event| matches!(event, Event::Output(_));
+        let first = history.events.iter().position(is_output).unwrap_or(0);
+        summary.printed_at_end = summary.lines > 1 && history.events[first..].iter().all(is_output);
         summary
     }
 }
@@ -80,6 +86,14 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
             time(recorded.took)
         ),
     );
+    if recorded.printed_at_end {
+        text.labelled(
+            "note",
+            LABEL,
+            "the program printed all lines after its last change, so no earlier state had a promise to keep. If it prints \
+             after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
+        );
+    }
     text.labelled("rules", LABEL, rules.about);
     text.labelled("checks", LABEL, &checks_in_words(explored));
     if explored.spot_checks.1 > 0 {
@@ -129,10 +143,10 @@ fn classes(explored: &Explored) -> Table {
         Column::numbers("judged", ""),
         Column::numbers("explored", ""),
     ]);
-    table.caption = match explored.is_complete() {
-        true => "states by class, all of them judged".to_owned(),
-        false => "states by class; --time ended the exploration, more time judges more".to_owned(),
-    };
+    let ended = "states by class; --time ended the exploration, more time judges more";
+    let all = "states by class, all of them judged";
+    let caption = if explored.is_complete() { all } else { ended };
+    caption.clone_into(&mut table.caption);
     for count in &explored.classes {
         let share = (count.states > 0).then(|| count.judged as f64 / count.states as f64);
         table.push([
@@ -204,6 +218,7 @@ pub fn document(explored: &Explored, recorded: &Recorded, rules: Rules) -> Value
             "changes": recorded.changes,
             "syncs": recorded.syncs,
             "output_lines": recorded.lines,
+            "printed_at_end": recorded.printed_at_end,
             "seconds": recorded.took.as_secs_f64(),
         },
         "complete": explored.is_complete(),

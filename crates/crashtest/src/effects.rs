@@ -43,8 +43,9 @@ impl Act {
     /// The file or directory whose own content or size changes; `None` for names.
     fn content_of(&self) -> Option<NodeId> {
         match self {
-            Self::Data { node, .. } | Self::Grow { node, .. } => Some(*node),
-            Self::Metadata(
+            Self::Data { node, .. }
+            | Self::Grow { node, .. }
+            | Self::Metadata(
                 Change::Resize { node, .. } | Change::Zero { node, .. } | Change::Mode { node, .. },
             ) => Some(*node),
             Self::Metadata(_) => None,

@@ -99,10 +99,10 @@ fn parse(text: &str) -> Option<CutName> {
             name.torn =
                 Some(Torn { position: position.parse().ok()?, units: (first, last), is_lost });
         } else {
-            let (first, last) = match part.contains('-') {
-                true => range(part)?,
-                false => (part.parse().ok()?, part.parse().ok()?),
-            };
+            let (first, last) = range(part).or_else(|| {
+                let position = part.parse().ok()?;
+                Some((position, position))
+            })?;
             if last > POSITION_MAX || name.lost.last().is_some_and(|before| *before >= first) {
                 return None;
             }

@@ -20,10 +20,10 @@ pub fn judge_sqlite(
     acknowledged: &str,
 ) -> Result<(), Rejected> {
     if !database.exists() {
-        return match acknowledged.is_empty() || query.is_none() {
-            true => Ok(()),
-            false => Err((Verdict::LostAcknowledged, "the database does not exist".to_owned())),
-        };
+        if acknowledged.is_empty() || query.is_none() {
+            return Ok(());
+        }
+        return Err((Verdict::LostAcknowledged, "the database does not exist".to_owned()));
     }
     let rejected = |e: rusqlite::Error| match e.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => (Verdict::WrongContent, e.to_string()),

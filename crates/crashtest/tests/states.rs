@@ -261,6 +261,9 @@ fn a_replacement_needs_the_syncs_that_each_file_system_asks_for() {
     }
 }
 
+/// Whether the numbers of surviving bytes of four files are wrong; `None`: none survives.
+type Fault = fn([Option<usize>; 4]) -> bool;
+
 /// Each class finds a fault that the others miss.
 #[test]
 fn each_class_finds_its_own_fault() {
@@ -272,7 +275,7 @@ fn each_class_finds_its_own_fault() {
     for node in 2..=5 {
         events.push(write(node, 0, &[node as u8; 2048]));
     }
-    let faults: [(Class, fn([Option<usize>; 4]) -> bool); 4] = [
+    let faults: [(Class, Fault); 4] = [
         (Class::OneMissing, |f| matches!(f, [Some(2048), None, Some(2048), Some(2048)])),
         (Class::OneAlone, |f| matches!(f, [None, None, Some(2048), None])),
         (Class::Torn, |f| f.iter().flatten().any(|whole| *whole != 2048)),

@@ -211,8 +211,11 @@ fn one_state(
     let (verdict, output) = iodyno_crashtest::judge_once(&check, &tree, &acknowledged)
         .map_err(|e| Failure::target(e.to_string()))?;
     let output = String::from_utf8_lossy(&output);
-    let lines: String = output.lines().map(|line| format!("  {}\n", clean(line))).collect();
-    print(&format!("{}  state {state}\n{lines}", verdict.word()))?;
+    let mut text = format!("{}  state {state}\n", verdict.word());
+    for line in output.lines() {
+        text.extend(["  ", &clean(line), "\n"]);
+    }
+    print(&text)?;
     Ok(match verdict {
         Verdict::Consistent => ExitCode::SUCCESS,
         _ => ExitCode::from(WRONG_STATES),

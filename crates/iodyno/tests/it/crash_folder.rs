@@ -26,7 +26,7 @@ fn transactions(pragmas: &str) -> String {
         "for j in 1 2 3 4; do echo \"INSERT INTO t VALUES ('$i', zeroblob(3000));\"; done; ",
     );
     script.push_str(
-        "echo \"COMMIT;\"; echo \".print $i\"; done; } | sqlite3 a.db | grep -v -e wal -e delete",
+        "echo \"COMMIT;\"; echo \".print $i\"; done; } | stdbuf -oL sqlite3 a.db | grep -v --line-buffered -e wal",
     );
     script
 }
@@ -47,6 +47,9 @@ fn what_sqlite_does_not_sync_is_found_and_replayed() {
     let json = crashtest(&place, "--time 3s --json --from run.jsonl", CHECK, "");
     json.exits(4);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let schema = include_str!("../../../../docs/schema/crashtest-v1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    assert!(schema.is_valid(&json), "{json:#}");
     let finding = json["findings"].as_array().unwrap().iter();
     let wrong = finding.clone().find(|finding| finding["verdict"] == "WRONG_CONTENT").unwrap();
     assert_eq!(wrong["description"]["lost"].as_array().unwrap().len(), 1, "{wrong}");
@@ -78,6 +81,9 @@ fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
     let verdicts: Vec<&String> = json["verdicts"].as_object().unwrap().keys().collect();
     assert_eq!(verdicts, ["CONSISTENT", "LOST_ACKNOWLEDGED"], "{json:#}");
     assert_eq!(json["complete"], true);
+    let buffered = script.replace("stdbuf -oL", "").replace("--line-buffered", "");
+    let output = crashtest(&place, "--quiet --class one-alone", CHECK, &buffered);
+    assert!(output.stdout.contains("its output is buffered"), "{output:?}");
 }
 
 #[test]
