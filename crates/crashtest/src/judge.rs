@@ -5,7 +5,7 @@ use crate::check::{Check, CheckRun, Verdict, verdict};
 use crate::history::Event;
 use crate::trace::{Trace, Tracer, value};
 use crate::tree::Tree;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ type Key = (u64, usize);
 struct Known {
     contents: HashMap<Key, Verdict>,
     /// By the length of the output.
-    traces: HashMap<usize, Vec<(Trace, Verdict)>>,
+    traces: HashMap<usize, VecDeque<(Trace, Verdict)>>,
     /// States whose reads were known and that were checked nevertheless.
     spot_checks: u64,
     /// States that agreed in their reads.
@@ -50,6 +50,10 @@ struct Known {
 /// nevertheless, since a checker that is not deterministic would make the others' verdicts wrong.
 const SPOT_CHECK_PERIOD: u64 = 64;
 const SPOT_CHECKS_FIRST: u64 = 4;
+
+/// Traces that a state is compared with, for each length of the output. More would cost more than the checks that they
+/// save.
+const TRACES_MAX: usize = 4096;
 
 /// A checker with a memory.
 pub(crate) struct Judge<'a> {
@@ -100,7 +104,7 @@ impl<'a> Judge<'a> {
         match expected {
             Some(expected) if expected != verdict => known.diverged += 1,
             Some(_) => {}
-            None => known.traces.entry(acknowledged.len()).or_default().push((trace, verdict)),
+            None => known.remember(acknowledged.len(), trace, verdict),
         }
         let CheckRun { output, events, .. } = checked;
         Ok(Judged { verdict, source: Source::Checked, output, events })
@@ -128,6 +132,15 @@ impl<'a> Judge<'a> {
 }
 
 impl Known {
+    /// Keeps a trace, and drops the oldest of too many.
+    fn remember(&mut self, acknowledged: usize, trace: Trace, verdict: Verdict) {
+        let traces = self.traces.entry(acknowledged).or_default();
+        if traces.len() == TRACES_MAX {
+            traces.pop_front();
+        }
+        traces.push_back((trace, verdict));
+    }
+
     /// Verdict of a state that agrees in its reads, and whether it may be used without a spot check.
     fn by_reads(&mut self, tree: &Tree, acknowledged: usize) -> Option<(Verdict, bool)> {
         let agrees = |(trace, _): &&(Trace, Verdict)| {

@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Time for all states of a right program, and for those of a wrong one.
-const TIME_RIGHT: Duration = Duration::from_secs(60);
-const TIME_WRONG: Duration = Duration::from_secs(5);
+const TIME_RIGHT: Duration = Duration::from_secs(300);
+const TIME_WRONG: Duration = Duration::from_secs(8);
 
 /// The interpreter itself: a wrapper that selects a version takes longer than the checks.
 static PYTHON: LazyLock<String> = LazyLock::new(|| {
