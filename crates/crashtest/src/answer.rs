@@ -60,6 +60,11 @@ impl Recorded {
     }
 }
 
+/// A number with its noun: `1 change`, `2 changes`.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 fn time(duration: Duration) -> String {
     human::duration_ns(duration.as_nanos() as u64)
 }
@@ -70,19 +75,25 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
     let mut text = Lines::new(style);
     let judged: u64 = explored.verdicts.values().sum();
     let wrong = explored.wrong();
-    let result = match wrong {
-        0 => format!("{judged} states after a power cut, all CONSISTENT"),
-        _ => format!("{wrong} of {judged} states after a power cut are wrong"),
+    let all = explored.classes.iter().map(|count| count.states).fold(0, u64::saturating_add);
+    let of_all = if explored.is_complete() {
+        format!("all {} after a power cut judged", counted(all, "state"))
+    } else {
+        format!("{judged} of {} after a power cut judged", counted(all, "state"))
     };
-    text.heading(&result, &format!("by the rules of {}", rules.name));
+    let result = match wrong {
+        0 => "none wrong".to_owned(),
+        _ => format!("{wrong} wrong"),
+    };
+    text.heading(&format!("{of_all}, {result}"), &format!("under the rules {}", rules.name));
     text.labelled(
         "recorded",
         LABEL,
         &format!(
-            "{} changes, {} syncs, {} lines of output in {}",
-            recorded.changes,
-            recorded.syncs,
-            recorded.lines,
+            "{}, {}, {} of output in {}",
+            counted(recorded.changes as u64, "change"),
+            counted(recorded.syncs as u64, "sync"),
+            counted(recorded.lines as u64, "line"),
             time(recorded.took)
         ),
     );
@@ -90,7 +101,7 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
         text.labelled(
             "note",
             LABEL,
-            "the program printed all lines after its last change, so no earlier state had a promise to keep. If it prints \
+            "the program printed all lines after its last change, so promises were checked only at the end. If it prints \
              after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
         );
     }
@@ -127,8 +138,8 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
 
 fn checks_in_words(explored: &Explored) -> String {
     format!(
-        "the checker ran {} times in {}; {} states had the content of another one, {} agreed with another one in all that \
-         the checker read",
+        "the checker ran {} times in {}; {} states had the content of another, and of {} the checker would read the same as \
+         of another",
         explored.checked,
         time(explored.elapsed),
         explored.same_content,
@@ -161,6 +172,7 @@ fn classes(explored: &Explored) -> Table {
 
 fn show_finding(text: &mut Lines, finding: &Finding) {
     let described = finding.describe();
+    let nothing_lost = described.lost.is_empty();
     text.line(&format!("{}  state {}", finding.verdict.word(), finding.name));
     for loss in described.lost.iter().take(LOST_MAX) {
         let verb = if finding.choice.torn.is_some() { "lost or torn" } else { "lost" };
@@ -169,6 +181,9 @@ fn show_finding(text: &mut Lines, finding: &Finding) {
             LABEL,
             &format!("{} (kept by an {})", clean(&loss.effect), clean(&loss.kept_by)),
         );
+    }
+    if nothing_lost {
+        text.labelled("lost", LABEL, "nothing: a kill of the program suffices");
     }
     if described.lost.len() > LOST_MAX {
         text.labelled("", LABEL, &format!("and {} more", described.lost.len() - LOST_MAX));
@@ -183,7 +198,7 @@ fn show_finding(text: &mut Lines, finding: &Finding) {
         text.labelled("survive", LABEL, &words);
     }
     let promised = match described.acknowledged_lines {
-        0 => "nothing yet".to_owned(),
+        0 => "nothing".to_owned(),
         1 => format!("1 line: {}", clean(&described.last_acknowledged)),
         count => format!("{count} lines, the last: {}", clean(&described.last_acknowledged)),
     };

@@ -20,7 +20,7 @@ pub enum Verdict {
     RefusesToOpen,
     /// The checker rejects the state for other reasons.
     WrongContent,
-    /// The checker could not judge: it was not found, or a signal ended it.
+    /// The checker could not judge: it was not found or not executable, or a signal ended it.
     CheckerFailed,
     /// The checker did not end within its time limit.
     Hangs,
@@ -68,19 +68,32 @@ pub trait Check: Sync {
 
 /// Exit statuses by which a shell says that it found no program, or could not execute it.
 const NOT_STARTED: [i32; 2] = [126, 127];
+/// Exit statuses by which a shell says that a signal ended its program: 128 and the signal's number.
+const BY_SIGNAL: std::ops::RangeInclusive<i32> = 129..=159;
+
+/// Whether an exit status of a shell says that its program did not start or was ended by a signal.
+fn is_failure(code: i32) -> bool {
+    NOT_STARTED.contains(&code) || BY_SIGNAL.contains(&code)
+}
 
 /// The verdict that a single run gives; `None`: the state is rejected, for a reason that the run does not tell.
 pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
     match checked.ended {
         Ended::TimedOut => Some(Verdict::Hangs),
         Ended::Exited(status) if status.success() => Some(Verdict::Consistent),
-        Ended::Exited(status) if status.code().is_none_or(|code| NOT_STARTED.contains(&code)) => {
+        Ended::Exited(status) if status.code().is_none_or(is_failure) => {
             Some(Verdict::CheckerFailed)
         }
         Ended::Exited(_) => checked.output.split(|byte| *byte == b'\n').find_map(|line| {
             [Verdict::LostAcknowledged, Verdict::RefusesToOpen, Verdict::WrongContent]
                 .into_iter()
-                .find(|verdict| line.starts_with(verdict.word().as_bytes()))
+                .find(|verdict| first_word(line) == verdict.word().as_bytes())
         }),
     }
+}
+
+/// First word of a line.
+fn first_word(line: &[u8]) -> &[u8] {
+    let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    &line[..line.iter().take_while(|byte| is_inside(byte)).count()]
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name of the file with what the program under test had printed, in a folder of its own.
-const ACKNOWLEDGED: &[u8] = b"acknowledged";
+pub const PROMISE: &str = "acknowledged";
 
 /// Runs a program on each state.
 #[derive(Debug)]
@@ -27,12 +27,13 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// A tree that holds a single file.
-fn file(content: &[u8]) -> Tree {
+/// Tree of a folder with the file [`PROMISE`], which holds what the program had printed.
+#[must_use]
+pub fn promise(acknowledged: &[u8]) -> Tree {
     let mut tree = Tree::default();
-    let name = ACKNOWLEDGED.to_vec();
+    let name = PROMISE.into();
     tree.apply(&Change::Make { directory: ROOT, name, node: 2, made: Made::File, mode: 0o444 });
-    tree.apply(&Change::Write { node: 2, offset: 0, data: Arc::from(content) });
+    tree.apply(&Change::Write { node: 2, offset: 0, data: Arc::from(acknowledged) });
     tree
 }
 
@@ -46,8 +47,8 @@ impl Check for Checker<'_> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (state, promise) = (format!("state-{number}"), format!("promise-{number}"));
         let folder = self.folders.add(&state, tree.clone(), true, Some(watch));
-        let promised = self.folders.add(&promise, file(acknowledged), false, None);
-        let acknowledged = promised.join(std::str::from_utf8(ACKNOWLEDGED).unwrap_or_default());
+        let promised = self.folders.add(&promise, self::promise(acknowledged), false, None);
+        let acknowledged = promised.join(PROMISE);
         let run = self.program.check(&folder, &acknowledged);
         let events = self.folders.take_events(&state);
         self.folders.remove(&state);

@@ -56,14 +56,9 @@ impl Finding {
             later.first().and_then(|_| words.pop()).map_or(String::new(), |loss| loss.effect);
         for (loss, position) in words.iter_mut().zip(&lost) {
             if let Some(torn) = torn.filter(|torn| torn.position == *position) {
-                let unit = states.atomic_bytes;
-                let (from, to) = torn.units;
-                let verb = if torn.is_lost { "lacks" } else { "keeps only" };
-                loss.effect = format!(
-                    "{}, which {verb} its units {from} to {} of {unit} bytes",
-                    loss.effect,
-                    to - 1
-                );
+                let (from, to) = states.torn_range(open[*position], torn);
+                let verb = if torn.is_lost { "are lost" } else { "alone survive" };
+                loss.effect = format!("{}: bytes {from} to {} {verb}", loss.effect, to - 1);
             }
         }
         let text = String::from_utf8_lossy(&self.acknowledged);
@@ -103,7 +98,11 @@ fn in_words(states: &States, effects: &[usize]) -> Vec<Loss> {
         }
         words[i] = Some(Loss {
             effect: act_in_words(&effect.act, &tree, &after),
-            kept_by: kept_by(&effect.act, &after, states.effects().rules.commit),
+            kept_by: if effect.is_given_up {
+                "fsync after another write, since its own failed".to_owned()
+            } else {
+                kept_by(&effect.act, &after, states.effects().rules.commit)
+            },
             event: effect.event,
         });
     }
@@ -169,10 +168,12 @@ fn kept_by(act: &Act, after: &Tree, commit: Commit) -> String {
         _ => "folder itself".to_owned(),
     };
     match act {
+        Act::Metadata(Change::Remove { directory, .. }) => {
+            format!("fsync of the {}", directory_of(*directory))
+        }
         Act::Metadata(
             Change::Make { directory, node, .. }
             | Change::Link { directory, node, .. }
-            | Change::Remove { directory, node, .. }
             | Change::Rename { to: (directory, _), node, .. },
         ) => match commit {
             Commit::Directory => format!("fsync of the {}", directory_of(*directory)),

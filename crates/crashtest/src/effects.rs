@@ -2,8 +2,8 @@
 //! it became durable.
 
 use crate::history::{Event, History};
-use crate::rules::{Commit, Rules};
-use crate::tree::{Change, Made, Node, NodeId, Tree};
+use crate::rules::{Commit, Growth, Replace, Rules};
+use crate::tree::{Change, Made, Node, NodeId, PAGE_BYTES, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -102,6 +102,7 @@ impl Effects {
             last_metadata: None,
             files: BTreeMap::new(),
             made_in: BTreeMap::new(),
+            half_synced: BTreeMap::new(),
         };
         for (event, what) in history.events.iter().enumerate() {
             match what {
@@ -116,14 +117,18 @@ impl Effects {
     }
 }
 
-/// What is known of a file while effects are derived.
+/// State of a file while effects are derived.
 #[derive(Default)]
 struct File {
-    /// Data and growth since the last rename that wrote them.
+    /// Data and growth that no rename over another file has waited for.
     contents: Vec<usize>,
     last_growth: Option<usize>,
     /// Last truncation, and the size that it left.
     cut: Option<(usize, u64)>,
+    /// Last write of each atomic unit.
+    last_writes: BTreeMap<u64, usize>,
+    /// Whether growth was given up, so that the next write extends the file again on the device.
+    grows_again: bool,
 }
 
 struct Derivation {
@@ -136,6 +141,8 @@ struct Derivation {
     files: BTreeMap<NodeId, File>,
     /// Directory in which each node was created.
     made_in: BTreeMap<NodeId, NodeId>,
+    /// Renames between two directories, by effect, of which this directory alone was synced.
+    half_synced: BTreeMap<usize, NodeId>,
 }
 
 impl Derivation {
@@ -167,12 +174,22 @@ impl Derivation {
         let cut = file.cut.filter(|(_, size)| rules.metadata_in_order && end > *size);
         let requires: Vec<usize> = cut.map(|(effect, _)| effect).into_iter().collect();
         let before = file.last_growth;
-        let written =
-            self.push(event, Act::Data { node, offset, data: Arc::clone(data) }, requires.clone());
+        let grows = end > self.now.size_bytes(node) || std::mem::take(&mut file.grows_again);
+        // A unit is written as it is in the cache, with all earlier writes to it.
+        let unit_bytes = u64::from(rules.atomic_bytes);
+        let number = self.effects.all.len();
+        let mut earlier: BTreeSet<usize> = requires.iter().copied().collect();
+        if !data.is_empty() {
+            for unit in offset / unit_bytes..=(end - 1) / unit_bytes {
+                earlier.extend(file.last_writes.insert(unit, number));
+            }
+        }
+        let earlier = earlier.into_iter().collect();
+        let written = self.push(event, Act::Data { node, offset, data: Arc::clone(data) }, earlier);
         let mut contents = vec![written];
-        if end > self.now.size_bytes(node) {
+        if grows {
             let mut requires = requires;
-            if rules.size_follows_data {
+            if self.grows_with_data(node, end) {
                 requires.push(written);
                 requires.extend(before);
             }
@@ -182,6 +199,16 @@ impl Derivation {
         let file = self.files.entry(node).or_default();
         file.last_growth = contents.get(1).copied().or(file.last_growth);
         file.contents.extend(contents);
+    }
+
+    /// Whether growth to this size survives only with the written data.
+    fn grows_with_data(&self, node: NodeId, end: u64) -> bool {
+        const BLOCK_BYTES: u64 = PAGE_BYTES as u64;
+        match self.effects.rules.growth_with_data {
+            Growth::Never => false,
+            Growth::NewBlocks => end > self.now.size_bytes(node).next_multiple_of(BLOCK_BYTES),
+            Growth::Always => true,
+        }
     }
 
     fn metadata(&mut self, event: usize, change: &Change) {
@@ -200,11 +227,15 @@ impl Derivation {
                     Made::Symlink(path) => Node::symlink(&path),
                 });
             }
-            Change::Rename { node, replaced: Some(_), exchange: false, .. }
-                if rules.replace_flushes =>
-            {
+            Change::Rename { node, replaced: Some(_), exchange: false, .. } => {
+                let all = &self.effects.all;
+                let is_waited_for = |effect: &usize| match rules.replace {
+                    Replace::Nothing => false,
+                    Replace::Size => matches!(all[*effect].act, Act::Grow { .. }),
+                    Replace::Data => true,
+                };
                 let file = self.files.entry(*node).or_default();
-                requires.append(&mut file.contents);
+                requires.extend(file.contents.drain(..).filter(is_waited_for));
             }
             _ => {}
         }
@@ -222,7 +253,9 @@ impl Derivation {
 
     fn sync_all(&mut self, event: usize) {
         let open = self.open_from..self.effects.all.len();
-        self.make_durable(event, open.collect());
+        let is_kept = |number: &usize| !self.effects.all[*number].is_given_up;
+        let kept = open.filter(is_kept).collect();
+        self.make_durable(event, kept);
     }
 
     /// Marks the written data of a file whose sync failed, with the growth that belongs to them.
@@ -233,6 +266,12 @@ impl Derivation {
                 effect.is_given_up = true;
             }
         }
+        let all = &self.effects.all;
+        let file = self.files.entry(node).or_default();
+        // They are clean now, so a rename waits for none of them.
+        file.contents.retain(|effect| !all[*effect].is_given_up);
+        file.last_growth = file.last_growth.filter(|effect| !all[*effect].is_given_up);
+        file.grows_again = true;
     }
 
     fn sync(&mut self, event: usize, node: NodeId, data_only: bool) {
@@ -255,19 +294,24 @@ impl Derivation {
             if !is_open(effect) {
                 continue;
             }
-            let mut is_covered = effect.act.content_of() == Some(node);
+            let is_mode = matches!(effect.act, Act::Metadata(Change::Mode { .. }));
+            let mut is_covered = effect.act.content_of() == Some(node) && !(data_only && is_mode);
             // Each write changes the file's times, so fsync commits even if only data changed.
             let mut dirties = is_covered && !(data_only && matches!(effect.act, Act::Data { .. }));
             if let Some((directories, named)) = effect.act.names() {
                 let is_made = matches!(effect.act, Act::Metadata(Change::Make { .. }));
                 is_covered = match commit {
+                    Commit::Directory if directories[0] != directories[1] => {
+                        let is_first = directories.contains(&node);
+                        is_first && self.half_synced.insert(number, node).is_some_and(|d| d != node)
+                    }
                     Commit::Directory | Commit::Journal => directories.contains(&node),
                     Commit::OwnNames => directories.contains(&node) || above.contains(&named),
                 };
                 dirties = directories.contains(&node) || named == node && (is_made || !data_only);
             }
             commits_journal |= dirties && commit == Commit::Journal;
-            if is_covered {
+            if is_covered && !effect.is_given_up {
                 durable.push(number);
             }
         }
@@ -287,7 +331,7 @@ impl Derivation {
         let own_names = self.effects.rules.commit == Commit::OwnNames;
         while let Some(number) = open.pop() {
             let effect = &mut self.effects.all[number];
-            if effect.durable_at.is_some() || effect.is_given_up {
+            if effect.durable_at.is_some() {
                 continue;
             }
             effect.durable_at = Some(event);

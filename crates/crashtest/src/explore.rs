@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is explored.
+/// Parameters of an exploration.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Rules of the file system.
@@ -83,7 +83,7 @@ impl Explored {
 
 /// Findings of each verdict that are minimised and reported.
 pub const FINDINGS_MAX: usize = 3;
-/// Recoveries whose states wait to be explored.
+/// Recoveries whose states wait to be explored. States of further ones count as not judged.
 const RECOVERIES_MAX: usize = 256;
 
 /// Hands out the states of a run: one of each class in turn, and of a class in an order that is spread over all of
@@ -312,9 +312,6 @@ impl Shared<'_> {
         judged: Judged,
         acknowledged: Vec<u8>,
     ) {
-        if self.lock().recoveries.len() >= RECOVERIES_MAX {
-            return;
-        }
         let Plan { rules, bound, atomic_bytes, .. } = *self.plan;
         let history = History { start: tree, events: judged.events };
         let recovery = Job::new(history, rules, bound, atomic_bytes)
@@ -322,8 +319,10 @@ impl Shared<'_> {
         let cursor = Cursor::new(Arc::new(recovery), &self.plan.classes);
         let states: u64 = cursor.classes.iter().map(|spread| spread.total).sum();
         let mut progress = self.lock();
-        progress.again += states;
-        progress.recoveries.push_back(cursor);
+        progress.again = progress.again.saturating_add(states);
+        if progress.recoveries.len() < RECOVERIES_MAX {
+            progress.recoveries.push_back(cursor);
+        }
     }
 }
 

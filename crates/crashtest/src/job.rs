@@ -46,7 +46,7 @@ impl Job {
     }
 
     pub(crate) fn tree(&self, epoch: usize, choice: &Choice) -> Tree {
-        self.states.tree_on(&self.bases[epoch], epoch, choice)
+        self.states.tree_on(&self.bases, epoch, choice)
     }
 
     pub(crate) fn acknowledged(&self, epoch: usize) -> Vec<u8> {

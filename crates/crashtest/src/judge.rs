@@ -46,8 +46,8 @@ struct Known {
     diverged: u64,
 }
 
-/// Of the states that agree with another in their reads, the first few and then one in this number are checked
-/// nevertheless, since a checker that is not deterministic would make the others' verdicts wrong.
+/// The first few states that agree with another in their reads are checked nevertheless, and then one in this number:
+/// if a checker is not deterministic, its verdicts can't be reused.
 const SPOT_CHECK_PERIOD: u64 = 64;
 const SPOT_CHECKS_FIRST: u64 = 4;
 
@@ -97,8 +97,8 @@ impl<'a> Judge<'a> {
         };
         let (tracer, trace) = Tracer::new();
         let checked = self.check.check(tree, acknowledged, Box::new(tracer))?;
-        let verdict = self.verdict_of(&checked, tree, acknowledged)?;
-        let trace = std::mem::take(&mut *trace.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut trace = taken(&trace);
+        let verdict = self.verdict_of(&checked, tree, acknowledged, &mut trace)?;
         let mut known = self.lock();
         known.contents.insert(key, verdict);
         match expected {
@@ -115,6 +115,7 @@ impl<'a> Judge<'a> {
         checked: &CheckRun,
         tree: &Tree,
         acknowledged: &[u8],
+        trace: &mut Trace,
     ) -> io::Result<Verdict> {
         if let Some(verdict) = verdict(checked) {
             return Ok(verdict);
@@ -122,8 +123,10 @@ impl<'a> Judge<'a> {
         if acknowledged.is_empty() {
             return Ok(Verdict::WrongContent);
         }
-        let (tracer, _) = Tracer::new();
+        // The verdict depends on what either run reads.
+        let (tracer, second) = Tracer::new();
         let without = self.check.check(tree, &[], Box::new(tracer))?;
+        trace.extend(taken(&second));
         Ok(match verdict(&without) {
             Some(Verdict::Consistent) => Verdict::LostAcknowledged,
             _ => Verdict::WrongContent,
@@ -155,6 +158,10 @@ impl Known {
         self.spot_checks += u64::from(is_spot);
         Some((verdict, !is_spot))
     }
+}
+
+fn taken(trace: &Mutex<Trace>) -> Trace {
+    std::mem::take(&mut *trace.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Judged {

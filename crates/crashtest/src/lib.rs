@@ -5,6 +5,8 @@
 //! (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a folder
 //! that holds such a state.
 
+#![forbid(unsafe_code)]
+
 pub mod answer;
 mod check;
 mod checker;
@@ -27,7 +29,7 @@ mod trace;
 mod tree;
 
 pub use check::{Check, CheckRun, Verdict};
-pub use checker::Checker;
+pub use checker::{Checker, PROMISE, promise};
 pub use describe::{Described, Loss};
 pub use effects::{Act, Effect, Effects};
 pub use explore::{ClassCount, Explored, FINDINGS_MAX, Plan, classes_named, explore};

@@ -1,6 +1,6 @@
-//! Names of states, which a result prints and `--replay` reads: epoch, lost effects, and the torn write.
+//! Names of states, which a result prints and `--state` reads: epoch, lost effects, and the torn write.
 //!
-//! `12:` loses nothing of epoch 12, `12:3,7-9` loses four open effects, `12:5~0-2` keeps only the first two units of
+//! `12:` loses nothing of epoch 12, `12:3,7-9` loses four open effects, `12:5~0-2` keeps only units 0 and 1 of
 //! open write 5, `12:5~!0-2` loses them. A state after a second cut, during recovery, has two such parts with `/`
 //! between them.
 

@@ -12,12 +12,16 @@ use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum length of each of a checker's outputs that is kept, bytes. The rest is discarded.
 const KEPT_BYTES: usize = 64 << 10;
 /// Time that killed processes have to disappear. Those of other parents may stay as zombies.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// Interval between looks at the flag that stops a program.
+const STOP_PERIOD: Duration = Duration::from_millis(100);
 /// Interval between checks whether they have.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -30,6 +34,8 @@ pub struct Program {
     pub environment: Vec<(OsString, OsString)>,
     /// Time after which it is killed.
     pub time_limit: Duration,
+    /// Kills it once set, as at its time limit.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// End of a program.
@@ -118,7 +124,7 @@ impl Program {
     /// Waits for the end, reads the streams, and kills what is left of the process group.
     fn wait(&self, mut child: Child, streams: &mut [Stream<'_>]) -> io::Result<Ended> {
         let group = Pid::from_child(&child);
-        let in_time = until_end(&child, self.time_limit, streams);
+        let in_time = until_end(&child, self.time_limit, &self.stop, streams);
         // The child has not been waited for, so the number is still its own.
         let _ = kill_process_group(group, Signal::KILL);
         let status = child.wait()?;
@@ -164,12 +170,21 @@ fn keep(mut pipe: &PipeReader, kept: &mut Vec<u8>) -> bool {
 }
 
 /// Reads the streams until the child ends. False: the time limit came first.
-fn until_end(child: &Child, limit: Duration, streams: &mut [Stream<'_>]) -> io::Result<bool> {
+fn until_end(
+    child: &Child,
+    limit: Duration,
+    stop: &AtomicBool,
+    streams: &mut [Stream<'_>],
+) -> io::Result<bool> {
     let ends = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let until = Instant::now() + limit;
     let mut open = vec![true; streams.len()];
     loop {
         let Some(left) = until.checked_duration_since(Instant::now()) else { return Ok(false) };
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let left = left.min(STOP_PERIOD);
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let waiting: Vec<usize> = (0..streams.len()).filter(|&stream| open[stream]).collect();
         let mut fds = vec![PollFd::from_borrowed_fd(ends.as_fd(), PollFlags::IN)];

@@ -42,6 +42,9 @@ pub fn replay(
     while let Some(cut) = cuts.next() {
         let job = Job::new(history, plan.rules, plan.bound, plan.atomic_bytes);
         let choice = cut.choice(&job.states).ok_or_else(missing)?;
+        if !job.states.is_possible(cut.epoch, &choice) {
+            return Err(missing());
+        }
         let tree = job.tree(cut.epoch, &choice);
         let printed = acknowledged.unwrap_or_else(|| job.acknowledged(cut.epoch));
         if cuts.peek().is_none() {

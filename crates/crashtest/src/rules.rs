@@ -14,12 +14,35 @@ pub struct Rules {
     pub metadata_in_order: bool,
     /// How much of the journal an fsync makes durable.
     pub commit: Commit,
-    /// Whether a file's new size survives only with the data up to it.
-    pub size_follows_data: bool,
-    /// Whether renaming a file over another writes the file's data first.
-    pub replace_flushes: bool,
+    /// Growth of a file that survives only with the data up to it.
+    pub growth_with_data: Growth,
+    /// What a rename over another file waits for.
+    pub replace: Replace,
     /// Unit in which data survive whole, in bytes: a longer write can be torn at its multiples.
     pub atomic_bytes: u32,
+}
+
+/// Growth of a file by a write that survives only with the written data. Other growth may survive alone, and the data
+/// then read as zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// None.
+    Never,
+    /// Growth by a write that needs new blocks. A write inside the last block sets the size at once (ext4).
+    NewBlocks,
+    /// All.
+    Always,
+}
+
+/// What of a file survives with its rename over another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// Nothing: the new name may survive without data.
+    Nothing,
+    /// The file's size, since its blocks were allocated; its data may read as zeros.
+    Size,
+    /// Its size and data.
+    Data,
 }
 
 /// Names that become durable with an fsync of a file.
@@ -39,22 +62,21 @@ const PAGE: u32 = 4096;
 pub const ALL: [Rules; 5] = [
     Rules {
         name: "ext4",
-        about: "ext4 with data=ordered and delayed allocation: the journal keeps the order of names, a file grows with \
-                its data, a rename over a file writes the new file's data first",
+        about: "ext4 with data=ordered and delayed allocation: the journal keeps the order of names, new blocks \
+                of a file appear with their data, a rename over a file writes the new file's data first",
         metadata_in_order: true,
         commit: Commit::Journal,
-        size_follows_data: true,
-        replace_flushes: true,
+        growth_with_data: Growth::NewBlocks,
+        replace: Replace::Data,
         atomic_bytes: PAGE,
     },
     Rules {
         name: "ext4-writeback",
-        about: "ext4 with data=writeback: the journal keeps the order of names, and a file may grow before its data are \
-                written",
+        about: "ext4 with data=writeback: the journal keeps the order of names, and a file may grow before its data are written",
         metadata_in_order: true,
         commit: Commit::Journal,
-        size_follows_data: false,
-        replace_flushes: false,
+        growth_with_data: Growth::Never,
+        replace: Replace::Size,
         atomic_bytes: PAGE,
     },
     Rules {
@@ -62,8 +84,8 @@ pub const ALL: [Rules; 5] = [
         about: "XFS: the log keeps the order of names, a file grows with its data, a rename waits for no data",
         metadata_in_order: true,
         commit: Commit::Journal,
-        size_follows_data: true,
-        replace_flushes: false,
+        growth_with_data: Growth::Always,
+        replace: Replace::Nothing,
         atomic_bytes: PAGE,
     },
     Rules {
@@ -72,8 +94,8 @@ pub const ALL: [Rules; 5] = [
                 transaction, a file grows with its data",
         metadata_in_order: true,
         commit: Commit::OwnNames,
-        size_follows_data: true,
-        replace_flushes: true,
+        growth_with_data: Growth::Always,
+        replace: Replace::Nothing,
         atomic_bytes: PAGE,
     },
     Rules {
@@ -82,8 +104,8 @@ pub const ALL: [Rules; 5] = [
                 fsync of their directory, writes are torn at 512 bytes",
         metadata_in_order: false,
         commit: Commit::Directory,
-        size_follows_data: false,
-        replace_flushes: false,
+        growth_with_data: Growth::Never,
+        replace: Replace::Nothing,
         atomic_bytes: 512,
     },
 ];

@@ -3,6 +3,7 @@
 
 use crate::effects::{Act, Effects};
 use crate::history::{Event, History};
+use crate::rules::Growth;
 use crate::tree::Tree;
 use std::sync::Arc;
 
@@ -84,7 +85,7 @@ pub struct Torn {
 pub struct States {
     history: Arc<History>,
     effects: Effects,
-    /// Intervals in order.
+    /// Epochs in order.
     pub epochs: Vec<Epoch>,
     /// Largest number of effects that a subset removes or keeps.
     bound: usize,
@@ -92,6 +93,8 @@ pub struct States {
     pub(crate) atomic_bytes: u64,
 }
 
+/// Number of epochs that share a base: fewer take memory, more take time.
+const BASE_PERIOD: usize = 16;
 /// Largest number of patterns in which one write is torn at its beginning, at its end, or in its middle.
 const TORN_PATTERNS_MAX: usize = 16;
 
@@ -221,6 +224,17 @@ impl States {
         Some(Choice { survives, torn })
     }
 
+    /// Whether a choice has no effect without the ones that it requires.
+    #[must_use]
+    pub fn is_possible(&self, epoch: usize, choice: &Choice) -> bool {
+        let open = &self.epochs[epoch].open;
+        let survives = |number: &usize| {
+            open.binary_search(number).map_or(true, |position| choice.survives[position])
+        };
+        let mut chosen = open.iter().filter(|number| survives(number));
+        chosen.all(|number| self.effects.all[*number].requires.iter().all(survives))
+    }
+
     /// Removes an effect and all open ones that require it.
     pub(crate) fn lose(&self, open: &[usize], survives: &mut [bool], position: usize) {
         survives[position] = false;
@@ -253,8 +267,12 @@ impl States {
     fn keep_own_growth(&self, open: &[usize], survives: &mut [bool], position: usize) {
         let event = self.effects.all[open[position]].event;
         let next = position + 1;
-        let is_own = open.get(next).is_some_and(|number| self.effects.all[*number].event == event);
-        if is_own && !self.effects.rules.size_follows_data {
+        let torn = open[position];
+        let is_own = open.get(next).is_some_and(|number| {
+            let effect = &self.effects.all[*number];
+            effect.event == event && !effect.requires.contains(&torn)
+        });
+        if is_own {
             self.keep(open, survives, next);
         }
     }
@@ -303,7 +321,8 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// For each epoch, the folder with the effects that are durable in it and precede all open ones.
+    /// The base of every [`BASE_PERIOD`]th epoch: the folder with the effects that are durable in the epoch and precede
+    /// all open ones.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();
@@ -316,7 +335,7 @@ impl States {
             applied = first_open;
             tree.clone()
         };
-        (0..self.epochs.len()).map(base).collect()
+        (0..self.epochs.len()).step_by(BASE_PERIOD).map(base).collect()
     }
 
     /// Number of effects before the end of an epoch, and the first open one.
@@ -326,11 +345,15 @@ impl States {
         (end, open.first().copied().unwrap_or(end))
     }
 
-    /// The folder that a choice leaves in an epoch, made from the epoch's base ([`States::bases`]).
+    /// The folder that a choice leaves in an epoch, made from the last one of [`States::bases`] before it.
     #[must_use]
-    pub fn tree_on(&self, base: &Tree, epoch: usize, choice: &Choice) -> Tree {
-        let mut tree = base.clone();
+    pub fn tree_on(&self, bases: &[Tree], epoch: usize, choice: &Choice) -> Tree {
+        let mut tree = bases[epoch / BASE_PERIOD].clone();
+        let (_, base) = self.bounds(epoch - epoch % BASE_PERIOD);
         let (end, first_open) = self.bounds(epoch);
+        for effect in &self.effects.all[base..first_open] {
+            effect.act.apply(&mut tree);
+        }
         let mut open = self.epochs[epoch].open.iter().enumerate().peekable();
         for number in first_open..end {
             let effect = &self.effects.all[number];
@@ -347,15 +370,22 @@ impl States {
         tree
     }
 
+    /// First byte of the named units of a torn write, and the byte after their end.
+    pub(crate) fn torn_range(&self, effect: usize, torn: Torn) -> (u64, u64) {
+        let Act::Data { offset, data, .. } = &self.effects.all[effect].act else { return (0, 0) };
+        let border = |unit: usize| {
+            let at = (offset / self.atomic_bytes).saturating_add(unit as u64);
+            at.saturating_mul(self.atomic_bytes).clamp(*offset, offset + data.len() as u64)
+        };
+        (border(torn.units.0), border(torn.units.1))
+    }
+
     /// Applies the surviving units of a torn write. Where a file grows with its data, it grows to the end of the
     /// units that survive from the write's beginning on.
     fn tear(&self, tree: &mut Tree, effect: usize, torn: Torn) {
         let Act::Data { node, offset, data } = &self.effects.all[effect].act else { return };
         let end = offset + data.len() as u64;
-        let border = |unit: usize| {
-            ((offset / self.atomic_bytes + unit as u64) * self.atomic_bytes).clamp(*offset, end)
-        };
-        let (from, to) = (border(torn.units.0), border(torn.units.1));
+        let (from, to) = self.torn_range(effect, torn);
         let mut put = |from: u64, to: u64| {
             let range = (from - offset) as usize..(to - offset) as usize;
             tree.put(*node, from, &data[range]);
@@ -372,7 +402,7 @@ impl States {
         });
         if is_head
             && grows
-            && self.effects.rules.size_follows_data
+            && self.effects.rules.growth_with_data != Growth::Never
             && tree.size_bytes(*node) >= *offset
         {
             tree.grow(*node, to);
@@ -380,8 +410,7 @@ impl States {
     }
 }
 
-/// Length of the prefix and position of the missing effect: first all prefixes' last possible cut, the whole epoch,
-/// then shorter ones.
+/// Length of the prefix and position of the missing effect. The longest prefix comes first, then shorter ones.
 fn cut_and_missing(n: u64, mut number: u64) -> (u64, u64) {
     let mut length = n;
     while number >= length {

@@ -105,7 +105,7 @@ pub enum Change {
         name: Vec<u8>,
         /// Number of the new node.
         node: NodeId,
-        /// What is created.
+        /// Kind of a new node.
         made: Made,
         /// Its permissions.
         mode: u32,

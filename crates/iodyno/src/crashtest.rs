@@ -6,11 +6,11 @@ use crate::failure::{Failure, WRONG_STATES};
 use crate::live::LiveLine;
 use crate::private_folder::PrivateFolder;
 use crate::signals;
-use iodyno_catalog::input::read_text;
+use iodyno_catalog::input::{InputError, read_text};
 use iodyno_crashtest::answer::{self, Recorded};
 use iodyno_crashtest::{
-    Checker, Ended, Folders, History, Plan, Program, Replayed, Rules, StateName, Tree, Verdict,
-    classes_named, explore, judge_sqlite, record, replay,
+    Checker, Ended, Event, Folders, History, PROMISE, Plan, Program, ROOT, Replayed, Rules,
+    StateName, Tree, Verdict, classes_named, explore, judge_sqlite, promise, record, replay,
 };
 use iodyno_page::terminal::Style;
 use iodyno_targets::output::Output;
@@ -18,7 +18,8 @@ use iodyno_units::text::{clean, clean_lines, for_shell};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Name of the folder in which the program runs.
@@ -46,10 +47,11 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
     let private = PrivateFolder::create().map_err(|e| folder_failed(&e))?;
     let mounted = private.mount().map_err(|e| folder_failed(&e))?;
     let folders = Folders::mount(&mounted).map_err(|e| folder_failed(&e))?;
+    let stop = signals::stop_flag();
     let started = Instant::now();
     let history = match &flags.from {
         Some(file) => read_record(file)?,
-        None => run_program(flags, &folders)?,
+        None => run_program(flags, &folders, &stop)?,
     };
     let recorded = Recorded::of_history(&history, started.elapsed());
     if let Some(file) = &flags.record {
@@ -60,7 +62,7 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
         return one_state(flags, &folders, history, &plan, &state);
     }
     let check = checker(flags, &folders)?;
-    let stop = signals::stop_flag();
+    accept_complete(flags, &history, &check)?;
     let live = Mutex::new(LiveLine::new(flags.quiet || flags.json));
     let explored = explore(history, &plan, &check, &stop, &|judged, wrong| {
         // Skip if another thread is drawing.
@@ -77,6 +79,11 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
     } else {
         print(&answer::show(&explored, &recorded, rules, style))?
     };
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::interrupted(
+            "the exploration was interrupted: the result is incomplete",
+        ));
+    }
     Ok(if explored.wrong() > 0 { ExitCode::from(WRONG_STATES) } else { code })
 }
 
@@ -86,19 +93,26 @@ fn folder_failed(e: &std::io::Error) -> Failure {
     ))
 }
 
+fn unreadable(file: &Path, e: &InputError) -> Failure {
+    Failure::input(format!("{}: {e}", file.display()))
+}
+
 fn read_record(file: &Path) -> Result<History, Failure> {
-    let text =
-        read_text(file, record::FILE_BYTES_MAX).map_err(|e| Failure::input(e.to_string()))?;
+    let text = read_text(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
     record::of_text(&text).map_err(|why| Failure::input(format!("{}: {why}", file.display())))
 }
 
 /// Runs the set-up and the program, and returns what the program did.
-fn run_program(flags: &Crashtest, folders: &Folders) -> Result<History, Failure> {
+fn run_program(
+    flags: &Crashtest,
+    folders: &Folders,
+    stop: &Arc<AtomicBool>,
+) -> Result<History, Failure> {
     let mut start = Tree::default();
     if let Some(setup) = &flags.setup {
         const SETUP: &str = "setup";
         let folder = folders.add(SETUP, start, false, None);
-        let program = program(shell(setup), PROGRAM_TIME_MAX);
+        let program = program(shell(setup), PROGRAM_TIME_MAX, stop);
         let ended = program.record(folders, SETUP, &folder);
         require_success("the command of --setup", ended)?;
         start = folders.remove(SETUP).unwrap_or_default();
@@ -108,23 +122,76 @@ fn run_program(flags: &Crashtest, folders: &Folders) -> Result<History, Failure>
     if let Some(path) = words.first().and_then(|word| absolute(word)) {
         words[0] = path.into();
     }
-    let program = program(words, PROGRAM_TIME_MAX);
+    let program = program(words, PROGRAM_TIME_MAX, stop);
     if let Some(number) = flags.fail_sync {
         folders.fail_sync(FOLDER, number);
     }
     let ended = program.record(folders, FOLDER, &folder);
     match (flags.fail_sync, &ended) {
-        // To end is right when a sync failed.
+        // A program may exit with an error after a failed sync.
         (Some(_), Ok(Ended::Exited(_))) => {}
         _ => require_success("the program", ended)?,
     }
     let events = folders.take_events(FOLDER);
     folders.remove(FOLDER);
+    if !events.iter().any(|event| matches!(event, Event::Change(_))) {
+        return Err(Failure::input(
+            "the program changed nothing in the folder that it ran in ($IODYNO_DIR): nothing was checked",
+        ));
+    }
+    let syncs = Recorded::of_history(
+        &History { start: start.clone(), events: events.clone() },
+        Duration::ZERO,
+    )
+    .syncs;
+    if let Some(number) = flags.fail_sync.filter(|number| *number > syncs as u64) {
+        return Err(Failure::input(format!(
+            "--fail-sync {number}: the program called fsync only {syncs} times"
+        )));
+    }
     Ok(History { start, events })
 }
 
-fn program(words: Vec<OsString>, time_limit: Duration) -> Program {
-    Program { words, environment: Vec::new(), time_limit }
+fn program(words: Vec<OsString>, time_limit: Duration, stop: &Arc<AtomicBool>) -> Program {
+    Program { words, environment: Vec::new(), time_limit, stop: Arc::clone(stop) }
+}
+
+/// Requires that the checker accepts the complete result, in which nothing is lost: else each finding would be false.
+fn accept_complete(
+    flags: &Crashtest,
+    history: &History,
+    check: &Checker<'_>,
+) -> Result<(), Failure> {
+    let mut tree = history.start.clone();
+    let mut printed = Vec::new();
+    for event in &history.events {
+        match event {
+            Event::Change(change) => tree.apply(change),
+            Event::Output(bytes) => printed.extend(bytes),
+            Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncAll => {}
+        }
+    }
+    if let Some(database) = flags.check.as_deref().and_then(|check| check.strip_prefix("sqlite:")) {
+        let file = database.split(':').next().unwrap_or_default();
+        let mut names = file.split('/').filter(|name| !name.is_empty() && *name != ".");
+        let found = names.try_fold(ROOT, |directory, name| tree.lookup(directory, name.as_bytes()));
+        if found.is_none() {
+            return Err(Failure::input(format!("the program made no file `{file}` in its folder")));
+        }
+    }
+    let (verdict, output) = iodyno_crashtest::judge_once(check, &tree, &printed)
+        .map_err(|e| Failure::target(e.to_string()))?;
+    if verdict == Verdict::Consistent {
+        return Ok(());
+    }
+    let output = String::from_utf8_lossy(&output);
+    Err(Failure::input(format!(
+        "the checker rejects the program's complete result, in which nothing is lost ({}): correct the checker first. It \
+         ran in a folder of its own{}{}",
+        verdict.word(),
+        if output.trim().is_empty() { ", and printed nothing" } else { ", and printed: " },
+        clean_lines(output.trim())
+    )))
 }
 
 /// Words that run a shell command in another folder. A relative path at its beginning is made absolute.
@@ -154,7 +221,9 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
         Ok(Ended::Exited(status)) => {
             Err(Failure::input(format!("{name} failed ({status}): nothing was checked")))
         }
-        Ok(Ended::TimedOut) => Err(Failure::input(format!("{name} did not end in time"))),
+        Ok(Ended::TimedOut) => {
+            Err(Failure::interrupted(format!("{name} was stopped: nothing was checked")))
+        }
         Err(e) => Err(Failure::input(e.to_string())),
     }
 }
@@ -171,14 +240,15 @@ fn checker<'a>(flags: &Crashtest, folders: &'a Folders) -> Result<Checker<'a>, F
         }
         None => shell(check),
     };
-    Ok(Checker::new(folders, program(words, Duration::from_nanos(flags.check_time))))
+    let never = Arc::default();
+    Ok(Checker::new(folders, program(words, Duration::from_nanos(flags.check_time), &never)))
 }
 
 /// Judges a database, as the program of `--check sqlite:FILE`.
 pub(crate) fn check_sqlite(file: &Path, query: Option<&str>) -> Result<ExitCode, Failure> {
     let acknowledged = match std::env::var_os(ACKNOWLEDGED) {
         Some(promised) => read_text(Path::new(&promised), record::FILE_BYTES_MAX)
-            .map_err(|e| Failure::input(e.to_string()))?,
+            .map_err(|e| unreadable(Path::new(&promised), &e))?,
         None => String::new(),
     };
     match judge_sqlite(file, query, &acknowledged) {
@@ -204,7 +274,12 @@ fn one_state(
     if flags.shell {
         let folder = folders.add(FOLDER, tree, false, None);
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
-        let status = Command::new(shell).current_dir(&folder).env("IODYNO_DIR", &folder).status();
+        let promise = folders.add("promise", promise(&acknowledged), false, None);
+        let status = Command::new(shell)
+            .current_dir(&folder)
+            .env("IODYNO_DIR", &folder)
+            .env(ACKNOWLEDGED, promise.join(PROMISE))
+            .status();
         let status = status.map_err(|e| Failure::target(format!("no shell: {e}")))?;
         return Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)));
     }

@@ -11,8 +11,8 @@ use iodyno_crashtest::{
 };
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Time for all states of a right program, and for those of a wrong one.
@@ -51,6 +51,7 @@ impl Case {
             words: words.iter().map(Into::into).collect(),
             environment: Vec::new(),
             time_limit: Duration::from_secs(20),
+            stop: Arc::default(),
         }
     }
 

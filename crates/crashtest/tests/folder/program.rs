@@ -9,6 +9,7 @@ fn program(words: &[&str], time_limit_s: u64) -> Program {
         words: words.iter().map(Into::into).collect(),
         environment: vec![("GIVEN".into(), "value".into())],
         time_limit: Duration::from_secs(time_limit_s),
+        stop: std::sync::Arc::default(),
     }
 }
 

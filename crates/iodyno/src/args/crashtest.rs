@@ -21,7 +21,7 @@ pub struct Crashtest {
     /// Check each state with this shell command, in a folder that holds the state
     ///
     /// It exits with 0 where the state is right. $IODYNO_ACKNOWLEDGED is a file with what the program had printed
-    /// before the cut: what it printed, it has promised. A line of its output that starts with REFUSES_TO_OPEN or
+    /// before the cut: what it printed, it has promised. If it fails, a line of its output that starts with REFUSES_TO_OPEN or
     /// WRONG_CONTENT names the verdict. A state that is right once nothing was promised is LOST_ACKNOWLEDGED.
     ///
     /// `sqlite:FILE` checks a database of SQLite: its integrity, and with `sqlite:FILE:SELECT ...` that each line
@@ -37,7 +37,7 @@ pub struct Crashtest {
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
-    /// Lose, or keep, up to N effects in each state of the class `subset`
+    /// Lose, or keep, 2 to N effects in each state of the class `subset`; 1 omits the class
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub bound: u8,
     /// Tear writes at multiples of this size [default: 4 KiB, with the rules `worst` 512 bytes]
@@ -57,7 +57,7 @@ pub struct Crashtest {
     pub jobs: Option<u16>,
     /// Let the Nth fsync of the program fail with EIO; the others succeed
     ///
-    /// As by Linux file systems, the data are then no longer dirty: a later fsync succeeds without writing them. The
+    /// As on Linux, the data are then no longer dirty: a later fsync succeeds without writing them. The
     /// program may fail.
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
     pub fail_sync: Option<u64>,

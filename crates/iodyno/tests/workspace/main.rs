@@ -339,6 +339,7 @@ const WRITING: &[&str] = &[
 const WRITERS: &[(&str, &str)] = &[
     ("bench/", "a tool for developers, which writes into folders that it is given"),
     ("catalog/build.rs", "writes what is compiled in"),
+    ("crashtest/src/sqlite.rs", "a database in a folder of `crashtest`, which is in memory"),
     ("notebook/src/schema.rs", "SQLite opens by path; `targets` and `look` check it before"),
     ("notebook/src/portable.rs", "in memory"),
     ("notebook/src/tables.rs", "in memory"),
@@ -358,7 +359,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("run/src/persist.rs", "a new folder for a run that the notebook could not take"),
     ("serving/src/transport_calibration", "a new folder for one socket; the user's cache folder"),
     (
-        "iodyno/src/serve/private_folder.rs",
+        "iodyno/src/private_folder.rs",
         "a new folder of its own name, with sockets and a mount; those of this user's dead processes",
     ),
 ];
