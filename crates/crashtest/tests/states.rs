@@ -260,6 +260,29 @@ fn a_replacement_needs_the_syncs_that_each_file_system_asks_for() {
 /// Whether the numbers of surviving bytes of four files are wrong; `None`: none survives.
 type Fault = fn([Option<usize>; 4]) -> bool;
 
+/// A checker that looks at its promise first is judged by what both of its runs read.
+#[test]
+fn a_verdict_depends_on_the_reads_of_both_runs() {
+    let mut start = Tree::default();
+    for event in [make(2, "promised"), make(3, "other")] {
+        let Event::Change(change) = event else { unreachable!() };
+        start.apply(&change);
+    }
+    let events = vec![write(2, 0, b"x"), write(3, 0, b"y"), output("done\n")];
+    let check = Judged(|reader: &mut Reader<'_>, acknowledged: &str| {
+        let is_kept = acknowledged.is_empty() || reader.read("promised").unwrap() == b"x";
+        is_kept && reader.read("other").unwrap() != b"y"
+    });
+    let history = History { start, events };
+    let explored =
+        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {});
+    let explored = explored.unwrap();
+    assert_eq!(explored.spot_checks.1, 0, "it is deterministic: {explored:?}");
+    // What was promised is lost in one of three kinds of state; the other file alone decides in the rest.
+    assert!(explored.verdicts[&Verdict::LostAcknowledged] > 0, "{explored:?}");
+    assert!(explored.verdicts[&Verdict::WrongContent] > 0, "{explored:?}");
+}
+
 /// A later write of a page carries the earlier one; a rewrite after a failed sync grows the file again.
 #[test]
 fn pages_and_failed_syncs_follow_the_cache() {
