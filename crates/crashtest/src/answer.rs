@@ -138,8 +138,8 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
 
 fn checks_in_words(explored: &Explored) -> String {
     format!(
-        "the checker ran {} times in {}; {} states had the content of another, and of {} the checker would read the same as \
-         of another",
+        "the checker ran {} times in {}; {} more states equal one of these, and {} differ from one only in what the checker \
+         does not read",
         explored.checked,
         time(explored.elapsed),
         explored.same_content,
