@@ -83,6 +83,8 @@ impl Explored {
 
 /// Findings of each verdict that are minimised and reported.
 pub const FINDINGS_MAX: usize = 3;
+/// Time after the exploration that a finding may take to be reduced.
+const MINIMISE_TIME: Duration = Duration::from_secs(5);
 /// Recoveries whose states wait to be explored. States of further ones count as not judged.
 const RECOVERIES_MAX: usize = 256;
 
@@ -296,7 +298,8 @@ impl Shared<'_> {
                 self.add_recovery(job, id, &choice, tree, judged, acknowledged);
             }
         } else if is_new {
-            let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class)?;
+            let deadline = self.until + MINIMISE_TIME;
+            let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class, deadline)?;
             self.lock().add_finding(finding);
         }
         Ok(())

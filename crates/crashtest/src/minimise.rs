@@ -7,6 +7,7 @@ use crate::name::StateName;
 use crate::states::{Choice, States};
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A wrong state.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct Finding {
 const TRIALS_MAX: usize = 200;
 
 /// Gives effects back to a wrong state while it keeps its verdict: the torn part first, then halves, quarters and so on
-/// of the lost effects, down to single ones (delta debugging).
+/// of the lost effects, down to single ones (delta debugging), until `deadline`.
 ///
 /// # Errors
 /// The checker can't be started.
@@ -42,6 +43,7 @@ pub(crate) fn minimise(
     choice: Choice,
     judged: &Judged,
     class: &'static str,
+    deadline: Instant,
 ) -> io::Result<Finding> {
     let mut search = Search {
         judge,
@@ -52,6 +54,7 @@ pub(crate) fn minimise(
         judged,
         output: judged.output.clone(),
         trials: 0,
+        deadline,
     };
     search.mend_torn()?;
     let mut length = search.lost().len().max(1);
@@ -88,6 +91,7 @@ struct Search<'a> {
     judged: &'a Judged,
     output: Vec<u8>,
     trials: usize,
+    deadline: Instant,
 }
 
 impl Search<'_> {
@@ -128,7 +132,7 @@ impl Search<'_> {
     }
 
     fn try_state(&mut self, candidate: Choice) -> io::Result<bool> {
-        if self.trials == TRIALS_MAX {
+        if self.trials == TRIALS_MAX || Instant::now() > self.deadline {
             return Ok(false);
         }
         self.trials += 1;
