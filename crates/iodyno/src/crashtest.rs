@@ -218,9 +218,9 @@ fn absolute(program: &OsStr) -> Option<PathBuf> {
 fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Failure> {
     match ended {
         Ok(Ended::Exited(status)) if status.success() => Ok(()),
-        Ok(Ended::Exited(status)) => {
-            Err(Failure::input(format!("{name} failed ({status}): nothing was checked")))
-        }
+        Ok(Ended::Exited(status)) => Err(Failure::input(format!(
+            "{name} failed ({status}): nothing was checked. It runs in a folder of its own: give its scripts by absolute paths"
+        ))),
         Ok(Ended::TimedOut) => {
             Err(Failure::interrupted(format!("{name} was stopped: nothing was checked")))
         }
