@@ -321,7 +321,7 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// The base of every [`BASE_PERIOD`]th epoch: the folder with the effects that are durable in the epoch and precede
+    /// The base of every 16th epoch: the folder with the effects that are durable in the epoch and precede
     /// all open ones.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
