@@ -14,7 +14,7 @@
 //!   device's content at that time, as on any device that is read while it is written to. Reads of an array are the
 //!   exception: their bytes come with the completion, and only into the sink's buffer.
 //! * **A power cut** fails operations in flight, and ends the clients' [attachments](Attached).
-//! * **Writes that the host refuses** do not change the machine's decisions: see [`store`]. As long as the host refuses
+//! * **Writes that the host refuses** do not change the machine's decisions: see `store`. As long as the host refuses
 //!   some, operations that need space in the backing are refused too.
 
 mod array_bytes;

@@ -172,7 +172,7 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
     })
 }
 
-/// Formats a fault of a volume in the syntax of [`parse`].
+/// Formats a fault of a volume in the syntax of `parse`.
 pub fn at_interface_in_words(volume: u32, fault: &InterfaceFault) -> String {
     let Scope { kind, range_bytes, after, after_kind, next, for_ns } = fault.scope;
     let mut text = match fault.action {
