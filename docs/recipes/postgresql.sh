@@ -1,7 +1,8 @@
 # PostgreSQL keeps all acknowledged transactions when the disk loses power under load, and stops on a failed fsync. As root,
-# with e2fsprogs and Debian's postgresql, whose programs are on the PATH:
+# with e2fsprogs and Debian's postgresql:
 #   iodyno serve nvme-tlc-3840g --size 1GiB --fuse -- sh postgresql.sh
 set -eu
+for folder in /usr/lib/postgresql/*/bin; do PATH=$PATH:$folder; done
 fault() { ${IODYNO:-iodyno} fault "$@" --control "$IODYNO_CONTROL" > fault.log; }
 as() { (cd mnt && setpriv --reuid postgres --regid postgres --clear-groups "$@"); }
 sql() { as psql --host "$sockets" --quiet --tuples-only --no-align --dbname postgres "$@"; }
