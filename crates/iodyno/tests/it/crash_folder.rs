@@ -153,6 +153,35 @@ fn a_program_that_repeats_a_failed_sync_loses_data() {
     }
 }
 
+/// A disk image that nbdkit exports is a raw device: a flush of its client keeps the order of two writes.
+#[test]
+fn a_client_of_nbd_is_tested_on_a_raw_device() {
+    let place = Place::new();
+    let check = "a=$(head -c 4096 disk | tail -c 1 | tr -d '\\0'); b=$(tail -c +8193 disk | head -c 1 | tr -d '\\0'); \
+                 test \"$b\" != B || test \"$a\" = A";
+    for (flush, code) in [("", 4), ("-c flush", 0)] {
+        let script = format!(
+            "nbdkit -U - file disk --run 'qemu-io -t writeback -f raw -c \"write -P 65 0 4k\" {flush} \
+             -c \"write -P 66 8k 4k\" \"$uri\" >&2'"
+        );
+        let mut command = place.command("crashtest --quiet --rules worst");
+        command.args([
+            "--setup",
+            "truncate -s 4M disk",
+            "--check",
+            check,
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = Running::of(&mut command).finish();
+        output.exits(code);
+        assert!(output.stdout.contains("all "), "{output:?}");
+    }
+}
+
 #[test]
 fn relative_programs_are_found() {
     let place = Place::new();
