@@ -260,6 +260,81 @@ fn a_replacement_needs_the_syncs_that_each_file_system_asks_for() {
 /// Whether the numbers of surviving bytes of four files are wrong; `None`: none survives.
 type Fault = fn([Option<usize>; 4]) -> bool;
 
+/// Event that made the last effect of a run durable; `None`: no event did.
+fn last_durable_at(start: &[Event], events: &[Event], rules: &str) -> Option<usize> {
+    let mut tree = Tree::default();
+    for event in start {
+        let Event::Change(change) = event else { unreachable!() };
+        tree.apply(change);
+    }
+    let history = History { start: tree, events: events.to_vec() };
+    let effects = Effects::of_history(&history, Rules::named(rules).unwrap());
+    effects.all.last().unwrap().durable_at
+}
+
+/// POSIX: a rename between two directories needs an fsync of both. fdatasync leaves out permissions.
+#[test]
+fn a_sync_keeps_what_it_names() {
+    let directory = |node, name: &str| {
+        let name = name.as_bytes().to_vec();
+        Event::Change(Change::Make {
+            directory: ROOT,
+            name,
+            node,
+            made: Made::Directory,
+            mode: 0o755,
+        })
+    };
+    let start = [directory(2, "from"), directory(3, "to"), make(4, "file")];
+    let (from, to) = ((2, b"file".to_vec()), (3, b"file".to_vec()));
+    let moved =
+        Event::Change(Change::Rename { from, to, node: 4, replaced: None, exchange: false });
+    for (synced, at) in
+        [(vec![2, 2], None), (vec![3], None), (vec![2, 3], Some(2)), (vec![3, 2], Some(2))]
+    {
+        let mut events = vec![moved.clone()];
+        events.extend(synced.into_iter().map(sync));
+        assert_eq!(last_durable_at(&start, &events, "worst"), at, "{events:?}");
+    }
+    assert_eq!(
+        last_durable_at(&start, &[moved, sync(2)], "ext4"),
+        Some(1),
+        "a journal has both names"
+    );
+    let mode = Event::Change(Change::Mode { node: 4, mode: 0o400 });
+    for (data_only, at) in [(true, None), (false, Some(1))] {
+        let events = [mode.clone(), Event::Sync { node: 4, data_only }];
+        assert_eq!(last_durable_at(&start, &events, "worst"), at);
+        assert_eq!(last_durable_at(&start, &events, "ext4"), at);
+    }
+}
+
+/// An append inside the last block sets the size at once on ext4, so zeros may follow. One that needs a new block
+/// does not, and on XFS neither does.
+#[test]
+fn a_file_grows_as_on_its_file_system() {
+    let mut start = Tree::default();
+    for event in [make(2, "log"), write(2, 0, &[1; 100])] {
+        let Event::Change(change) = event else { unreachable!() };
+        start.apply(&change);
+    }
+    let check = Judged(|reader: &mut Reader<'_>, _: &str| {
+        reader.read("log").unwrap().iter().all(|byte| *byte == 1)
+    });
+    for (rules, length, is_wrong) in [
+        ("ext4", 100, true),
+        ("ext4", 5000, false),
+        ("xfs", 100, false),
+        ("ext4-writeback", 5000, true),
+    ] {
+        let events = vec![write(2, 100, &vec![1; length])];
+        let history = History { start: start.clone(), events };
+        let go = AtomicBool::new(false);
+        let explored = explore(history, &plan(rules, &CLASSES), &check, &go, &|_, _| {}).unwrap();
+        assert_eq!(explored.wrong() > 0, is_wrong, "{rules}, {length} bytes");
+    }
+}
+
 /// A checker that looks at its promise first is judged by what both of its runs read.
 #[test]
 fn a_verdict_depends_on_the_reads_of_both_runs() {

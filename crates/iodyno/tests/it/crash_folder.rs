@@ -62,6 +62,8 @@ fn what_sqlite_does_not_sync_is_found_and_replayed() {
     let own = "test \"$(sqlite3 a.db 'PRAGMA integrity_check' 2>&1)\" = ok";
     crashtest(&place, &again, own, "").exits(4);
     crashtest(&place, "--from run.jsonl --state 0:", CHECK, "").succeeds();
+    // The creation of a file lost, and what follows it in the journal kept.
+    crashtest(&place, "--from run.jsonl --state 0:0", CHECK, "").fails(2, &["no state 0:0"]);
     crashtest(&place, "--from run.jsonl --state 99:1", CHECK, "")
         .fails(2, &["no state 99:1", "--rules"]);
 }
