@@ -46,9 +46,9 @@ impl Verdict {
 pub struct CheckRun {
     /// How it ended.
     pub ended: Ended,
-    /// What it printed, cut to a limit.
+    /// Its output, cut to a limit.
     pub output: Vec<u8>,
-    /// What it changed in the folder: recovery, and its own writes.
+    /// Its changes of the folder: recovery, and its own writes.
     pub events: Vec<Event>,
 }
 

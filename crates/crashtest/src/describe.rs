@@ -13,7 +13,7 @@ use serde::Serialize;
 pub struct Loss {
     /// The effect, with file and range.
     pub effect: String,
-    /// What would have made it durable.
+    /// The sync that would have made it durable.
     pub kept_by: String,
     /// Number of the recorded event.
     pub event: usize,

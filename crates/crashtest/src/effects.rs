@@ -70,7 +70,7 @@ impl Act {
 pub struct Effect {
     /// Number of the event.
     pub event: usize,
-    /// What it changes.
+    /// Its change.
     pub act: Act,
     /// Earlier effects without which this one can't survive.
     pub requires: Vec<usize>,

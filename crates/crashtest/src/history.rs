@@ -1,9 +1,12 @@
 //! What a program did in its folder, in order.
 
+use crate::hex;
 use crate::tree::{Change, NodeId, Tree};
+use serde::{Deserialize, Serialize};
 
 /// One recorded event. An operation is recorded before it is acknowledged to the program, and takes effect at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// An operation that changed the folder.
     Change(Change),
@@ -23,7 +26,7 @@ pub enum Event {
     /// A completed syncfs or sync.
     SyncAll,
     /// Bytes that the program wrote to standard output: what it printed, it has promised.
-    Output(Vec<u8>),
+    Output(#[serde(with = "hex")] Vec<u8>),
 }
 
 /// A recorded run of a program.

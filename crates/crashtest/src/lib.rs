@@ -14,6 +14,7 @@ mod describe;
 mod effects;
 mod explore;
 mod folder;
+mod hex;
 mod history;
 mod job;
 mod judge;

@@ -2,7 +2,7 @@
 //! then the events in order.
 
 use crate::history::{Event, History};
-use crate::tree::{Change, Kind, Made, NodeId, ROOT, Tree};
+use crate::tree::{Change, Kind, Made, ROOT, Tree};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,104 +20,6 @@ struct Head {
     start: usize,
 }
 
-/// A line of the file. Names, paths and data are lower-case hexadecimal digits, since they need not be text.
-#[derive(Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-enum Line {
-    Make {
-        directory: NodeId,
-        name: Hex,
-        node: NodeId,
-        mode: u32,
-    },
-    MakeDirectory {
-        directory: NodeId,
-        name: Hex,
-        node: NodeId,
-        mode: u32,
-    },
-    Symlink {
-        directory: NodeId,
-        name: Hex,
-        node: NodeId,
-        path: Hex,
-    },
-    Link {
-        directory: NodeId,
-        name: Hex,
-        node: NodeId,
-    },
-    Remove {
-        directory: NodeId,
-        name: Hex,
-        node: NodeId,
-    },
-    Rename {
-        from: (NodeId, Hex),
-        to: (NodeId, Hex),
-        node: NodeId,
-        replaced: Option<NodeId>,
-        exchange: bool,
-    },
-    Write {
-        node: NodeId,
-        offset: u64,
-        data: Hex,
-    },
-    Zero {
-        node: NodeId,
-        offset: u64,
-        len_bytes: u64,
-    },
-    Resize {
-        node: NodeId,
-        size_bytes: u64,
-    },
-    Mode {
-        node: NodeId,
-        mode: u32,
-    },
-    Sync {
-        node: NodeId,
-        data_only: bool,
-    },
-    SyncFailed {
-        node: NodeId,
-    },
-    SyncAll,
-    Output {
-        bytes: Hex,
-    },
-}
-
-#[derive(Clone, Debug)]
-struct Hex(Vec<u8>);
-
-impl Serialize for Hex {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let text: String = digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect();
-        serializer.serialize_str(&text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digit = |byte: &u8| char::from(*byte).to_digit(16);
-        let bytes: Option<Vec<u8>> = text
-            .as_bytes()
-            .chunks(2)
-            .map(|pair| match pair {
-                [high, low] => Some((digit(high)? << 4 | digit(low)?) as u8),
-                _ => None,
-            })
-            .collect();
-        bytes.map(Self).ok_or_else(|| serde::de::Error::custom("not pairs of hexadecimal digits"))
-    }
-}
-
 /// Writes a run.
 #[must_use]
 pub fn to_text(history: &History) -> String {
@@ -127,7 +29,7 @@ pub fn to_text(history: &History) -> String {
     let events = start.into_iter().map(Event::Change).chain(history.events.iter().cloned());
     for event in events {
         text.push('\n');
-        text.push_str(&serde_json::to_string(&Line::of_event(event)).unwrap_or_default());
+        text.push_str(&serde_json::to_string(&event).unwrap_or_default());
     }
     text.push('\n');
     text
@@ -152,8 +54,7 @@ pub fn of_text(text: &str) -> Result<History, String> {
     let mut history = History::default();
     for (number, line) in lines.enumerate() {
         let wrong = |why: String| format!("line {}: {why}", number + 2);
-        let line: Line = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
-        let event = line.into_event();
+        let event: Event = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
         if let Event::Change(Change::Write { offset, data, .. }) = &event
             && offset.checked_add(data.len() as u64).is_none_or(|end| end > i64::MAX as u64)
         {
@@ -208,89 +109,6 @@ fn changes_of(tree: &Tree) -> Vec<Change> {
         }
     }
     changes
-}
-
-impl Line {
-    fn of_event(event: Event) -> Self {
-        let change = match event {
-            Event::Sync { node, data_only } => return Self::Sync { node, data_only },
-            Event::SyncFailed { node } => return Self::SyncFailed { node },
-            Event::SyncAll => return Self::SyncAll,
-            Event::Output(bytes) => return Self::Output { bytes: Hex(bytes) },
-            Event::Change(change) => change,
-        };
-        match change {
-            Change::Make { directory, name, node, made, mode } => {
-                let name = Hex(name);
-                match made {
-                    Made::File => Self::Make { directory, name, node, mode },
-                    Made::Directory => Self::MakeDirectory { directory, name, node, mode },
-                    Made::Symlink(path) => Self::Symlink { directory, name, node, path: Hex(path) },
-                }
-            }
-            Change::Link { directory, name, node } => {
-                Self::Link { directory, name: Hex(name), node }
-            }
-            Change::Remove { directory, name, node } => {
-                Self::Remove { directory, name: Hex(name), node }
-            }
-            Change::Rename { from, to, node, replaced, exchange } => Self::Rename {
-                from: (from.0, Hex(from.1)),
-                to: (to.0, Hex(to.1)),
-                node,
-                replaced,
-                exchange,
-            },
-            Change::Write { node, offset, data } => {
-                Self::Write { node, offset, data: Hex(data.to_vec()) }
-            }
-            Change::Zero { node, offset, len_bytes } => Self::Zero { node, offset, len_bytes },
-            Change::Resize { node, size_bytes } => Self::Resize { node, size_bytes },
-            Change::Mode { node, mode } => Self::Mode { node, mode },
-        }
-    }
-
-    fn into_event(self) -> Event {
-        let make = |directory, name: Hex, node, made, mode| Change::Make {
-            directory,
-            name: name.0,
-            node,
-            made,
-            mode,
-        };
-        Event::Change(match self {
-            Self::Sync { node, data_only } => return Event::Sync { node, data_only },
-            Self::SyncFailed { node } => return Event::SyncFailed { node },
-            Self::SyncAll => return Event::SyncAll,
-            Self::Output { bytes } => return Event::Output(bytes.0),
-            Self::Make { directory, name, node, mode } => {
-                make(directory, name, node, Made::File, mode)
-            }
-            Self::MakeDirectory { directory, name, node, mode } => {
-                make(directory, name, node, Made::Directory, mode)
-            }
-            Self::Symlink { directory, name, node, path } => {
-                make(directory, name, node, Made::Symlink(path.0), 0o777)
-            }
-            Self::Link { directory, name, node } => Change::Link { directory, name: name.0, node },
-            Self::Remove { directory, name, node } => {
-                Change::Remove { directory, name: name.0, node }
-            }
-            Self::Rename { from, to, node, replaced, exchange } => Change::Rename {
-                from: (from.0, from.1.0),
-                to: (to.0, to.1.0),
-                node,
-                replaced,
-                exchange,
-            },
-            Self::Write { node, offset, data } => {
-                Change::Write { node, offset, data: Arc::from(data.0) }
-            }
-            Self::Zero { node, offset, len_bytes } => Change::Zero { node, offset, len_bytes },
-            Self::Resize { node, size_bytes } => Change::Resize { node, size_bytes },
-            Self::Mode { node, mode } => Change::Mode { node, mode },
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A file tree in memory. A clone shares all unchanged nodes and pages with its origin.
 
+use crate::hex;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -95,13 +97,15 @@ impl Node {
 }
 
 /// A change of a tree that either takes effect as a whole or not at all, except [`Change::Write`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Creates a node and gives it a name.
     Make {
         /// Directory of the name.
         directory: NodeId,
         /// Name in it.
+        #[serde(with = "hex")]
         name: Vec<u8>,
         /// Number of the new node.
         node: NodeId,
@@ -115,6 +119,7 @@ pub enum Change {
         /// Directory of the name.
         directory: NodeId,
         /// Name in it.
+        #[serde(with = "hex")]
         name: Vec<u8>,
         /// The node.
         node: NodeId,
@@ -124,6 +129,7 @@ pub enum Change {
         /// Directory of the name.
         directory: NodeId,
         /// Name in it.
+        #[serde(with = "hex")]
         name: Vec<u8>,
         /// Node that had the name.
         node: NodeId,
@@ -131,8 +137,10 @@ pub enum Change {
     /// Moves a name, replacing what had the new one.
     Rename {
         /// Directory and name before.
+        #[serde(with = "hex::entry")]
         from: (NodeId, Vec<u8>),
         /// Directory and name after.
+        #[serde(with = "hex::entry")]
         to: (NodeId, Vec<u8>),
         /// Node that moves.
         node: NodeId,
@@ -148,6 +156,7 @@ pub enum Change {
         /// Position of the first byte.
         offset: u64,
         /// The bytes.
+        #[serde(with = "hex")]
         data: Arc<[u8]>,
     },
     /// Zeroes a range without changing the size: a punched hole or a zeroed range.
@@ -176,14 +185,15 @@ pub enum Change {
 }
 
 /// What [`Change::Make`] creates.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Made {
     /// A regular file.
     File,
     /// A directory.
     Directory,
     /// A symbolic link with this path.
-    Symlink(Vec<u8>),
+    Symlink(#[serde(with = "hex")] Vec<u8>),
 }
 
 /// A file tree.
