@@ -1,9 +1,10 @@
 //! A checker that is a program: it runs in a folder that holds the state.
 
+use crate::change::{Change, Made};
 use crate::check::{Check, CheckRun};
 use crate::folder::{Folders, Watch};
 use crate::program::Program;
-use crate::tree::{Change, Made, ROOT, Tree};
+use crate::tree::{ROOT, Tree};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

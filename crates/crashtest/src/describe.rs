@@ -1,11 +1,12 @@
 //! A finding in words: what is lost, and what would have kept it.
 
+use crate::change::{Change, NodeId};
 use crate::effects::Act;
 use crate::history::Event;
 use crate::minimise::Finding;
 use crate::rules::Commit;
 use crate::states::States;
-use crate::tree::{Change, NodeId, Tree};
+use crate::tree::Tree;
 use serde::Serialize;
 
 /// An effect that a state lost or tore.

@@ -1,9 +1,10 @@
 //! Effects of a recorded run: pieces of its changes that a power cut can separate, with what each requires and when
 //! it became durable.
 
+use crate::change::{Change, Made, NodeId};
 use crate::history::{Event, History};
 use crate::rules::{Commit, Growth, Replace, Rules};
-use crate::tree::{Change, Made, Node, NodeId, PAGE_BYTES, Tree};
+use crate::tree::{Node, PAGE_BYTES, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -14,8 +14,9 @@ mod filesystem;
 mod node;
 mod watch;
 
+use crate::change::NodeId;
 use crate::history::Event;
-use crate::tree::{NodeId, Tree};
+use crate::tree::Tree;
 use filesystem::Mounted;
 use fuser::{
     BackgroundSession, Config, Errno, INodeNo, MountOption, Notifier, SessionACL, spawn_mount,

@@ -1,7 +1,8 @@
 //! What a program did in its folder, in order.
 
+use crate::change::{Change, NodeId};
 use crate::hex;
-use crate::tree::{Change, NodeId, Tree};
+use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
 
 /// One recorded event. An operation is recorded before it is acknowledged to the program, and takes effect at once.

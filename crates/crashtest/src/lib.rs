@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod change;
 mod check;
 mod checker;
 mod describe;
@@ -29,6 +30,7 @@ mod states;
 mod trace;
 mod tree;
 
+pub use change::{Change, Made, NodeId};
 pub use check::{Check, CheckRun, Verdict};
 pub use checker::{Checker, PROMISE, promise};
 pub use describe::{Described, Loss};
@@ -43,4 +45,4 @@ pub use replay::{Replayed, judge_once, replay};
 pub use rules::{ALL as RULES, Commit, Rules};
 pub use sqlite::{Rejected, judge_sqlite};
 pub use states::{CLASSES, Choice, Class, Epoch, StateId, States, Torn};
-pub use tree::{Change, Kind, Made, Node, NodeId, PAGE_BYTES, Page, ROOT, Tree};
+pub use tree::{Kind, Node, PAGE_BYTES, Page, ROOT, Tree};

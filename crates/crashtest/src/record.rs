@@ -1,8 +1,9 @@
 //! A recorded run as a file: JSON lines, the first with format and version, then the folder at the start as changes,
 //! then the events in order.
 
+use crate::change::{Change, Made};
 use crate::history::{Event, History};
-use crate::tree::{Change, Kind, Made, ROOT, Tree};
+use crate::tree::{Kind, ROOT, Tree};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! What a checker reads of a state. Two states that agree in everything that a checker read in one of them are one
 //! state to it, so it runs once for both.
 
+use crate::change::NodeId;
 use crate::folder::{Access, Item, Watch};
-use crate::tree::{Kind, NodeId, Tree};
+use crate::tree::{Kind, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,13 +1,10 @@
 //! A file tree in memory. A clone shares all unchanged nodes and pages with its origin.
 
-use crate::hex;
-use serde::{Deserialize, Serialize};
+use crate::change::{Change, Made, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// Number of a file, directory or symbolic link. A number is not used again after a deletion.
-pub type NodeId = u64;
 /// The top directory.
 pub const ROOT: NodeId = 1;
 /// Size of a page in bytes. Files consist of pages; a missing page reads as zeros.
@@ -94,106 +91,6 @@ impl Node {
     pub fn symlink(path: &[u8]) -> Self {
         Self { mode: 0o777, kind: Kind::Symlink(path.to_vec()) }
     }
-}
-
-/// A change of a tree that either takes effect as a whole or not at all, except [`Change::Write`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// Creates a node and gives it a name.
-    Make {
-        /// Directory of the name.
-        directory: NodeId,
-        /// Name in it.
-        #[serde(with = "hex")]
-        name: Vec<u8>,
-        /// Number of the new node.
-        node: NodeId,
-        /// Kind of a new node.
-        made: Made,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// Gives a node a further name.
-    Link {
-        /// Directory of the name.
-        directory: NodeId,
-        /// Name in it.
-        #[serde(with = "hex")]
-        name: Vec<u8>,
-        /// The node.
-        node: NodeId,
-    },
-    /// Removes a name: unlink and rmdir.
-    Remove {
-        /// Directory of the name.
-        directory: NodeId,
-        /// Name in it.
-        #[serde(with = "hex")]
-        name: Vec<u8>,
-        /// Node that had the name.
-        node: NodeId,
-    },
-    /// Moves a name, replacing what had the new one.
-    Rename {
-        /// Directory and name before.
-        #[serde(with = "hex::entry")]
-        from: (NodeId, Vec<u8>),
-        /// Directory and name after.
-        #[serde(with = "hex::entry")]
-        to: (NodeId, Vec<u8>),
-        /// Node that moves.
-        node: NodeId,
-        /// Node that had the new name; `None`: the name was free.
-        replaced: Option<NodeId>,
-        /// Whether the two nodes swap names (`RENAME_EXCHANGE`).
-        exchange: bool,
-    },
-    /// Writes bytes, and extends the file if they end past its end.
-    Write {
-        /// The file.
-        node: NodeId,
-        /// Position of the first byte.
-        offset: u64,
-        /// The bytes.
-        #[serde(with = "hex")]
-        data: Arc<[u8]>,
-    },
-    /// Zeroes a range without changing the size: a punched hole or a zeroed range.
-    Zero {
-        /// The file.
-        node: NodeId,
-        /// Position of the first byte.
-        offset: u64,
-        /// Length in bytes.
-        len_bytes: u64,
-    },
-    /// Sets a file's size: truncation, and extension by ftruncate or fallocate.
-    Resize {
-        /// The file.
-        node: NodeId,
-        /// New size in bytes.
-        size_bytes: u64,
-    },
-    /// Sets permissions.
-    Mode {
-        /// The node.
-        node: NodeId,
-        /// Permissions, as in `st_mode` without the type.
-        mode: u32,
-    },
-}
-
-/// What [`Change::Make`] creates.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Made {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link with this path.
-    Symlink(#[serde(with = "hex")] Vec<u8>),
 }
 
 /// A file tree.

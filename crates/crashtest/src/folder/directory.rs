@@ -2,7 +2,8 @@
 
 use super::node::Folder;
 use super::{Access, Item};
-use crate::tree::{Change, Kind, Made, NodeId};
+use crate::change::{Change, Made, NodeId};
+use crate::tree::Kind;
 use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags};
 
 /// Maximum length of a name, bytes.

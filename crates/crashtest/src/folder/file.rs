@@ -2,7 +2,8 @@
 
 use super::node::Folder;
 use super::{Access, Item};
-use crate::tree::{Change, Kind, NodeId, PAGE_BYTES, pieces};
+use crate::change::{Change, NodeId};
+use crate::tree::{Kind, PAGE_BYTES, pieces};
 use fuser::{Errno, FileType};
 use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
 

@@ -7,7 +7,8 @@
 use super::directory::Entry;
 use super::node::{Folder, NewAttributes};
 use super::{NODE_BITS, Shared};
-use crate::tree::{Made, NodeId, PAGE_BYTES, ROOT};
+use crate::change::{Made, NodeId};
+use crate::tree::{PAGE_BYTES, ROOT};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,

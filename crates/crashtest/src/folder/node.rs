@@ -1,8 +1,9 @@
 //! One folder: its tree, attributes of nodes, and recorded events.
 
 use super::{Access, Item, NODE_BITS, Owners, Watch};
+use crate::change::{Change, NodeId};
 use crate::history::Event;
-use crate::tree::{Change, Kind, NodeId, PAGE_BYTES, ROOT, Tree};
+use crate::tree::{Kind, PAGE_BYTES, ROOT, Tree};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::collections::HashMap;
 use std::fs::File;

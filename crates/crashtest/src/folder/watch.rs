@@ -1,6 +1,7 @@
 //! Calls before parts of a tree are used, so that they can be decided lazily.
 
-use crate::tree::{NodeId, Tree};
+use crate::change::NodeId;
+use crate::tree::Tree;
 
 /// Part of a tree that an operation uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
