@@ -1,0 +1,142 @@
+//! The twin as a device file, with the source of each parameter.
+
+use crate::interval::{Estimate, Known};
+use crate::parameter::Unit;
+use crate::{Fitted, Start};
+use core::fmt::Write as _;
+use iodyno_catalog::Source;
+use iodyno_emulate::describe::{DescribedDevice, Parameter};
+use iodyno_emulate::spec::{Device, Kind};
+
+/// Writes the twin as a device file. `like` is the device that the fit started from, `run` names the measured run, and
+/// `target` the measured target.
+pub fn device_file(
+    fitted: &Fitted,
+    like: &DescribedDevice,
+    start: &Start,
+    run: &str,
+    target: &str,
+) -> String {
+    let name = &like.device.name;
+    let mut text = format!(
+        "# Fitted by iodyno {} to run {run} of {}, from the structure of {name}.\n# A parameter is `fitted` if the cells determine it, with its interval of 95 %; others are as in {name}.\n",
+        env!("CARGO_PKG_VERSION"),
+        one_line(target),
+    );
+    for combination in &fitted.combinations {
+        let factors: Vec<String> = combination
+            .factors
+            .iter()
+            .map(|(key, exponent)| format!("{key}^{exponent:.2}"))
+            .collect();
+        let _ = writeln!(
+            text,
+            "# Known to ± {:.1} % only together: {}",
+            combination.half_width * 100.0,
+            factors.join(" × ")
+        );
+    }
+    let _ = writeln!(
+        text,
+        "schema = 1\nkind = \"device\"\nfamily = \"{}\"\nsummary = {}\nhost = \"{}\"\n",
+        fitted.device.family(),
+        quoted(&format!("Twin of {}", one_line(target))),
+        like.default_host
+    );
+    let mut table = "";
+    for parameter in &like.parameters {
+        let (of, key) = parameter.key.split_once('.').unwrap_or(("", parameter.key));
+        if of != table {
+            let _ = writeln!(text, "\n[{of}]");
+            table = of;
+        }
+        let (value, from) = value(parameter, fitted, name, start);
+        let _ = writeln!(text, "{key} = {{ is = {value}, from = {} }}", quoted(&from));
+    }
+    text
+}
+
+/// Value of a parameter as TOML, and its source.
+fn value(
+    parameter: &Parameter,
+    fitted: &Fitted,
+    like: &str,
+    start: &Start,
+) -> (String, String) {
+    if start.capacity_bytes.is_some()
+        && let Some(size) = of_structure(parameter.key, &fitted.device)
+    {
+        return (size, "derived: the capacity of the measured target".to_owned());
+    }
+    let of = |key: &str| fitted.estimate(key);
+    if let Some(estimate) = of(parameter.key) {
+        return (estimate.parameter.unit.toml(estimate.value), source(estimate, like));
+    }
+    // Slow pages keep their ratio to the fast ones.
+    if parameter.key == "nand.program_slow"
+        && let (Some(estimate), Kind::Flash(flash)) = (of("nand.program_fast"), &fitted.device.kind)
+    {
+        let value = Unit::Ns.toml(flash.nand.program_slow_ns as f64);
+        return (value, source(estimate, like));
+    }
+    (bare_or_quoted(&parameter.text), not_measured(parameter, like))
+}
+
+fn source(estimate: &Estimate, like: &str) -> String {
+    let unit = estimate.parameter.unit;
+    let (low, high) = estimate.interval;
+    let interval = format!("{} to {} (95 %)", unit.human(low), unit.human(high));
+    match estimate.known {
+        Known::Identified => {
+            format!("fitted: {}, {interval}, from cells {}", unit.human(estimate.value), estimate.from.join(", "))
+        }
+        Known::Roughly => {
+            format!("fitted: roughly, {interval}, from cells {}", estimate.from.join(", "))
+        }
+        Known::NotIdentified => format!("assumed: not identified by this fit, near {like}"),
+    }
+}
+
+fn not_measured(parameter: &Parameter, like: &str) -> String {
+    match parameter.from {
+        // What a standard or a kind of device has in common may be true of the twin; a figure of another device is not
+        // its source.
+        Source::Assumed => format!("assumed: as {like} ({})", parameter.why),
+        _ => format!("assumed: as {like}; this fit does not measure it"),
+    }
+}
+
+/// The keys that follow from the target's capacity, as TOML.
+fn of_structure(key: &str, device: &Device) -> Option<String> {
+    let bytes = |bytes: u64| Some(format!("\"{bytes}B\""));
+    match (key, &device.kind) {
+        ("capacity", _) => bytes(device.capacity_bytes()),
+        ("nand.raw", Kind::Flash(flash)) => bytes(flash.nand.raw_bytes),
+        ("nand.pages_per_block", Kind::Flash(flash)) => {
+            Some(flash.nand.pages_per_block.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn bare_or_quoted(text: &str) -> String {
+    let is_bare = text.parse::<f64>().is_ok() || text == "true" || text == "false";
+    if is_bare { text.to_owned() } else { quoted(text) }
+}
+
+fn one_line(text: &str) -> String {
+    iodyno_units::text::clean(text).to_string()
+}
+
+/// A basic string of TOML.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in one_line(text).chars() {
+        if matches!(character, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    quoted.push('"');
+    quoted
+}

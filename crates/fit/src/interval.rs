@@ -1,0 +1,186 @@
+//! What the cells say of each parameter: an interval by the profile of the misfit, or that it is not identified; and
+//! combinations of parameters that are known although each alone is not.
+
+use crate::FitError;
+use crate::matrix::{eigen, inverse};
+use crate::parameter::Parameter;
+use crate::refine::{PRIOR, Point, Problem, Slope};
+use iodyno_measure::statistics::distribution::student_quantile;
+
+/// Largest half-width of the interval of an identified parameter, in the logarithm: 5 %.
+pub const IDENTIFIED: f64 = 0.05;
+/// Largest half-width of an interval that is worth printing, in the logarithm: a factor of 1.65.
+const WEAK: f64 = 0.5;
+/// Largest half-width of the interval of a combination, in the logarithm.
+const COMBINED: f64 = 0.1;
+/// Smallest share of a parameter in a combination that is printed.
+const SHARE_MIN: f64 = 0.15;
+
+/// How well the cells determine a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// The interval is at most 5 % to each side.
+    Identified,
+    /// The interval is wider, but at most a factor of 1.65 to each side.
+    Roughly,
+    /// The cells do not depend on it, or only together with others.
+    NotIdentified,
+}
+
+/// A fitted parameter.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    /// The parameter.
+    pub parameter: Parameter,
+    /// Value before the refinement: by a closed form, or of the device that the fit started from.
+    pub start: f64,
+    /// Value with the best agreement. That of an unidentified parameter is near its start.
+    pub value: f64,
+    /// Interval of 95 %; of an unidentified parameter meaningless.
+    pub interval: (f64, f64),
+    /// How well it is determined.
+    pub known: Known,
+    /// Names of the cells that determine it most, at most three.
+    pub from: Vec<String>,
+}
+
+/// A product of powers of parameters that is known, while each alone is not.
+#[derive(Clone, Debug)]
+pub struct Combination {
+    /// Keys with their exponents, largest first.
+    pub factors: Vec<(&'static str, f64)>,
+    /// Half-width of the interval of 95 % of its logarithm.
+    pub half_width: f64,
+}
+
+/// Scale of the errors: 1 if the residuals are as large as the standard errors claim.
+pub(crate) fn scale(problem: &Problem<'_>, best: &Point, slope: &Slope) -> (f64, f64) {
+    let information = problem.information(slope);
+    let determined = information.iter().enumerate().filter(|(j, row)| row[*j] > 4.0).count();
+    let degrees = (problem.observations() - determined as f64).max(1.0);
+    ((problem.misfit(best) / degrees).sqrt(), degrees)
+}
+
+/// Estimates with their intervals, and combinations.
+pub(crate) fn estimates(
+    problem: &Problem<'_>,
+    best: &Point,
+    slope: &Slope,
+) -> Result<(Vec<Estimate>, Vec<Combination>), FitError> {
+    let (scale, degrees) = scale(problem, best, slope);
+    // Fewer than half of the claimed errors are luck.
+    let scale = scale.max(0.5);
+    let t = student_quantile(0.975, degrees);
+    let mut information = problem.information(slope);
+    for (j, row) in information.iter_mut().enumerate() {
+        row.iter_mut().for_each(|x| *x /= scale * scale);
+        row[j] += 1.0 / (PRIOR * PRIOR);
+    }
+    let covariance = inverse(&information)
+        .ok_or_else(|| FitError::Start("the cells give no information".to_owned()))?;
+    let half: Vec<f64> = (0..best.at.len()).map(|j| t * covariance[j][j].max(0.0).sqrt()).collect();
+    let sides = profiles(problem, best, slope, &half, scale, t)?;
+    let mut all = Vec::new();
+    for (j, parameter) in problem.parameters.iter().enumerate() {
+        let (low, high) = sides[j];
+        let widest = low.max(high);
+        let known = match widest {
+            w if w <= IDENTIFIED => Known::Identified,
+            w if w <= WEAK => Known::Roughly,
+            _ => Known::NotIdentified,
+        };
+        all.push(Estimate {
+            parameter: *parameter,
+            start: problem.start[j].exp(),
+            value: best.at[j].exp(),
+            interval: ((best.at[j] - low).exp(), (best.at[j] + high).exp()),
+            known,
+            from: cells_of(problem, &slope.of[j]),
+        });
+    }
+    let unknown: Vec<usize> =
+        (0..all.len()).filter(|j| all[*j].known == Known::NotIdentified).collect();
+    Ok((all, combinations(problem, &covariance, &unknown, t)))
+}
+
+/// Distances to the ends of the interval of each parameter, below and above: with the parameter fixed there and the
+/// others adjusted, the misfit grows by t² standard errors. Only for parameters whose linear interval is worth it.
+fn profiles(
+    problem: &Problem<'_>,
+    best: &Point,
+    slope: &Slope,
+    half: &[f64],
+    scale: f64,
+    t: f64,
+) -> Result<Vec<(f64, f64)>, FitError> {
+    let mut wanted = Vec::new();
+    for (j, half) in half.iter().enumerate().filter(|(_, half)| **half <= WEAK) {
+        for sign in [-1.0, 1.0] {
+            let mut moved = best.clone();
+            let by = sign * half.max(0.002);
+            moved.at[j] += by;
+            // By the linear model, what the move does to the residuals, and how the others make up for it.
+            for (residual, slope) in moved.residuals.iter_mut().zip(&slope.of[j]) {
+                *residual += by * slope;
+            }
+            if let Some(step) = problem.step(&moved, slope, 0.0, Some(j)) {
+                moved.at.iter_mut().zip(step).for_each(|(x, by)| *x += by);
+            }
+            problem.bounded(&mut moved.at);
+            wanted.push(moved.at);
+        }
+    }
+    let mut points = problem.points(wanted)?.into_iter();
+    let least = problem.cost(best);
+    let side = |half: f64, point: Option<Point>| {
+        let grown = point.map_or(0.0, |point| (problem.cost(&point) - least) / (scale * scale));
+        half.max(0.002) * (t / grown.max(0.04).sqrt()).clamp(0.7, 3.0)
+    };
+    let both = |half: &f64| {
+        if *half > WEAK {
+            return (*half, *half);
+        }
+        (side(*half, points.next()), side(*half, points.next()))
+    };
+    Ok(half.iter().map(both).collect())
+}
+
+/// Names of the cells whose statistics depend most on a parameter.
+fn cells_of(problem: &Problem<'_>, slope: &[f64]) -> Vec<String> {
+    let mut by_cell = vec![0.0; problem.cells.len()];
+    for ((of, weight), slope) in problem.statistics.iter().zip(&problem.weights).zip(slope) {
+        by_cell[of.cell] += weight * slope * slope;
+    }
+    let all: f64 = by_cell.iter().sum();
+    let mut order: Vec<usize> = (0..by_cell.len()).filter(|i| by_cell[*i] > 0.1 * all).collect();
+    order.sort_by(|a, b| by_cell[*b].total_cmp(&by_cell[*a]));
+    order.into_iter().take(3).map(|i| problem.cells[i].name.clone()).collect()
+}
+
+/// Combinations of the parameters `of` that are known to 10 % although none of the parameters is: directions in which the
+/// covariance of their logarithms is small.
+fn combinations(
+    problem: &Problem<'_>,
+    covariance: &[Vec<f64>],
+    of: &[usize],
+    t: f64,
+) -> Vec<Combination> {
+    let part = of.iter().map(|&i| of.iter().map(|&j| covariance[i][j]).collect()).collect();
+    let mut found = Vec::new();
+    for (variance, direction) in eigen(&part) {
+        let largest = direction.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let sign = direction.iter().find(|x| x.abs() == largest).map_or(1.0, |x| x.signum());
+        let mut factors: Vec<(&'static str, f64)> = of
+            .iter()
+            .zip(&direction)
+            .map(|(&j, x)| (problem.parameters[j].key, sign * x / largest))
+            .filter(|(_, x)| x.abs() >= SHARE_MIN)
+            .collect();
+        factors.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        let half_width = t * variance.max(0.0).sqrt() / largest;
+        if factors.len() > 1 && half_width <= COMBINED {
+            found.push(Combination { factors, half_width });
+        }
+    }
+    found
+}

@@ -1,0 +1,151 @@
+//! Fits the parameters of an emulated device to measured cells: a twin of a device that one has. The twin predicts what
+//! was not measured. Each parameter has an interval, or is declared unidentified; the fit is scored by cells that it has
+//! not seen.
+//!
+//! The model is the emulator itself: [`refine`] simulates the measured cells and moves the parameters until the latencies
+//! agree. [`interval`] derives what the cells determine, and what they do not.
+
+#![forbid(unsafe_code)]
+
+mod device_file;
+mod interval;
+mod matrix;
+mod parameter;
+mod probe;
+mod refine;
+mod score;
+mod simulate;
+mod start;
+mod statistic;
+
+pub use device_file::device_file;
+pub use interval::{Combination, Estimate, IDENTIFIED, Known};
+use iodyno_emulate::spec::Device;
+use iodyno_measure::Cell;
+use iodyno_workload::Spec;
+pub use parameter::{Parameter, Unit, parameters};
+pub use probe::{Family, HELD_OUT, Probe, probes};
+use refine::Problem;
+pub use score::{Prediction, median_error};
+use simulate::Bench;
+pub use statistic::{Figure, Statistic, statistics};
+
+/// Operations of a simulated cell while the parameters are far from their values.
+const OPS_COARSE: u64 = 1500;
+/// Operations of a simulated cell in the last iterations.
+const OPS_FINE: u64 = 8000;
+/// Iterations far from and near the solution.
+const ITERATIONS: (usize, usize) = (10, 4);
+/// Ratio of residuals and standard errors above which no device of the family behaves as measured.
+pub const MISFIT: f64 = 8.0;
+
+/// Reason why nothing can be fitted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum FitError {
+    /// The device to start from, or the cells, can't be used.
+    #[error("{0}")]
+    Start(String),
+    /// A cell can't be simulated on the device.
+    #[error("{cell} can't be simulated: {why}")]
+    Simulation {
+        /// Name of the cell.
+        cell: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+/// A measured cell.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Name of the cell.
+    pub name: String,
+    /// Its workload.
+    pub spec: Spec,
+    /// Its results.
+    pub cell: Cell,
+}
+
+/// What a fit starts from.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Emulated target whose device has the structure and the first values, such as
+    /// `model:nvme-tlc-3840g?state=sequential`.
+    pub target: String,
+    /// Capacity of the measured target, bytes; `None`: as the device to start from.
+    pub capacity_bytes: Option<u64>,
+    /// Seed of the simulations.
+    pub seed: u64,
+}
+
+/// Difference of a simulated and a measured statistic.
+#[derive(Clone, Copy, Debug)]
+pub struct Residual {
+    /// The measured statistic.
+    pub of: Statistic,
+    /// Logarithm of the simulated over the measured value.
+    pub log_ratio: f64,
+}
+
+/// The result of a fit.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The device with all fitted parameters.
+    pub device: Device,
+    /// The parameters with their intervals.
+    pub estimates: Vec<Estimate>,
+    /// Combinations that are known while their parameters are not.
+    pub combinations: Vec<Combination>,
+    /// Difference of each statistic.
+    pub residuals: Vec<Residual>,
+    /// Size of the residuals in standard errors.
+    pub scale: f64,
+    /// Predictions of the cells that were not used.
+    pub held_out: Vec<Prediction>,
+}
+
+impl Fitted {
+    /// Whether the device is not one of its family: the residuals are far larger than chance explains.
+    pub fn is_misfit(&self) -> bool {
+        self.scale > MISFIT
+    }
+
+    /// Value of the parameter `key`; `None` if it is not fitted.
+    pub fn estimate(&self, key: &str) -> Option<&Estimate> {
+        self.estimates.iter().find(|estimate| estimate.parameter.key == key)
+    }
+}
+
+/// Fits the device of `start` to `cells`, and predicts `held_out` with it.
+///
+/// # Errors
+/// See [`FitError`].
+pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<Fitted, FitError> {
+    let bench = Bench::new(&start.target, start.capacity_bytes)?;
+    let device = bench.device()?;
+    let parameters = parameters(device);
+    let first = start::values(&parameters, device, cells);
+    let coarse = Problem::new(&bench, cells, &parameters, &first, OPS_COARSE, start.seed)?;
+    if coarse.statistics.is_empty() {
+        return Err(FitError::Start(
+            "no cell has enough operations to fit to: measure each for longer".to_owned(),
+        ));
+    }
+    let near = coarse.refine(coarse.point(&coarse.start)?, ITERATIONS.0)?;
+    let fine = Problem::new(&bench, cells, &parameters, &first, OPS_FINE, start.seed)?;
+    let best = fine.refine(fine.point(&near.at)?, ITERATIONS.1)?;
+    let slope = fine.slope(&best)?;
+    let (estimates, combinations) = interval::estimates(&fine, &best, &slope)?;
+    let (scale, _) = interval::scale(&fine, &best, &slope);
+    let values: Vec<f64> = best.at.iter().map(|x| x.exp()).collect();
+    let twin = bench.with(&parameters, &values);
+    let residual = |(of, residual): (&Statistic, &f64)| Residual { of: *of, log_ratio: residual * of.error };
+    Ok(Fitted {
+        device: twin.device()?.clone(),
+        estimates,
+        combinations,
+        residuals: fine.statistics.iter().zip(&best.residuals).map(residual).collect(),
+        scale,
+        held_out: score::predict(&twin, cells, held_out, start.seed)?,
+    })
+}

@@ -1,0 +1,201 @@
+//! The parameters that a fit estimates, for each family of devices: their keys in the device file, and their places in
+//! the emulator's device. All are positive and fitted in the logarithm. Structure (numbers of channels, dies, planes and
+//! heads, sizes of pages) is not fitted: it comes from the device that the fit starts from.
+
+use iodyno_emulate::spec::{Attach, Counted, Device, Kind};
+use iodyno_units::human;
+
+/// Unit of a parameter's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Bytes a second.
+    BytesPerS,
+    /// Operations a second.
+    OpsPerS,
+    /// Revolutions a minute.
+    Rpm,
+    /// A fraction of 1.
+    Share,
+}
+
+impl Unit {
+    /// Writes a value as people read it, such as `73.2 µs`.
+    pub fn human(self, value: f64) -> String {
+        match self {
+            Self::Ns => human::time_ns(value),
+            Self::BytesPerS => human::throughput(value),
+            Self::OpsPerS => format!("{}/s", human::count(value)),
+            Self::Rpm => format!("{value:.0} rpm"),
+            Self::Share => human::percent(value, 1),
+        }
+    }
+
+    /// Writes a value as a device file has it, such as `"73.2us"`.
+    pub(crate) fn toml(self, value: f64) -> String {
+        match self {
+            Self::Ns if value >= 1e6 => format!("\"{:.4}ms\"", value / 1e6),
+            Self::Ns if value >= 1e3 => format!("\"{:.3}us\"", value / 1e3),
+            Self::Ns => format!("\"{value:.0}ns\""),
+            Self::BytesPerS => format!("\"{:.2} MB/s\"", value / 1e6),
+            Self::OpsPerS | Self::Rpm => format!("{value:.0}"),
+            Self::Share => format!("\"{:.2}%\"", value * 100.0),
+        }
+    }
+}
+
+/// A parameter of a device that can be fitted.
+#[derive(Clone, Copy)]
+pub struct Parameter {
+    /// Key in the device file, such as `nand.read`.
+    pub key: &'static str,
+    /// Unit of its number.
+    pub unit: Unit,
+    /// Smallest and largest value that a fit tries.
+    pub bounds: (f64, f64),
+    place: fn(&mut Device) -> Option<Place<'_>>,
+}
+
+impl core::fmt::Debug for Parameter {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.key)
+    }
+}
+
+/// A number in a device.
+enum Place<'a> {
+    Whole(&'a mut u64),
+    Small(&'a mut u32),
+    Real(&'a mut f64),
+    /// Times of a program in fast and slow pages, which keep their ratio.
+    Both(&'a mut u64, &'a mut u64),
+}
+
+impl Parameter {
+    /// Value in a device; `None` if the device lacks the parameter, or if it is 0 there.
+    pub fn of(&self, device: &Device) -> Option<f64> {
+        let mut device = device.clone();
+        let value = match (self.place)(&mut device)? {
+            Place::Whole(n) | Place::Both(n, _) => *n as f64,
+            Place::Small(n) => f64::from(*n),
+            Place::Real(x) => *x,
+        };
+        (value > 0.0).then_some(value)
+    }
+
+    /// Sets the parameter in a device that has it.
+    pub fn set(&self, device: &mut Device, value: f64) {
+        match (self.place)(device) {
+            Some(Place::Whole(n)) => *n = value.round() as u64,
+            Some(Place::Small(n)) => *n = value.round() as u32,
+            Some(Place::Real(x)) => *x = value,
+            Some(Place::Both(fast, slow)) => {
+                let ratio = *slow as f64 / *fast as f64;
+                (*fast, *slow) = (value.round() as u64, (value * ratio).round() as u64);
+            }
+            None => {}
+        }
+    }
+}
+
+macro_rules! of_kind {
+    ($kind:ident, $way:ident, $($field:ident).+) => {
+        |device| match &mut device.kind {
+            Kind::$kind(it) => Some(Place::$way(&mut it.$($field).+)),
+            _ => None,
+        }
+    };
+}
+
+macro_rules! of_link {
+    ($way:ident, $field:ident) => {
+        |device| match &mut device.kind {
+            Kind::Flash(flash) => match &mut flash.attach {
+                Attach::Link { $field, .. } => Some(Place::$way($field)),
+                Attach::MemoryChannel { .. } => None,
+            },
+            _ => None,
+        }
+    };
+}
+
+fn limit(device: &mut Device, counts: Counted) -> Option<Place<'_>> {
+    let mut found = device.limits.iter_mut().filter(|limit| limit.counts == counts);
+    let first = found.next()?;
+    found.next().is_none().then_some(Place::Whole(&mut first.rate))
+}
+
+const TIME: (f64, f64) = (50.0, 1e8);
+const RATE: (f64, f64) = (1e6, 1e11);
+
+const fn parameter(
+    key: &'static str,
+    unit: Unit,
+    bounds: (f64, f64),
+    place: fn(&mut Device) -> Option<Place<'_>>,
+) -> Parameter {
+    Parameter { key, unit, bounds, place }
+}
+
+/// All parameters that can be fitted. A device has those of its family.
+const ALL: &[Parameter] = &[
+    parameter("volume.read", Unit::Ns, TIME, of_kind!(Volume, Whole, read_ns)),
+    parameter("volume.write", Unit::Ns, TIME, of_kind!(Volume, Whole, write_ns)),
+    parameter("volume.flush", Unit::Ns, TIME, of_kind!(Volume, Whole, flush_ns)),
+    parameter("volume.varying", Unit::Share, (0.01, 1.0), of_kind!(Volume, Real, varying_share)),
+    parameter("volume.network", Unit::BytesPerS, RATE, of_kind!(Volume, Real, bytes_per_s)),
+    parameter("iops_limit.rate", Unit::OpsPerS, (1.0, 1e8), |device| {
+        limit(device, Counted::Operations)
+    }),
+    parameter("throughput_limit.rate", Unit::BytesPerS, RATE, |device| {
+        limit(device, Counted::Bytes)
+    }),
+    parameter("link.latency", Unit::Ns, (50.0, 1e9), of_link!(Whole, latency_ns)),
+    parameter("link.read", Unit::BytesPerS, RATE, of_link!(Real, read_bytes_per_s)),
+    parameter("link.write", Unit::BytesPerS, RATE, of_link!(Real, write_bytes_per_s)),
+    parameter(
+        "controller.read_command",
+        Unit::Ns,
+        (50.0, 1e7),
+        of_kind!(Flash, Whole, controller.read_command_ns),
+    ),
+    parameter(
+        "controller.write_command",
+        Unit::Ns,
+        (50.0, 1e7),
+        of_kind!(Flash, Whole, controller.write_command_ns),
+    ),
+    parameter("controller.turn", Unit::Ns, (50.0, 1e7), of_kind!(Flash, Whole, controller.turn_ns)),
+    parameter("nand.read", Unit::Ns, (1e3, 1e8), of_kind!(Flash, Whole, nand.read_ns)),
+    parameter("nand.program_fast", Unit::Ns, (1e3, 1e8), |device| match &mut device.kind {
+        Kind::Flash(flash) => {
+            Some(Place::Both(&mut flash.nand.program_fast_ns, &mut flash.nand.program_slow_ns))
+        }
+        _ => None,
+    }),
+    parameter(
+        "nand.channel_rate",
+        Unit::BytesPerS,
+        RATE,
+        of_kind!(Flash, Real, nand.channel_bytes_per_s),
+    ),
+    parameter("buffer.accept", Unit::Ns, (50.0, 1e8), of_kind!(Flash, Whole, buffer.accept_ns)),
+    parameter("platters.rpm", Unit::Rpm, (1000.0, 30000.0), of_kind!(Disk, Small, rpm)),
+    parameter("platters.outer", Unit::BytesPerS, RATE, of_kind!(Disk, Real, outer_bytes_per_s)),
+    parameter("platters.inner", Unit::BytesPerS, RATE, of_kind!(Disk, Real, inner_bytes_per_s)),
+    parameter("seek.track_to_track", Unit::Ns, TIME, of_kind!(Disk, Whole, track_to_track_ns)),
+    parameter("seek.average", Unit::Ns, TIME, of_kind!(Disk, Whole, average_seek_ns)),
+    parameter("seek.full_stroke", Unit::Ns, TIME, of_kind!(Disk, Whole, full_stroke_ns)),
+    parameter("seek.write_settle", Unit::Ns, TIME, of_kind!(Disk, Whole, write_settle_ns)),
+    parameter("interface.command", Unit::Ns, TIME, of_kind!(Disk, Whole, command_ns)),
+    parameter("cache.accept", Unit::Ns, (50.0, 1e8), of_kind!(Disk, Whole, accept_ns)),
+    parameter("memory.io", Unit::Ns, (50.0, 1e6), of_kind!(Memory, Whole, io_ns)),
+    parameter("memory.read", Unit::BytesPerS, RATE, of_kind!(Memory, Real, read_bytes_per_s)),
+    parameter("memory.write", Unit::BytesPerS, RATE, of_kind!(Memory, Real, write_bytes_per_s)),
+];
+
+/// The parameters of a device that can be fitted, in the order of the device file.
+pub fn parameters(device: &Device) -> Vec<Parameter> {
+    ALL.iter().filter(|parameter| parameter.of(device).is_some()).copied().collect()
+}

@@ -1,0 +1,155 @@
+//! The cells of a fit: what each family of devices is asked, and workloads that are held out to score the result.
+
+use iodyno_emulate::spec::Kind;
+use iodyno_units::OpKind;
+use iodyno_workload::Spec;
+
+/// Families of devices that can be fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Solid-state drive.
+    Flash,
+    /// Rotating disk.
+    Disk,
+    /// Volume behind a network, or a virtual machine's disk: latencies and limits.
+    Volume,
+    /// Memory as a block device.
+    Memory,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 4] = [Self::Flash, Self::Disk, Self::Volume, Self::Memory];
+
+    /// Name of the family, as in a device file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flash => "flash",
+            Self::Disk => "disk",
+            Self::Volume => "volume",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// Device of the catalog that a fit starts from unless the user names one.
+    pub const fn device(self) -> &'static str {
+        match self {
+            Self::Flash => "nvme-tlc-3840g",
+            Self::Disk => "hdd-nearline-20t",
+            Self::Volume => "virtual-disk",
+            Self::Memory => "ramdisk-ddr3-16g",
+        }
+    }
+
+    /// Family of a device.
+    pub const fn of(kind: &Kind) -> Self {
+        match kind {
+            Kind::Flash(_) => Self::Flash,
+            Kind::Disk(_) => Self::Disk,
+            Kind::Volume(_) => Self::Volume,
+            Kind::Memory(_) => Self::Memory,
+        }
+    }
+}
+
+/// A cell of a fit.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// Name of the cell. Those that are held out begin with [`HELD_OUT`].
+    pub name: String,
+    /// Its workload.
+    pub spec: Spec,
+}
+
+/// Beginning of the names of the cells that no parameter is fitted to.
+pub const HELD_OUT: &str = "held-out-";
+
+/// A workload in short: name, threads, depth, block, share of reads, and further lines of a workload file.
+type Short = (&'static str, u32, u32, &'static str, u32, &'static str);
+
+/// Reads at several depths and sizes; they write nothing.
+const READS: &[Short] = &[
+    ("read-4k-q1", 1, 1, "4KiB", 100, ""),
+    ("read-4k-q4", 1, 4, "4KiB", 100, ""),
+    ("read-4k-q16", 1, 16, "4KiB", 100, ""),
+    ("read-4k-q64", 1, 64, "4KiB", 100, ""),
+    ("read-64k-q1", 1, 1, "64KiB", 100, ""),
+    ("read-128k-q16", 1, 16, "128KiB", 100, ""),
+    ("seq-read-1m-q8", 1, 8, "1MiB", 100, "[all]\naddresses = \"sequential\""),
+];
+/// Deep queues, for devices with parallelism.
+const DEEP: &[Short] = &[
+    ("read-4k-q256", 4, 64, "4KiB", 100, ""),
+    ("write-4k-q64", 1, 64, "4KiB", 0, ""),
+    ("mix-70-4k-q32", 1, 32, "4KiB", 70, ""),
+];
+/// Threads, for devices whose caller does the work.
+const THREADS: &[Short] =
+    &[("read-4k-t2", 2, 1, "4KiB", 100, ""), ("read-1m-q1", 1, 1, "1MiB", 100, ""), ("write-1m-q1", 1, 1, "1MiB", 0, "")];
+/// Writes at several depths and sizes.
+const WRITES: &[Short] = &[
+    ("write-4k-q1", 1, 1, "4KiB", 0, ""),
+    ("write-4k-q16", 1, 16, "4KiB", 0, ""),
+    ("write-64k-q1", 1, 1, "64KiB", 0, ""),
+    ("seq-write-1m-q8", 1, 8, "1MiB", 0, "[all]\naddresses = \"sequential\""),
+    ("mix-70-4k-q16", 1, 16, "4KiB", 70, ""),
+    ("fsync-4k-q1", 1, 1, "4KiB", 0, "[write]\nflush_every = 1"),
+];
+/// Parts of a disk: a few tracks show the rotation, ranges the seek curve, both ends the zones.
+const DISK: &[Short] = &[
+    ("read-near", 1, 1, "4KiB", 100, "active = \"50%..50.02%\""),
+    ("read-1pc", 1, 1, "4KiB", 100, "active = \"50%..51%\""),
+    ("read-third", 1, 1, "4KiB", 100, "active = \"0%..33%\""),
+    ("read-inner-seq", 1, 4, "1MiB", 100, "active = \"98%..100%\"\n[all]\naddresses = \"sequential\""),
+    ("read-middle-seq", 1, 4, "1MiB", 100, "active = \"50%..52%\"\n[all]\naddresses = \"sequential\""),
+    ("write-near", 1, 1, "4KiB", 0, "active = \"50%..50.02%\""),
+];
+/// Workloads that are held out: other sizes, skew, mixed sizes, bursts.
+const HELD: &[Short] = &[
+    ("read-8k-q8", 1, 8, "8KiB", 100, ""),
+    ("read-32k-q4", 1, 4, "32KiB", 100, ""),
+    ("write-16k-q4", 1, 4, "16KiB", 0, ""),
+    ("mix-50-16k-q8", 1, 8, "16KiB", 50, ""),
+    ("mix-67-8k-zipf-q24", 1, 24, "8KiB", 67, "[all]\naddresses = { pattern = \"zipf\", theta = 0.8 }"),
+    ("mix-70-4k-bursts", 4, 4, "4KiB", 70, "[arrivals]\nkind = \"closed\"\nthink_time = \"2ms\"\nthink_drains = true"),
+];
+
+/// The cells for a family of devices, each measured for `time_ns` after a ramp of a fifth of it, or
+/// half of it on a disk, whose cache takes long to fill. Cells with writes are
+/// left out of a fit that only reads.
+pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
+    let parts: &[&[Short]] = match family {
+        Family::Flash => &[READS, DEEP, WRITES],
+        Family::Volume => &[READS, DEEP, WRITES],
+        Family::Disk => &[READS, DISK, WRITES],
+        Family::Memory => &[READS, THREADS, WRITES],
+    };
+    let ramp_ns = time_ns / if family == Family::Disk { 2 } else { 5 };
+    let fitted = parts.iter().flat_map(|part| part.iter()).map(|short| (short, ""));
+    let all = fitted.chain(HELD.iter().map(|short| (short, HELD_OUT)));
+    let all = all.filter(|(short, _)| !is_read_only || short.4 == 100);
+    let mut cells: Vec<Probe> =
+        all.map(|(short, prefix)| Probe { name: format!("{prefix}{}", short.0), spec: spec(short, ramp_ns, time_ns) }).collect();
+    // Reads come first, so that they find the target as it was laid out.
+    cells.sort_by_key(|probe| probe.spec.kinds().any(|(kind, _)| kind != OpKind::Read));
+    cells
+}
+
+fn spec(short: &Short, ramp_ns: u64, time_ns: u64) -> Spec {
+    let (name, threads, depth, block, reads, more) = short;
+    let mix = match reads {
+        100 => "read = 100".to_owned(),
+        0 => "write = 100".to_owned(),
+        reads => format!("read = {reads}, write = {}", 100 - reads),
+    };
+    // Keys of the top level come before the first table.
+    let (top, tables) = more.split_at(if more.starts_with('[') { 0 } else { more.find('[').unwrap_or(more.len()) });
+    let text = format!(
+        "schema = 1\nthreads = {threads}\ndepth = {depth}\nblock = \"{block}\"\nmix = {{ {mix} }}\n{top}\n{tables}\n[limits]\ntime = \"{time_ns}ns\"\nramp = \"{}ns\"\n",
+        ramp_ns
+    );
+    match Spec::from_toml(&text) {
+        Ok(spec) => spec,
+        Err(errors) => unreachable!("{name}: {errors:?}"),
+    }
+}

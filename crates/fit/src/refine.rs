@@ -1,0 +1,237 @@
+//! The joint refinement: parameters, in the logarithm, that bring the simulated statistics nearest to the measured ones
+//! (simulated moments, Levenberg-Marquardt). All simulations have the same seed, so that two of them differ by their
+//! parameters and not by chance.
+
+use crate::matrix::{Symmetric, solve};
+use crate::parameter::Parameter;
+use crate::simulate::Bench;
+use crate::statistic::{Statistic, simulated_ns, statistics};
+use crate::{FitError, Measured};
+use iodyno_drive::parallel;
+use std::collections::BTreeMap;
+
+/// Standard deviation of a parameter's logarithm before the fit, around its start: a factor of 2.7. It decides only what
+/// the cells leave open.
+pub(crate) const PRIOR: f64 = 1.0;
+/// Half of the difference of logarithms in a numeric derivative.
+const STEP: f64 = 0.04;
+/// Largest change of a logarithm in one iteration.
+const MOVE_MAX: f64 = 1.0;
+/// Damping beyond which no better parameters are looked for.
+const DAMPING_MAX: f64 = 1e4;
+
+/// A least-squares problem: cells with their statistics, and a device.
+#[derive(Debug)]
+pub(crate) struct Problem<'a> {
+    pub(crate) bench: &'a Bench,
+    pub(crate) cells: &'a [Measured],
+    pub(crate) parameters: &'a [Parameter],
+    /// The statistics, with the standard error of measurement and simulation together.
+    pub(crate) statistics: Vec<Statistic>,
+    /// Logarithms of the start values.
+    pub(crate) start: Vec<f64>,
+    /// Operations of a simulated cell.
+    pub(crate) ops: u64,
+    pub(crate) seed: u64,
+    pub(crate) threads: usize,
+    /// Share of each statistic in the sum, so that the statistics of one kind of operation of a cell count as one.
+    pub(crate) weights: Vec<f64>,
+}
+
+/// Simulated statistics with given parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    /// Logarithms of the parameters.
+    pub(crate) at: Vec<f64>,
+    /// Difference of the logarithms of the simulated and the measured value, in standard errors, by statistic.
+    pub(crate) residuals: Vec<f64>,
+}
+
+/// Derivatives at a point.
+#[derive(Clone, Debug)]
+pub(crate) struct Slope {
+    /// Derivative of each residual, by parameter and statistic.
+    pub(crate) of: Vec<Vec<f64>>,
+}
+
+impl<'a> Problem<'a> {
+    /// Selects the statistics that measurement and simulation both have.
+    pub(crate) fn new(
+        bench: &'a Bench,
+        cells: &'a [Measured],
+        parameters: &'a [Parameter],
+        start: &[f64],
+        ops: u64,
+        seed: u64,
+    ) -> Result<Self, FitError> {
+        let start: Vec<f64> = start.iter().map(|value| value.ln()).collect();
+        let mut problem = Self {
+            bench,
+            cells,
+            parameters,
+            statistics: Vec::new(),
+            start,
+            ops,
+            seed,
+            threads: parallel::processors(),
+            weights: Vec::new(),
+        };
+        let simulated = problem.simulate(&problem.start)?;
+        for (number, (measured, simulated)) in cells.iter().zip(&simulated).enumerate() {
+            let of_simulation = statistics(number, simulated);
+            let same = |a: &Statistic, b: &Statistic| (a.kind, a.figure) == (b.kind, b.figure);
+            for of in statistics(number, &measured.cell) {
+                if let Some(other) = of_simulation.iter().find(|other| same(&of, other)) {
+                    problem.statistics.push(Statistic { error: of.error.hypot(other.error), ..of });
+                }
+            }
+        }
+        let mut group = BTreeMap::new();
+        for of in &problem.statistics {
+            *group.entry((of.cell, of.kind.index())).or_insert(0.0) += 1.0;
+        }
+        let weight = |of: &Statistic| 1.0 / group[&(of.cell, of.kind.index())];
+        problem.weights = problem.statistics.iter().map(weight).collect();
+        Ok(problem)
+    }
+
+    /// Number of observations: kinds of operation, over all cells.
+    pub(crate) fn observations(&self) -> f64 {
+        self.weights.iter().sum()
+    }
+
+    fn simulate(&self, at: &[f64]) -> Result<Vec<iodyno_measure::Cell>, FitError> {
+        let values: Vec<f64> = at.iter().map(|x| x.exp()).collect();
+        let bench = self.bench.with(self.parameters, &values);
+        self.cells.iter().map(|cell| bench.simulate(cell, self.ops, self.seed)).collect()
+    }
+
+    /// Simulates all cells with each of these parameters, in parallel.
+    pub(crate) fn points(&self, at: Vec<Vec<f64>>) -> Result<Vec<Point>, FitError> {
+        let (_, done) = parallel::at_once(self.threads, &at, |at| self.point(at), || ());
+        done.into_iter().flatten().collect()
+    }
+
+    /// Simulates all cells with these parameters.
+    pub(crate) fn point(&self, at: &[f64]) -> Result<Point, FitError> {
+        let simulated = self.simulate(at)?;
+        let residual = |of: &Statistic| {
+            simulated_ns(of, &simulated[of.cell]).map_or(0.0, |ns| (ns / of.value_ns).ln() / of.error)
+        };
+        Ok(Point { at: at.to_vec(), residuals: self.statistics.iter().map(residual).collect() })
+    }
+
+    /// Sum of the weighted squares of the residuals.
+    pub(crate) fn misfit(&self, point: &Point) -> f64 {
+        self.weights.iter().zip(&point.residuals).map(|(w, r)| w * r * r).sum()
+    }
+
+    /// The misfit, and the squared distance from the start in units of [`PRIOR`].
+    pub(crate) fn cost(&self, point: &Point) -> f64 {
+        let from_start = point.at.iter().zip(&self.start).map(|(x, s)| ((x - s) / PRIOR).powi(2));
+        self.misfit(point) + from_start.sum::<f64>()
+    }
+
+    /// Derivatives at a point, by central differences.
+    pub(crate) fn slope(&self, point: &Point) -> Result<Slope, FitError> {
+        let moved = |j: usize, by: f64| {
+            let mut at = point.at.clone();
+            at[j] += by;
+            self.bounded(&mut at);
+            at
+        };
+        let count = point.at.len();
+        let at: Vec<Vec<f64>> =
+            (0..count).flat_map(|j| [moved(j, -STEP), moved(j, STEP)]).collect();
+        let points = self.points(at)?;
+        let of = points.chunks(2).enumerate().map(|(j, pair)| {
+            let width = (pair[1].at[j] - pair[0].at[j]).max(STEP / 10.0);
+            let both = pair[0].residuals.iter().zip(&pair[1].residuals);
+            both.map(|(low, high)| (high - low) / width).collect()
+        });
+        Ok(Slope { of: of.collect() })
+    }
+
+    /// Information of the statistics on each pair of parameters, without the prior.
+    pub(crate) fn information(&self, slope: &Slope) -> Symmetric {
+        let dot = |a: &[f64], b: &[f64]| {
+            self.weights.iter().zip(a.iter().zip(b)).map(|(w, (a, b))| w * a * b).sum::<f64>()
+        };
+        slope.of.iter().map(|a| slope.of.iter().map(|b| dot(a, b)).collect()).collect()
+    }
+
+    /// The step that a linear model takes from a point, with `damping` (Marquardt's, relative to the diagonal). Parameter
+    /// `fixed` keeps its value.
+    pub(crate) fn step(
+        &self,
+        point: &Point,
+        slope: &Slope,
+        damping: f64,
+        fixed: Option<usize>,
+    ) -> Option<Vec<f64>> {
+        let free: Vec<usize> = (0..point.at.len()).filter(|j| Some(*j) != fixed).collect();
+        let all = self.information(slope);
+        let prior = 1.0 / (PRIOR * PRIOR);
+        let mut a: Symmetric =
+            free.iter().map(|&i| free.iter().map(|&j| all[i][j]).collect()).collect();
+        for (k, row) in a.iter_mut().enumerate() {
+            row[k] = (row[k] + prior) * (1.0 + damping);
+        }
+        let b: Vec<f64> = free
+            .iter()
+            .map(|&j| {
+                let terms = self.weights.iter().zip(slope.of[j].iter().zip(&point.residuals));
+                let down = terms.map(|(w, (s, r))| w * s * r).sum::<f64>();
+                -down - prior * (point.at[j] - self.start[j])
+            })
+            .collect();
+        let found = solve(&a, &b)?;
+        let mut step = vec![0.0; point.at.len()];
+        for (&j, by) in free.iter().zip(found) {
+            step[j] = by.clamp(-MOVE_MAX, MOVE_MAX);
+        }
+        Some(step)
+    }
+
+    /// Moves each logarithm into the bounds of its parameter.
+    pub(crate) fn bounded(&self, at: &mut [f64]) {
+        for (x, parameter) in at.iter_mut().zip(self.parameters) {
+            *x = x.clamp(parameter.bounds.0.ln(), parameter.bounds.1.ln());
+        }
+    }
+
+    /// Improves a point until the cost falls by less than 1 %, for at most `iterations` derivatives.
+    pub(crate) fn refine(&self, mut best: Point, iterations: usize) -> Result<Point, FitError> {
+        let mut damping = 0.01;
+        for _ in 0..iterations {
+            let slope = self.slope(&best)?;
+            let before = self.cost(&best);
+            let mut improved = false;
+            while damping < DAMPING_MAX {
+                // Two dampings at a time, one for each processor of a small machine.
+                let dampings = [damping, damping * 10.0];
+                let steps = dampings.iter().filter_map(|d| self.step(&best, &slope, *d, None));
+                let at = steps.map(|step| {
+                    let mut at: Vec<f64> = best.at.iter().zip(step).map(|(x, by)| x + by).collect();
+                    self.bounded(&mut at);
+                    at
+                });
+                let tried = self.points(at.collect())?;
+                let least = tried.into_iter().min_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
+                match least {
+                    Some(point) if self.cost(&point) < before => {
+                        best = point;
+                        damping = (damping / 5.0).max(1e-6);
+                        improved = true;
+                        break;
+                    }
+                    _ => damping *= 100.0,
+                }
+            }
+            if !improved || self.cost(&best) > before * 0.99 {
+                break;
+            }
+        }
+        Ok(best)
+    }
+}

@@ -1,0 +1,84 @@
+//! Predictions of cells that the fit has not seen, beside those of a reader without a model: the nearest measured cell.
+
+use crate::simulate::Bench;
+use crate::statistic::{Figure, Statistic, simulated_ns, statistics};
+use crate::{FitError, Measured, OPS_FINE};
+use iodyno_units::OpKind;
+use iodyno_workload::Spec;
+
+/// A statistic that was not used, and two predictions of it.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// Name of the cell.
+    pub cell: String,
+    /// The measured statistic; its cell is the number among the cells that were held out.
+    pub of: Statistic,
+    /// The twin's prediction, ns.
+    pub predicted_ns: f64,
+    /// The same statistic of the measured cell that is nearest in block size, outstanding operations and share of
+    /// reads, ns; `None` without one.
+    pub nearest_ns: Option<f64>,
+}
+
+impl Prediction {
+    /// Relative error of the twin, with its sign.
+    pub fn error(&self) -> f64 {
+        self.predicted_ns / self.of.value_ns - 1.0
+    }
+
+    /// Relative error of the nearest cell, with its sign.
+    pub fn nearest_error(&self) -> Option<f64> {
+        Some(self.nearest_ns? / self.of.value_ns - 1.0)
+    }
+}
+
+/// Median of the absolute relative errors of the twin and of the nearest cells, for one figure; `None` without
+/// predictions of it.
+pub fn median_error(predictions: &[Prediction], figure: Figure) -> Option<(f64, f64)> {
+    let of = predictions.iter().filter(|p| p.of.figure == figure);
+    let (mut twin, mut nearest): (Vec<f64>, Vec<f64>) =
+        of.map(|p| (p.error().abs(), p.nearest_error().map_or(f64::INFINITY, f64::abs))).unzip();
+    let median = |all: &mut Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    };
+    Some((median(&mut twin)?, median(&mut nearest)?))
+}
+
+/// Predicts the statistics of the cells `held_out`.
+pub(crate) fn predict(
+    twin: &Bench,
+    fitted: &[Measured],
+    held_out: &[Measured],
+    seed: u64,
+) -> Result<Vec<Prediction>, FitError> {
+    let known: Vec<(usize, Vec<Statistic>)> =
+        fitted.iter().enumerate().map(|(i, cell)| (i, statistics(i, &cell.cell))).collect();
+    let mut all = Vec::new();
+    for (number, measured) in held_out.iter().enumerate() {
+        let simulated = twin.simulate(measured, OPS_FINE, seed)?;
+        for of in statistics(number, &measured.cell) {
+            let Some(predicted_ns) = simulated_ns(&of, &simulated) else { continue };
+            let same = |s: &&Statistic| (s.kind, s.figure) == (of.kind, of.figure);
+            let candidates = known.iter().filter_map(|(i, all)| Some((*i, all.iter().find(same)?)));
+            let at = place(&measured.spec, of.kind);
+            let distance = |i: usize| {
+                let other = place(&fitted[i].spec, of.kind);
+                at.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>()
+            };
+            let nearest = candidates.min_by(|a, b| distance(a.0).total_cmp(&distance(b.0)));
+            let nearest_ns = nearest.map(|(_, s)| s.value_ns);
+            all.push(Prediction { cell: measured.name.clone(), of, predicted_ns, nearest_ns });
+        }
+    }
+    Ok(all)
+}
+
+/// Place of a workload among others: logarithms of the block size and of the outstanding operations, and twice the share
+/// of reads.
+fn place(spec: &Spec, kind: OpKind) -> [f64; 3] {
+    let bytes = spec.blocks(kind).iter().map(|block| f64::from(block.bytes)).fold(0.0, f64::max);
+    let in_flight = f64::from(spec.threads()) * f64::from(spec.depth());
+    let reads: f64 = spec.kinds().filter(|(k, _)| *k == OpKind::Read).map(|(_, share)| share).sum();
+    [bytes.max(1.0).ln(), in_flight.ln(), 2.0 * reads]
+}

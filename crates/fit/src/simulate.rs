@@ -1,0 +1,133 @@
+//! A measured cell, simulated on a device with given parameters.
+
+use crate::parameter::Parameter;
+use crate::{FitError, Measured};
+use iodyno_drive::{Length, Unobserved, blocks, drive_model};
+use iodyno_emulate::spec::{Device, Kind};
+use iodyno_measure::Cell;
+use iodyno_run::{Emulated, Files, emulated};
+use iodyno_targets::TargetName;
+use iodyno_workload::{EmulationOptions, Spec};
+use std::sync::atomic::AtomicBool;
+
+/// Fewest operations for each operation in flight, so that the start of a cell does not count.
+const ROUNDS_MIN: f64 = 20.0;
+/// Fewest operations of a cell, so that it has a median.
+const OPS_MIN: f64 = 150.0;
+/// Mean number of 4 KiB pages of an operation above which fewer operations are simulated.
+const PAGES_MAX: f64 = 4.0;
+/// Most events of a warm-up, which fills buffers and caches.
+const WARM_UP_EVENTS_MAX: u64 = 2_000_000;
+/// Longest simulated window, relative to the measured one.
+const WINDOW_MAX: f64 = 1.0;
+
+/// A device in a system, whose parameters are to be fitted.
+#[derive(Clone, Debug)]
+pub(crate) struct Bench {
+    emulated: Emulated,
+}
+
+impl Bench {
+    /// Takes the device of an emulated target, such as `model:nvme-tlc-3840g?state=sequential`, and changes it to this
+    /// capacity.
+    pub(crate) fn new(target: &str, capacity_bytes: Option<u64>) -> Result<Self, FitError> {
+        let name = TargetName::parse(target).map_err(|e| FitError::Start(e.to_string()))?;
+        let found = emulated(&[name], &mut Files::default()).map_err(|e| FitError::Start(e.to_string()))?;
+        let mut emulated =
+            found.ok_or_else(|| FitError::Start(format!("`{target}` is not emulated")))?;
+        if let (Some(bytes), Some(placed)) = (capacity_bytes, emulated.system.devices_mut().next()) {
+            resize(&mut placed.device, bytes);
+        }
+        Ok(Self { emulated })
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> Result<&Device, FitError> {
+        let mut devices = self.emulated.system.devices();
+        match (devices.next(), devices.next()) {
+            (Some(placed), None) => Ok(&placed.device),
+            _ => Err(FitError::Start(
+                "a fit starts from a single device: name one of the catalog, without an array".to_owned(),
+            )),
+        }
+    }
+
+    /// The same device with these values of parameters.
+    pub(crate) fn with(&self, parameters: &[Parameter], values: &[f64]) -> Self {
+        let mut bench = self.clone();
+        if let Some(placed) = bench.emulated.system.devices_mut().next() {
+            for (parameter, value) in parameters.iter().zip(values) {
+                parameter.set(&mut placed.device, *value);
+            }
+            repair(&mut placed.device);
+        }
+        bench
+    }
+
+    /// Simulates a measured cell with about `ops` operations, at most for the time that was measured.
+    pub(crate) fn simulate(&self, of: &Measured, ops: u64, seed: u64) -> Result<Cell, FitError> {
+        let fail = |why: String| FitError::Simulation { cell: of.name.clone(), why };
+        let per_s = of.cell.per_second(of.cell.total().ops() as f64);
+        let length = length(&of.spec, per_s, of.cell.window_ns, ops);
+        let options = EmulationOptions::default();
+        let mut plan = self.emulated.experiment(&of.name, of.spec.clone(), length, &options).map_err(|e| fail(e.to_string()))?;
+        plan.cell.seed = seed;
+        // The measured cell has had its ramp; the simulated one is as short as its figures allow.
+        plan = plan.warmed_up();
+        plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(WARM_UP_EVENTS_MAX));
+        let ran = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
+            .map_err(|e| fail(e.to_string()))?;
+        ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))
+    }
+}
+
+/// Ramp and window that hold about `ops` operations at `per_s`.
+fn length(spec: &Spec, per_s: f64, measured_ns: u64, ops: u64) -> Length {
+    let in_flight = f64::from(spec.threads()) * f64::from(spec.depth());
+    let mean_bytes: f64 = blocks(spec).iter().map(|(bytes, share)| f64::from(*bytes) * share).sum();
+    let ops_of_pages = ops as f64 * PAGES_MAX * 4096.0 / mean_bytes.max(4096.0);
+    let ops = (ops as f64).min(ops_of_pages).max(OPS_MIN).max(ROUNDS_MIN * in_flight);
+    let most_ns = measured_ns as f64 * WINDOW_MAX;
+    let window_ns = (ops / per_s.max(1e-3) * 1e9).min(most_ns).max(1e6);
+    let ramp_ns = (spec.limits().ramp_ns as f64).min(window_ns / 2.0);
+    Length { ramp_ns: ramp_ns as u64, window_ns: window_ns as u64 }
+}
+
+/// Moves values that exclude each other to the nearest that a device can have.
+fn repair(device: &mut Device) {
+    if let Kind::Disk(disk) = &mut device.kind {
+        disk.inner_bytes_per_s = disk.inner_bytes_per_s.min(disk.outer_bytes_per_s);
+        disk.full_stroke_ns = disk.full_stroke_ns.max(disk.track_to_track_ns + 15);
+        let way = disk.full_stroke_ns - disk.track_to_track_ns;
+        let least = disk.track_to_track_ns + way.div_ceil(3);
+        let most = disk.track_to_track_ns + way * 11 / 15;
+        disk.average_seek_ns = disk.average_seek_ns.clamp(least, most);
+    }
+}
+
+/// Gives a device another capacity. Flash keeps its ratio of raw space to capacity, and has as many blocks on each
+/// plane as the structure of the device requires.
+fn resize(device: &mut Device, bytes: u64) {
+    match &mut device.kind {
+        Kind::Volume(volume) => volume.capacity_bytes = bytes / 512 * 512,
+        Kind::Memory(memory) => memory.capacity_bytes = bytes / 512 * 512,
+        Kind::Disk(disk) => disk.capacity_bytes = bytes / 512 * 512,
+        Kind::Flash(flash) => {
+            let ratio = flash.nand.raw_bytes as f64 / flash.capacity_bytes as f64;
+            flash.capacity_bytes = bytes / 4096 * 4096;
+            let raw = flash.capacity_bytes as f64 * ratio;
+            let nand = &mut flash.nand;
+            let planes = u64::from(nand.channels * nand.dies_per_channel * nand.planes);
+            let row = planes * u64::from(nand.page_bytes);
+            // Small blocks for a small device, so that a plane has enough of them.
+            let blocks = (raw / (row * u64::from(nand.pages_per_block)) as f64).max(BLOCKS_MIN);
+            let pages = ((raw / row as f64 / blocks).floor() as u32).clamp(1, nand.pages_per_block);
+            nand.pages_per_block = pages;
+            let block_row = row * u64::from(pages);
+            nand.raw_bytes = (raw / block_row as f64).ceil() as u64 * block_row;
+        }
+    }
+}
+
+/// Fewest blocks on a plane of a resized SSD.
+const BLOCKS_MIN: f64 = 64.0;

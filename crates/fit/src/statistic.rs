@@ -1,0 +1,133 @@
+//! Statistics of a measured cell, and their uncertainty: what a fit compares.
+//!
+//! Each kind of operation gives its mean latency, its median and its 99th percentile. In closed loop the rate follows
+//! from the mean latency (Little's law), so it is no statistic of its own.
+
+use iodyno_measure::statistics::{describe, distribution, quantile};
+use iodyno_measure::{Cell, Histogram};
+use iodyno_units::OpKind;
+
+/// Smallest number of operations of a kind for which statistics are computed.
+const OPS_MIN: u64 = 100;
+/// Smallest number of intervals from which the correlation of neighbouring operations is estimated.
+const INTERVALS_MIN: usize = 10;
+/// Relative standard error below which no statistic is taken to be known: histograms have buckets of 1/128, and no
+/// device is exactly as its model.
+const ERROR_MIN: f64 = 0.004;
+
+/// What a statistic describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Figure {
+    /// Mean latency.
+    Mean,
+    /// Median of the latency.
+    P50,
+    /// 99th percentile of the latency.
+    P99,
+}
+
+impl Figure {
+    /// All figures.
+    pub const ALL: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
+
+    /// Name of the figure in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+        }
+    }
+
+    /// Value of the figure, ns; `None` if the operations are too few.
+    fn of(self, latencies: &Histogram) -> Option<f64> {
+        match self {
+            Self::Mean => latencies.mean_ns(),
+            Self::P50 => latencies.supported_quantile_ns(0.5).map(|ns| ns as f64),
+            Self::P99 => latencies.supported_quantile_ns(0.99).map(|ns| ns as f64),
+        }
+    }
+}
+
+/// A figure of one kind of operation of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Statistic {
+    /// Number of the cell in the list of cells.
+    pub cell: usize,
+    /// Kind of operation.
+    pub kind: OpKind,
+    /// The figure.
+    pub figure: Figure,
+    /// Its value, ns, above 0.
+    pub value_ns: f64,
+    /// Its relative standard error, from the sampling of this cell alone.
+    pub error: f64,
+}
+
+/// Computes the statistics of cell number `cell` of a list.
+pub fn statistics(number: usize, cell: &Cell) -> Vec<Statistic> {
+    let total = cell.total();
+    let mut all = Vec::new();
+    for (kind, class) in total.iter() {
+        let latencies = class.response_time();
+        if latencies.count() < OPS_MIN {
+            continue;
+        }
+        let inflation = inflation(cell, kind);
+        for figure in Figure::ALL {
+            let (Some(value_ns), Some(error)) =
+                (figure.of(latencies), error(figure, latencies, inflation))
+            else {
+                continue;
+            };
+            if value_ns > 0.0 {
+                all.push(Statistic { cell: number, kind, figure, value_ns, error });
+            }
+        }
+    }
+    all
+}
+
+/// Looks up the value of a statistic in a simulated cell, ns. `None` if the cell has too few operations of the kind.
+pub(crate) fn simulated_ns(of: &Statistic, cell: &Cell) -> Option<f64> {
+    let total = cell.total();
+    let latencies = total.class(of.kind)?.response_time();
+    of.figure.of(latencies).filter(|ns| *ns > 0.0)
+}
+
+/// Number of operations that are worth one independent operation: operations in flight together share their fate. 1
+/// where the cell has too few intervals to tell.
+fn inflation(cell: &Cell, kind: OpKind) -> f64 {
+    let of = |interval: &iodyno_measure::Interval| {
+        let latencies = interval.class(kind)?.response_time();
+        (latencies.count() > 0).then(|| (latencies.count() as f64, latencies.mean_ns()))
+    };
+    let (counts, means): (Vec<f64>, Vec<f64>) =
+        cell.series.iter().filter_map(of).filter_map(|(n, mean)| Some((n, mean?))).unzip();
+    let total = cell.total();
+    let deviation_ns = total.class(kind).and_then(|class| class.response_time().stddev_ns());
+    let Some(deviation_ns) = deviation_ns else { return 1.0 };
+    if means.len() < INTERVALS_MIN || deviation_ns == 0.0 {
+        return 1.0;
+    }
+    let expected = deviation_ns.powi(2) / describe::mean(&counts);
+    (describe::deviation(&means).powi(2) / expected).max(1.0)
+}
+
+/// Relative standard error of a figure by its sampling; `None` if it is unknown.
+fn error(figure: Figure, latencies: &Histogram, inflation: f64) -> Option<f64> {
+    let sampling = match figure {
+        Figure::Mean => {
+            let n = latencies.count() as f64 / inflation;
+            latencies.stddev_ns()? / latencies.mean_ns()? / n.sqrt()
+        }
+        Figure::P50 | Figure::P99 => {
+            let q = if figure == Figure::P50 { 0.5 } else { 0.99 };
+            let found = quantile::quantile(latencies, q, 0.95, inflation)?;
+            let interval = found.interval()?;
+            let widths = 2.0 * distribution::normal_quantile(0.975);
+            (interval.high / interval.low.max(1.0)).ln() / widths
+        }
+    };
+    Some(sampling.hypot(ERROR_MIN))
+}
