@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 mod device_file;
 mod interval;
 mod matrix;
@@ -122,7 +123,7 @@ impl Fitted {
 /// See [`FitError`].
 pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<Fitted, FitError> {
     let bench = Bench::new(&start.target, start.capacity_bytes)?;
-    let device = bench.device()?;
+    let device = bench.device();
     let parameters = parameters(device);
     let first = start::values(&parameters, device, cells);
     let coarse = Problem::new(&bench, cells, &parameters, &first, OPS_COARSE, start.seed)?;
@@ -141,7 +142,7 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
     let twin = bench.with(&parameters, &values);
     let residual = |(of, residual): (&Statistic, &f64)| Residual { of: *of, log_ratio: residual * of.error };
     Ok(Fitted {
-        device: twin.device()?.clone(),
+        device: twin.device().clone(),
         estimates,
         combinations,
         residuals: fine.statistics.iter().zip(&best.residuals).map(residual).collect(),

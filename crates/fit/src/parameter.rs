@@ -21,6 +21,17 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Name of the unit in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ns => "ns",
+            Self::BytesPerS => "bytes_per_s",
+            Self::OpsPerS => "ops_per_s",
+            Self::Rpm => "rpm",
+            Self::Share => "share",
+        }
+    }
+
     /// Writes a value as people read it, such as `73.2 µs`.
     pub fn human(self, value: f64) -> String {
         match self {

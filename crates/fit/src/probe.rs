@@ -102,7 +102,10 @@ const DISK: &[Short] = &[
     ("read-third", 1, 1, "4KiB", 100, "active = \"0%..33%\""),
     ("read-inner-seq", 1, 4, "1MiB", 100, "active = \"98%..100%\"\n[all]\naddresses = \"sequential\""),
     ("read-middle-seq", 1, 4, "1MiB", 100, "active = \"50%..52%\"\n[all]\naddresses = \"sequential\""),
-    ("write-near", 1, 1, "4KiB", 0, "active = \"50%..50.02%\""),
+    ("seq-write-1m-q8", 1, 8, "1MiB", 0, "[all]\naddresses = \"sequential\""),
+    // Flushed writes show seek and settling. Cached writes show how the cache is emptied, which is not fitted.
+    ("fsync-4k-q1", 1, 1, "4KiB", 0, "[write]\nflush_every = 1"),
+    ("fsync-near", 1, 1, "4KiB", 0, "active = \"50%..50.02%\"\n[write]\nflush_every = 1"),
 ];
 /// Workloads that are held out: other sizes, skew, mixed sizes, bursts.
 const HELD: &[Short] = &[
@@ -121,7 +124,7 @@ pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     let parts: &[&[Short]] = match family {
         Family::Flash => &[READS, DEEP, WRITES],
         Family::Volume => &[READS, DEEP, WRITES],
-        Family::Disk => &[READS, DISK, WRITES],
+        Family::Disk => &[READS, DISK],
         Family::Memory => &[READS, THREADS, WRITES],
     };
     let ramp_ns = time_ns / if family == Family::Disk { 2 } else { 5 };

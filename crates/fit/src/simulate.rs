@@ -16,6 +16,8 @@ const ROUNDS_MIN: f64 = 20.0;
 const OPS_MIN: f64 = 150.0;
 /// Mean number of 4 KiB pages of an operation above which fewer operations are simulated.
 const PAGES_MAX: f64 = 4.0;
+/// Largest capacity of a simulated SSD.
+const SIMULATED_BYTES: u64 = 8 << 30;
 /// Most events of a warm-up, which fills buffers and caches.
 const WARM_UP_EVENTS_MAX: u64 = 2_000_000;
 /// Longest simulated window, relative to the measured one.
@@ -24,6 +26,7 @@ const WINDOW_MAX: f64 = 1.0;
 /// A device in a system, whose parameters are to be fitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
+    device: Device,
     emulated: Emulated,
 }
 
@@ -33,23 +36,25 @@ impl Bench {
     pub(crate) fn new(target: &str, capacity_bytes: Option<u64>) -> Result<Self, FitError> {
         let name = TargetName::parse(target).map_err(|e| FitError::Start(e.to_string()))?;
         let found = emulated(&[name], &mut Files::default()).map_err(|e| FitError::Start(e.to_string()))?;
-        let mut emulated =
+        let mut emulated: Emulated =
             found.ok_or_else(|| FitError::Start(format!("`{target}` is not emulated")))?;
-        if let (Some(bytes), Some(placed)) = (capacity_bytes, emulated.system.devices_mut().next()) {
+        let mut devices = emulated.system.devices_mut();
+        let (Some(placed), None) = (devices.next(), devices.next()) else {
+            return Err(FitError::Start(
+                "a fit starts from a single device: name one of the catalog, without an array".to_owned(),
+            ));
+        };
+        if let Some(bytes) = capacity_bytes {
             resize(&mut placed.device, bytes);
         }
-        Ok(Self { emulated })
+        let device = placed.device.clone();
+        drop(devices);
+        Ok(Self { device, emulated })
     }
 
     /// The device.
-    pub(crate) fn device(&self) -> Result<&Device, FitError> {
-        let mut devices = self.emulated.system.devices();
-        match (devices.next(), devices.next()) {
-            (Some(placed), None) => Ok(&placed.device),
-            _ => Err(FitError::Start(
-                "a fit starts from a single device: name one of the catalog, without an array".to_owned(),
-            )),
-        }
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// The same device with these values of parameters.
@@ -57,9 +62,14 @@ impl Bench {
         let mut bench = self.clone();
         if let Some(placed) = bench.emulated.system.devices_mut().next() {
             for (parameter, value) in parameters.iter().zip(values) {
-                parameter.set(&mut placed.device, *value);
+                parameter.set(&mut bench.device, *value);
             }
-            repair(&mut placed.device);
+            repair(&mut bench.device);
+            placed.device = bench.device.clone();
+            if let Kind::Flash(flash) = &mut placed.device.kind {
+                // A smaller map is built in less time. Rates and latencies depend on ratios of sizes.
+                flash.scale_down((flash.capacity_bytes / SIMULATED_BYTES) as u32);
+            }
         }
         bench
     }
@@ -75,8 +85,10 @@ impl Bench {
         // The measured cell has had its ramp; the simulated one is as short as its figures allow.
         plan = plan.warmed_up();
         plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(WARM_UP_EVENTS_MAX));
+        let at = std::time::Instant::now();
         let ran = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
             .map_err(|e| fail(e.to_string()))?;
+        if std::env::var_os("FITDBG").is_some() { eprintln!("{} {:?} window {} ms, {} completions, {:?}", of.name, at.elapsed(), length.window_ns/1_000_000, ran.completions, ran.cells[0].facts); }
         ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))
     }
 }

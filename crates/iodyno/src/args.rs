@@ -2,6 +2,7 @@
 //! definition produces all of them.
 
 mod crashtest;
+mod fit;
 mod given;
 mod log;
 mod log_bench;
@@ -16,6 +17,7 @@ use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
 };
 pub use crashtest::Crashtest;
+pub use fit::Fit;
 pub use given::Given;
 use iodyno_measure::{Metric, Threshold};
 use iodyno_report::fio::COARSENESS_MAX;
@@ -138,6 +140,12 @@ pub enum Command {
     Purge(Purge),
     /// Explain where the time of an I/O to an emulated device goes, and which resource is the bottleneck
     Explain(Explain),
+    /// Fit an emulated device to a real one: a twin that predicts what was not measured
+    ///
+    /// Measures a target by short cells, and writes a device file. Each parameter has an interval, or is named as
+    /// not identified. Cells that are held out score the result.
+    #[command(after_help = fit::EXAMPLES)]
+    Fit(Box<Fit>),
     /// Serve emulated storage to other programs over NBD
     ///
     /// Stores the data that clients write, completes each request with the latency of the model, and injects faults

@@ -17,6 +17,7 @@ mod export;
 mod failure;
 mod fault;
 mod fill_first;
+mod fit;
 mod foreign_workload;
 mod hints;
 mod job_surroundings;
@@ -128,6 +129,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
+        Command::Fit(flags) => fit::command(flags, cli, words, style),
         Command::Crashtest(flags) => crashtest::command(flags, style),
         Command::CheckSqlite { file, query } => crashtest::check_sqlite(file, query.as_deref()),
         Command::Log(flags) => log::command(flags, cli, words, style),

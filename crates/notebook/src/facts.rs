@@ -70,6 +70,7 @@ pub struct DeviceDescription {
     pub read_ahead_kib: Option<u64>,
     pub nomerges: Option<u64>,
     pub write_cache: Option<String>,
+    pub rotational: Option<bool>,
 }
 
 /// Facts about an emulated device, as stored by `iodyno-run`.

@@ -34,6 +34,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("logserver", 4),
     ("run", 5),
     ("crashtest", 6),
+    ("fit", 6),
     ("report", 6),
     ("serving", 6),
     ("sizing", 6),

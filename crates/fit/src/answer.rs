@@ -1,0 +1,342 @@
+//! The result of a fit: as text for a terminal, as a page, and as a JSON document. Pure.
+
+use crate::interval::{Estimate, Known};
+use crate::{Figure as Statistics, Fitted, Measured, Statistic, median_error};
+use iodyno_page::document::{Headline, Verdict};
+use iodyno_page::terminal::{Lines, Style, table};
+use iodyno_page::{
+    Axis, Block, Cell, Column, Document, Figure, Mark, Panel, Plot, Point, Quantity, Section,
+    Series, Shape, Table, Tone,
+};
+use iodyno_units::OpKind;
+use serde_json::{Value, json};
+
+/// Version of the JSON document.
+pub const JSON_VERSION: u32 = 1;
+/// Width of the labels, in columns.
+const LABEL: usize = 13;
+/// Differences that a terminal lists.
+const WORST_MAX: usize = 3;
+/// Standard errors beyond which a difference is listed.
+const WORST_MIN: f64 = 3.0;
+
+/// What was fitted, in words.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Name of the measured target.
+    pub target: String,
+    /// Id of the run; empty if it was not stored.
+    pub run: String,
+    /// Name of the device that the fit started from.
+    pub like: String,
+    /// Device file that was written; `None`: none.
+    pub file: Option<String>,
+}
+
+fn signed(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}
+
+fn known(estimate: &Estimate, like: &str) -> String {
+    match estimate.known {
+        Known::Identified | Known::Roughly => {
+            let rough = if estimate.known == Known::Roughly { "roughly; " } else { "" };
+            format!("{rough}{}", estimate.from.join(", "))
+        }
+        Known::NotIdentified => format!("not identified: near {like}"),
+    }
+}
+
+/// Table of the parameters.
+fn parameters(fitted: &Fitted, like: &str) -> Table {
+    let mut table = Table::new([
+        Column::label("parameter"),
+        Column::words("value"),
+        Column::words("95 % interval"),
+        Column::words("from cells").ranked(1),
+    ]);
+    "parameters of the twin".clone_into(&mut table.caption);
+    for estimate in &fitted.estimates {
+        let unit = estimate.parameter.unit;
+        let (low, high) = estimate.interval;
+        let interval = match estimate.known {
+            Known::NotIdentified => Cell::none(),
+            _ => Cell::words(format!("{} to {}", unit.human(low), unit.human(high))),
+        };
+        table.push([
+            Cell::words(estimate.parameter.key),
+            Cell::words(unit.human(estimate.value)),
+            interval,
+            Cell::words(known(estimate, like)),
+        ]);
+    }
+    table
+}
+
+/// Table of the cells that the fit has not seen.
+fn held_out(fitted: &Fitted) -> Table {
+    let mut table = Table::new([
+        Column::label("held-out cell"),
+        Column::label(""),
+        Column::numbers("measured", "ns"),
+        Column::numbers("predicted", "ns"),
+        Column::words("error"),
+        Column::words("of the nearest cell").short("nearest").ranked(1),
+    ]);
+    "mean and 99th percentile of cells that the fit has not seen".clone_into(&mut table.caption);
+    let shown = |statistic: &Statistic| statistic.figure != Statistics::P50;
+    for prediction in fitted.held_out.iter().filter(|prediction| shown(&prediction.of)) {
+        let Statistic { kind, figure, value_ns, .. } = prediction.of;
+        table.push([
+            Cell::words(name(&prediction.cell)),
+            Cell::words(format!("{} {}", kind.name(), figure.name())),
+            Cell::of(Quantity::LatencyNs, Some(value_ns)),
+            Cell::of(Quantity::LatencyNs, Some(prediction.predicted_ns)),
+            Cell::words(signed(prediction.error())),
+            prediction.nearest_error().map_or_else(Cell::none, |error| Cell::words(signed(error))),
+        ]);
+    }
+    table
+}
+
+/// Name of a held-out cell without its prefix.
+fn name(cell: &str) -> &str {
+    cell.strip_prefix(crate::HELD_OUT).unwrap_or(cell)
+}
+
+/// Median errors in words; `None` without held-out cells.
+fn score(fitted: &Fitted) -> Option<String> {
+    let (mean, nearest) = median_error(&fitted.held_out, Statistics::Mean)?;
+    let p99 = median_error(&fitted.held_out, Statistics::P99);
+    let p99 = p99.map_or(String::new(), |(p99, _)| format!(", p99 {:.1} %", p99 * 100.0));
+    Some(format!(
+        "median error of the mean latency {:.1} %{p99}; the nearest measured cell is {:.0} % off",
+        mean * 100.0,
+        nearest * 100.0
+    ))
+}
+
+fn identified(fitted: &Fitted) -> String {
+    let count =
+        |known: Known| fitted.estimates.iter().filter(|estimate| estimate.known == known).count();
+    format!(
+        "{} of {} parameters are known to 5 %, {} roughly, {} not at all",
+        count(Known::Identified),
+        fitted.estimates.len(),
+        count(Known::Roughly),
+        count(Known::NotIdentified)
+    )
+}
+
+/// The differences that chance does not explain, largest first.
+fn worst(fitted: &Fitted, cells: &[Measured]) -> Vec<String> {
+    let size = |residual: &crate::Residual| residual.log_ratio.abs() / residual.of.error;
+    let mut all: Vec<_> = fitted.residuals.iter().filter(|r| size(r) > WORST_MIN).collect();
+    all.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    let words = |residual: &&crate::Residual| {
+        let Statistic { cell, kind, figure, .. } = residual.of;
+        format!(
+            "{}, {} {}: the twin is {} off",
+            cells[cell].name,
+            kind.name(),
+            figure.name(),
+            signed(residual.log_ratio.exp_m1())
+        )
+    };
+    all.iter().take(WORST_MAX).map(words).collect()
+}
+
+/// Why the twin can't be trusted.
+fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
+    fitted.is_misfit().then(|| {
+        format!(
+            "no device with the structure of {like} behaves as measured: differences are {:.0} times as large as chance explains. Start from another device with --like, or look at the cells that are named here",
+            fitted.scale
+        )
+    })
+}
+
+fn combined(fitted: &Fitted) -> Vec<String> {
+    let words = |combination: &crate::Combination| {
+        let factors: Vec<String> =
+            combination.factors.iter().map(|(key, x)| format!("{key}^{x:.2}")).collect();
+        format!("{} to ± {:.1} %", factors.join(" × "), combination.half_width * 100.0)
+    };
+    fitted.combinations.iter().map(words).collect()
+}
+
+/// Formats the result as text.
+#[must_use]
+pub fn show(fitted: &Fitted, cells: &[Measured], about: &About, style: Style) -> String {
+    let mut text = Lines::new(style);
+    text.heading(&format!("a twin of {}", about.target), &format!("from {}", about.like));
+    for line in table::lines(&parameters(fitted, &about.like), style) {
+        text.line(&line);
+    }
+    text.blank();
+    if !fitted.held_out.is_empty() {
+        for line in table::lines(&held_out(fitted), style) {
+            text.line(&line);
+        }
+        text.blank();
+    }
+    text.labelled("known", LABEL, &identified(fitted));
+    for words in combined(fitted) {
+        text.labelled("together", LABEL, &words);
+    }
+    if let Some(words) = score(fitted) {
+        text.labelled("held out", LABEL, &words);
+    }
+    for words in worst(fitted, cells) {
+        text.labelled("differs", LABEL, &words);
+    }
+    if let Some(words) = misfit(fitted, &about.like) {
+        text.labelled("MISFIT", LABEL, &words);
+    }
+    if let Some(file) = &about.file {
+        text.labelled("written", LABEL, &format!("{file}; use it as model:{file} or live:{file}"));
+    }
+    text.end()
+}
+
+/// Measured and predicted latencies of the cells, one series of points for each.
+fn figure(fitted: &Fitted, cells: &[Measured], about: &About) -> Figure {
+    let means: Vec<(String, f64, f64)> = fitted
+        .residuals
+        .iter()
+        .filter(|residual| residual.of.figure == Statistics::Mean)
+        .map(|residual| {
+            let Statistic { cell, kind, value_ns, .. } = residual.of;
+            (label(&cells[cell].name, kind), value_ns, value_ns * residual.log_ratio.exp())
+        })
+        .chain(fitted.held_out.iter().filter(|p| p.of.figure == Statistics::Mean).map(|p| {
+            (label(&p.cell, p.of.kind), p.of.value_ns, p.predicted_ns)
+        }))
+        .collect();
+    let series = |name: &str, color: usize, of: &dyn Fn(&(String, f64, f64)) -> f64| Series {
+        name: name.to_owned(),
+        mark: Mark::Dots,
+        color,
+        points: means.iter().enumerate().map(|(i, it)| Point::at(i as f64, of(it))).collect(),
+    };
+    let names = means.iter().map(|(name, _, _)| name.clone()).collect();
+    let both = vec![series("measured", 0, &|it| it.1), series("twin", 1, &|it| it.2)];
+    Figure {
+        id: "cells".to_owned(),
+        title: "Mean latency of each cell".to_owned(),
+        summary: "Mean latency of each cell, measured and simulated on the twin.".to_owned(),
+        conditions: format!("{}, run {}", about.target, about.run),
+        shape: Shape::Plot(Plot {
+            x: Axis::categories("cell", names),
+            panels: vec![Panel::new(Axis::log("mean latency", Quantity::LatencyNs), both)],
+            spans: Vec::new(),
+        }),
+        notes: vec![format!("Cells whose name begins with {} were not fitted to.", crate::HELD_OUT)],
+    }
+}
+
+fn label(cell: &str, kind: OpKind) -> String {
+    format!("{cell} {}", kind.name())
+}
+
+/// The result as a document. `made_by` is program and version, `command` the command line that made it.
+#[must_use]
+pub fn document(
+    fitted: &Fitted,
+    cells: &[Measured],
+    about: &About,
+    made_by: &str,
+    command: &str,
+) -> Document {
+    let mut first = Vec::new();
+    if let Some((mean, _)) = median_error(&fitted.held_out, Statistics::Mean) {
+        first.push(Block::Headlines(vec![Headline {
+            name: "held-out cells".to_owned(),
+            value: format!("{:.1} %", mean * 100.0),
+            interval: "median error of the mean latency".to_owned(),
+            beside: vec![identified(fitted)],
+            tone: Tone::Plain,
+        }]));
+    }
+    if let Some(text) = misfit(fitted, &about.like) {
+        let of = worst(fitted, cells);
+        let verdict = Verdict { code: "MISFIT".to_owned(), tone: Tone::Bad, text, of };
+        first.push(Block::Verdicts(vec![verdict]));
+    }
+    first.push(Block::Figure(figure(fitted, cells, about)));
+    let section = |id: &str, title: &str, blocks: Vec<Block>| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks,
+        folded: false,
+    };
+    let mut known = vec![Block::Table(parameters(fitted, &about.like))];
+    known.extend(combined(fitted).into_iter().map(|words| Block::Text(format!("Known only together: {words}"))));
+    let mut sections = vec![section("twin", "Measured and simulated", first)];
+    if !fitted.held_out.is_empty() {
+        sections.push(section("held-out", "Predictions", vec![Block::Table(held_out(fitted))]));
+    }
+    sections.push(section("parameters", "Parameters", known));
+    let command = Block::Code { caption: "Command".to_owned(), text: command.to_owned() };
+    sections.push(section("reproduce", "Reproduce", vec![command]));
+    Document {
+        title: format!("Twin of {}", about.target),
+        about: vec![format!("run {}", about.run), format!("structure of {}", about.like)],
+        sections,
+        made_by: made_by.to_owned(),
+        ..Document::default()
+    }
+}
+
+/// The result as JSON.
+#[must_use]
+pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
+    let statistic = |of: &Statistic| {
+        json!({ "kind": of.kind.name(), "figure": of.figure.name(), "measured_ns": of.value_ns, "error": of.error })
+    };
+    let estimates = fitted.estimates.iter().map(|estimate| {
+        let known = match estimate.known {
+            Known::Identified => "identified",
+            Known::Roughly => "roughly",
+            Known::NotIdentified => "not_identified",
+        };
+        json!({
+            "key": estimate.parameter.key,
+            "unit": estimate.parameter.unit.name(),
+            "value": estimate.value,
+            "low": estimate.interval.0,
+            "high": estimate.interval.1,
+            "start": estimate.start,
+            "known": known,
+            "from": estimate.from,
+        })
+    });
+    let combinations = fitted.combinations.iter().map(|combination| {
+        let factors = combination.factors.iter().map(|(key, x)| json!({ "key": key, "exponent": x }));
+        json!({ "factors": factors.collect::<Vec<_>>(), "half_width": combination.half_width })
+    });
+    let residuals = fitted.residuals.iter().map(|residual| {
+        json!({ "cell": cells[residual.of.cell].name, "of": statistic(&residual.of), "log_ratio": residual.log_ratio })
+    });
+    let predictions = fitted.held_out.iter().map(|prediction| {
+        json!({
+            "cell": prediction.cell,
+            "of": statistic(&prediction.of),
+            "predicted_ns": prediction.predicted_ns,
+            "nearest_ns": prediction.nearest_ns,
+        })
+    });
+    json!({
+        "schema": JSON_VERSION,
+        "target": about.target,
+        "run": about.run,
+        "like": about.like,
+        "file": about.file,
+        "scale": fitted.scale,
+        "misfit": fitted.is_misfit(),
+        "parameters": estimates.collect::<Vec<_>>(),
+        "combinations": combinations.collect::<Vec<_>>(),
+        "residuals": residuals.collect::<Vec<_>>(),
+        "held_out": predictions.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,65 @@
+//! Flags of `fit`.
+
+use clap::Args;
+use iodyno_drive::EngineKind;
+use iodyno_targets::TargetName;
+use iodyno_units::parse_duration_ns;
+use std::path::PathBuf;
+
+/// Examples at the end of the help of `fit`.
+pub(super) const EXAMPLES: &str = "Examples:
+  iodyno fit data.bin?size=8GiB -o my.toml          a twin of the disk below this file
+  iodyno fit /dev/nvme1n1 --read-only -o my.toml    reads only
+  iodyno fit --from last -o my.toml                 fit again, without the device
+  iodyno run oltp-67-33-4k --on model:./my.toml     what the twin predicts
+
+Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), the others as of `iodyno`.";
+
+/// Flags of `fit`.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Fit {
+    /// Target to measure: a file, a block device, nbd:, ram:, or live: and model: for a trial
+    #[arg(value_name = "TARGET", required_unless_present = "from", conflicts_with = "from")]
+    pub target: Option<TargetName>,
+    /// Fit to the cells of this run of the notebook, and measure nothing: an id, the start of an id, or `last`
+    ///
+    /// Any run of one target will do. Cells named held-out-* are predicted, and not fitted to.
+    #[arg(long, value_name = "RUN")]
+    pub from: Option<String>,
+    /// Write the twin to this device file
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Start from this device of the catalog, or this file; it gives the structure and all that is not measured
+    /// [default: by the kind of target]
+    #[arg(long, value_name = "DEVICE")]
+    pub like: Option<String>,
+    /// Measure each cell for this time, after a ramp of a fifth of it (half of it on a disk)
+    /// [default: 1s, on a disk 20s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns)]
+    pub time: Option<u64>,
+    /// Never write to the target; parameters of writes stay as they are
+    #[arg(long)]
+    pub read_only: bool,
+    /// Print the cells with their time, and measure nothing
+    #[arg(long, conflicts_with = "from")]
+    pub plan: bool,
+    /// Set the seed of all random streams
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target, depth and writes]
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    pub engine: Option<EngineKind>,
+    /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with = "from")]
+    pub destroy: Vec<String>,
+    /// Write an HTML page to this file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Print one JSON document on standard output, and nothing else there
+    #[arg(long)]
+    pub json: bool,
+    /// Print no live progress on standard error
+    #[arg(long, short)]
+    pub quiet: bool,
+}

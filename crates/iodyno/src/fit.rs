@@ -1,0 +1,296 @@
+//! `fit`: measures a device, or takes a stored run, and writes a device file that predicts what was not measured.
+
+use crate::args::{Cli, Fit};
+use crate::console::{print, print_json, remark};
+use crate::failure::{Failure, METHOD_FAILED};
+use crate::live::{Live, LiveLine};
+use crate::request::{MAX_ERRORS, process, stored};
+use crate::{ranks, report, show, style};
+use iodyno_drive::EngineOptions;
+use iodyno_emulate::describe::DescribedDevice;
+use iodyno_fit::answer::{self, About};
+use iodyno_fit::{Family, FitError, Fitted, HELD_OUT, Measured, Probe, Start, device_file, fit, probes};
+use iodyno_measure::{Level, Role};
+use iodyno_notebook::{Run, TargetKind, TargetRecord};
+use iodyno_page::terminal::Style;
+use iodyno_run::{Files, ListedCell, RanksRequest, ResolvedRun, RunRequest, Work, described};
+use iodyno_targets::output::Output;
+use iodyno_targets::{ModelName, TargetName, inspect};
+use iodyno_units::human;
+use iodyno_units::text::for_shell;
+use iodyno_workload::Spec;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Name of the run of a fit.
+const NAME: &str = "fit";
+/// Measured time of a cell, ns: of a disk, whose operations are slow, and of others.
+const TIME_NS: (u64, u64) = (20_000_000_000, 1_000_000_000);
+
+pub(crate) fn command(
+    flags: &Fit,
+    cli: &Cli,
+    words: &[OsString],
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    // Detect an unwritable file before the work.
+    let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
+    let run = match (&flags.from, &flags.target) {
+        (Some(from), _) => stored_run(from, cli)?,
+        (None, Some(target)) => {
+            let probes = planned(flags, target)?;
+            if flags.plan {
+                return print(&plan(&probes, style));
+            }
+            measure(flags, cli, words, target, probes)?
+        }
+        (None, None) => return Err(Failure::input("name a target, or a run with --from")),
+    };
+    let (target, cells, held_out) = cells(&run)?;
+    let like = like(flags, target)?;
+    let start = start(flags, target, &like);
+    let mut live = LiveLine::new(flags.quiet || flags.json);
+    live.draw(&format!("fitting {} cells", cells.len()));
+    let fitted = fit(&start, &cells, &held_out);
+    live.clear();
+    let fitted = fitted.map_err(|e| match e {
+        FitError::Start(why) => Failure::input(why),
+        FitError::Simulation { .. } => {
+            Failure::input(format!("{e}. Start from another device with --like"))
+        }
+    })?;
+    let file = write(flags, &fitted, &like, &start, &run, target)?;
+    let about = About {
+        target: target.name.clone(),
+        run: run.id.clone(),
+        like: like.device.name.clone(),
+        file,
+    };
+    if let Some(page) = page {
+        let words = words.iter().skip(1).map(|word| for_shell(&word.to_string_lossy()));
+        let command = format!("iodyno {}", words.collect::<Vec<_>>().join(" "));
+        let page_of = answer::document(&fitted, &cells, &about, &report::made_by(), &command);
+        report::write(&page_of, page.output("fit.html")?)?;
+    }
+    let code = if flags.json {
+        print_json(&answer::json(&fitted, &cells, &about))?
+    } else {
+        print(&answer::show(&fitted, &cells, &about, style))?
+    };
+    Ok(if fitted.is_misfit() { ExitCode::from(METHOD_FAILED) } else { code })
+}
+
+/// Loads a run of the notebook.
+fn stored_run(selector: &str, cli: &Cli) -> Result<Run, Failure> {
+    let notebook = show::open(cli.notebook.as_deref())?.ok_or_else(show::no_notebook)?;
+    let mut runs = notebook.load_several(selector)?;
+    runs.pop().ok_or_else(|| Failure::input(format!("no run `{selector}`")))
+}
+
+/// The cells to measure on a target.
+fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
+    let family = match (&flags.like, target) {
+        (Some(like), _) => Family::of(&device(like)?.device.kind),
+        (None, TargetName::Model(name)) => {
+            let first = described(name)?.into_iter().next();
+            first.map_or(Family::Volume, |device| Family::of(&device.device.kind))
+        }
+        (None, target) => of_inspected(target)?,
+    };
+    let time_ns = if family == Family::Disk { TIME_NS.0 } else { TIME_NS.1 };
+    Ok(probes(family, flags.time.unwrap_or(time_ns), flags.read_only))
+}
+
+fn plan(probes: &[Probe], style: Style) -> String {
+    let mut text = iodyno_page::terminal::Lines::new(style);
+    let total_ns: u64 = probes
+        .iter()
+        .map(|probe| {
+            let limits = probe.spec.limits();
+            limits.ramp_ns + limits.time_ns.unwrap_or(0)
+        })
+        .sum();
+    let writing = probes.iter().filter(|probe| probe.spec.kinds().any(|(kind, _)| kind != iodyno_units::OpKind::Read));
+    text.heading(
+        &format!("{} cells, {}", probes.len(), human::duration_ns(total_ns)),
+        &format!("{} of them write", writing.count()),
+    );
+    for probe in probes {
+        text.line(&probe.name);
+    }
+    text.line(&format!("Cells named {HELD_OUT}* score the twin; nothing is fitted to them."));
+    text.end()
+}
+
+/// Measures the cells, and returns the stored run.
+fn measure(
+    flags: &Fit,
+    cli: &Cli,
+    words: &[OsString],
+    target: &TargetName,
+    probes: Vec<Probe>,
+) -> Result<Run, Failure> {
+    let cells = probes.into_iter().map(|probe| ListedCell::new(probe.name, probe.spec)).collect();
+    let request = RunRequest {
+        name: NAME.to_owned(),
+        changed: None,
+        work: Work::Cells(cells),
+        repeats: 1,
+        thresholds: Vec::new(),
+        targets: vec![target.clone()],
+        folder: std::env::current_dir().unwrap_or_default(),
+        files: Files::default(),
+        seed: flags.seed,
+        engine: flags.engine,
+        options: EngineOptions::default(),
+        processors: None,
+        system_clock: false,
+        // Intervals show how much neighbouring operations have in common.
+        interval_ns: flags.time.map(|time_ns| (time_ns / 20).max(1_000_000)),
+        errors_max: MAX_ERRORS,
+        read_only: flags.read_only,
+        destroy: flags.destroy.clone(),
+        shard: None,
+        ranks: RanksRequest::default(),
+        record_trace: None,
+    };
+    let notebook = ranks::notebook(cli.notebook.as_deref())?;
+    let run = ResolvedRun::new(request, process(stored(words), Some(notebook)))?;
+    let mut live = Live::new(flags.quiet || flags.json, style::for_stderr(cli.color), None);
+    let outcome = iodyno_run::execute(&run, &mut live);
+    live.clear();
+    let outcome = outcome?;
+    if outcome.interrupted {
+        return Err(Failure::interrupted("the measurement was interrupted: nothing was fitted"));
+    }
+    if outcome.too_many_errors {
+        return Err(Failure::target("too many operations failed: nothing was fitted"));
+    }
+    if let Some(lost) = &outcome.not_kept {
+        remark("note", &Failure::not_kept(lost).words());
+    }
+    Ok(outcome.run)
+}
+
+/// The measured target of a run, the cells to fit to, and those that are held out. A cell that is not valid has no
+/// weight.
+fn cells(run: &Run) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Failure> {
+    let [target] = run.head.targets.as_slice() else {
+        return Err(Failure::input(format!(
+            "run {} has {} targets, and a fit is of one",
+            run.id,
+            run.head.targets.len()
+        )));
+    };
+    let mut all = Vec::new();
+    for cell in &run.cells {
+        if cell.is_skipped() || cell.key.place.as_ref().is_some_and(|place| place.role != Role::Measure) {
+            continue;
+        }
+        if cell.level().is_some_and(|level| level >= Level::Invalid) {
+            remark("note", &format!("{} is not valid, and not used", cell.key.name));
+            continue;
+        }
+        let record = run.head.workloads.iter().find(|workload| workload.name == cell.key.workload);
+        let Some(record) = record else { continue };
+        let spec: Spec = serde_json::from_value(record.spec.clone())
+            .map_err(|e| Failure::notebook(format!("the workload of run {}: {e}", run.id)))?;
+        all.push(Measured { name: cell.key.name.clone(), spec, cell: cell.clone() });
+    }
+    let (held_out, fitted): (Vec<Measured>, Vec<Measured>) =
+        all.into_iter().partition(|cell| cell.name.starts_with(HELD_OUT));
+    if fitted.is_empty() {
+        return Err(Failure::input(format!("run {} has no valid cell to fit to", run.id)));
+    }
+    Ok((target, fitted, held_out))
+}
+
+/// The device that the fit starts from.
+fn like(flags: &Fit, target: &TargetRecord) -> Result<DescribedDevice, Failure> {
+    match &flags.like {
+        Some(name) => device(name),
+        None => device(of_record(target).device()),
+    }
+}
+
+fn device(name: &str) -> Result<DescribedDevice, Failure> {
+    let parsed = TargetName::parse(&format!("model:{name}"));
+    let Ok(TargetName::Model(ModelName { arrays, .. })) = &parsed else {
+        return Err(Failure::input(format!("`{name}` is not a device of the catalog or a device file")));
+    };
+    if !arrays.is_empty() {
+        return Err(Failure::input(format!("`{name}` is an array, and a fit is of one device")));
+    }
+    let Ok(TargetName::Model(model)) = parsed else { unreachable!("matched above") };
+    let mut all = described(&model)?;
+    match all.len() {
+        1 => Ok(all.remove(0)),
+        n => Err(Failure::input(format!("`{name}` has {n} devices, and a fit is of one"))),
+    }
+}
+
+/// Family of a target of a run.
+fn of_record(target: &TargetRecord) -> Family {
+    let described = target.description();
+    if let Some(family) = described.emulated.family.as_deref() {
+        let of = |word: &str| Family::ALL.into_iter().find(|family| family.name() == word);
+        return of(family).unwrap_or(Family::Volume);
+    }
+    let device = described.physical.first().unwrap_or(&described.device);
+    of_facts(described.kind, device.kernel_name.as_deref(), device.rotational)
+}
+
+/// Family of a target that was not measured yet.
+fn of_inspected(target: &TargetName) -> Result<Family, Failure> {
+    let facts = serde_json::to_value(inspect(target)?)
+        .map_err(|e| Failure::input(format!("{target}: {e}")))?;
+    Ok(of_record(&TargetRecord { name: target.to_string(), facts, ..TargetRecord::default() }))
+}
+
+fn of_facts(kind: TargetKind, kernel_name: Option<&str>, rotational: Option<bool>) -> Family {
+    let name = kernel_name.unwrap_or_default();
+    let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    match kind {
+        TargetKind::Ram | TargetKind::Null => Family::Memory,
+        _ if is(&["pmem", "ram", "zram"]) => Family::Memory,
+        _ if is(&["vd", "xvd", "nbd", "loop", "rbd"]) => Family::Volume,
+        _ if rotational == Some(true) => Family::Disk,
+        _ if is(&["nvme", "sd", "mmcblk"]) => Family::Flash,
+        _ => Family::Volume,
+    }
+}
+
+/// What the fit starts from: a device in the state in which the target was.
+fn start(flags: &Fit, target: &TargetRecord, like: &DescribedDevice) -> Start {
+    let described = target.description();
+    let name = flags.like.as_deref().unwrap_or(&like.device.name);
+    // Emulated targets were in the state that their name gives; real ones hold data that were written in order.
+    let is_emulated = described.emulated.device.is_some();
+    let state = match target.name.split_once("state=") {
+        Some((_, rest)) if is_emulated => rest.split('&').next().unwrap_or("auto"),
+        _ if is_emulated => "auto",
+        _ => "sequential",
+    };
+    Start {
+        target: format!("model:{name}?state={state}"),
+        capacity_bytes: described.opened_bytes.or(described.size_bytes),
+        seed: flags.seed.wrapping_add(1),
+    }
+}
+
+/// Writes the device file, and returns its name.
+fn write(
+    flags: &Fit,
+    fitted: &Fitted,
+    like: &DescribedDevice,
+    start: &Start,
+    run: &Run,
+    target: &TargetRecord,
+) -> Result<Option<String>, Failure> {
+    let Some(path) = &flags.output else { return Ok(None) };
+    let text = device_file(fitted, like, start, &run.id, &target.name);
+    Output::at(path)?.write(text.as_bytes())?;
+    // A bare name would be looked up in the catalog.
+    let shown = path.display().to_string();
+    Ok(Some(if shown.contains('/') { shown } else { format!("./{shown}") }))
+}
