@@ -11,6 +11,9 @@ use iodyno_measure::statistics::distribution::student_quantile;
 pub const IDENTIFIED: f64 = 0.05;
 /// Largest half-width of an interval that is worth printing, in the logarithm: a factor of 1.65.
 const WEAK: f64 = 0.5;
+/// Smallest scale of the errors. Residuals are smaller than their errors where all statistics of a cell err together, which
+/// moves the parameters and leaves no residual.
+const SCALE_MIN: f64 = 0.75;
 /// Largest half-width of the interval of a combination, in the logarithm.
 const COMBINED: f64 = 0.1;
 /// Smallest share of a parameter in a combination that is printed.
@@ -68,8 +71,7 @@ pub(crate) fn estimates(
     slope: &Slope,
 ) -> Result<(Vec<Estimate>, Vec<Combination>), FitError> {
     let (scale, degrees) = scale(problem, best, slope);
-    // Fewer than half of the claimed errors are luck.
-    let scale = scale.max(0.5);
+    let scale = scale.max(SCALE_MIN);
     let t = student_quantile(0.975, degrees);
     let mut information = problem.information(slope);
     for (j, row) in information.iter_mut().enumerate() {

@@ -132,7 +132,7 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
             "no cell has enough operations to fit to: measure each for longer".to_owned(),
         ));
     }
-    let near = coarse.refine(coarse.point(&coarse.start)?, ITERATIONS.0)?;
+    let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
     let fine = Problem::new(&bench, cells, &parameters, &first, OPS_FINE, start.seed)?;
     let best = fine.refine(fine.point(&near.at)?, ITERATIONS.1)?;
     let slope = fine.slope(&best)?;

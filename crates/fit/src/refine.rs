@@ -17,6 +17,13 @@ pub(crate) const PRIOR: f64 = 1.0;
 const STEP: f64 = 0.04;
 /// Largest change of a logarithm in one iteration.
 const MOVE_MAX: f64 = 1.0;
+/// Factors by which each parameter alone is moved to leave a local minimum.
+const SCANNED: [f64; 4] = [0.4, 0.7, 1.5, 2.5];
+/// Rounds of such moves, and points of each round that are refined.
+const SCANS_MAX: usize = 4;
+const SCANS_REFINED: usize = 2;
+/// Cost for each observation below which the residuals are as large as their errors.
+const SETTLED: f64 = 1.5;
 /// Damping beyond which no better parameters are looked for.
 const DAMPING_MAX: f64 = 1e4;
 
@@ -198,6 +205,38 @@ impl<'a> Problem<'a> {
         for (x, parameter) in at.iter_mut().zip(self.parameters) {
             *x = x.clamp(parameter.bounds.0.ln(), parameter.bounds.1.ln());
         }
+    }
+
+    /// Leaves a local minimum: moves each parameter alone by the factors [`SCANNED`], and refines the best of these points.
+    /// Ends when the residuals are as large as their errors, or when nothing better is found.
+    pub(crate) fn search(&self, mut best: Point, iterations: usize) -> Result<Point, FitError> {
+        best = self.refine(best, iterations)?;
+        for _ in 0..SCANS_MAX {
+            let before = self.cost(&best);
+            if before < self.observations() * SETTLED {
+                break;
+            }
+            let moved = |(j, factor): (usize, f64)| {
+                let mut at = best.at.clone();
+                at[j] += factor.ln();
+                self.bounded(&mut at);
+                at
+            };
+            let each = (0..best.at.len()).flat_map(|j| SCANNED.map(|factor| (j, factor)));
+            let mut tried = self.points(each.map(moved).collect())?;
+            // A point that is no better may lead to a better one: the best few are refined.
+            tried.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
+            for point in tried.into_iter().take(SCANS_REFINED) {
+                let point = self.refine(point, iterations)?;
+                if self.cost(&point) < self.cost(&best) {
+                    best = point;
+                }
+            }
+            if self.cost(&best) > before * 0.9 {
+                break;
+            }
+        }
+        Ok(best)
     }
 
     /// Improves a point until the cost falls by less than 1 %, for at most `iterations` derivatives.

@@ -78,7 +78,11 @@ impl Bench {
     pub(crate) fn simulate(&self, of: &Measured, ops: u64, seed: u64) -> Result<Cell, FitError> {
         let fail = |why: String| FitError::Simulation { cell: of.name.clone(), why };
         let per_s = of.cell.per_second(of.cell.total().ops() as f64);
-        let length = length(&of.spec, per_s, of.cell.window_ns, ops);
+        let mut length = length(&of.spec, per_s, of.cell.window_ns, ops);
+        if !self.device.limits.is_empty() {
+            // The burst allowance of a limit must be used up as it was in the measurement.
+            length.ramp_ns = of.spec.limits().ramp_ns;
+        }
         let options = EmulationOptions::default();
         let mut plan = self.emulated.experiment(&of.name, of.spec.clone(), length, &options).map_err(|e| fail(e.to_string()))?;
         plan.cell.seed = seed;
