@@ -56,7 +56,7 @@ pub(crate) fn command(
         ..demand(flags, notebook)?
     };
     if let (Some(cloud), Some(path)) = (&flags.cloud, &flags.price) {
-        return on_cloud(demand, cloud, path, flags.json, style);
+        return on_cloud(demand, cloud, path, flags, style);
     }
     let prices = flags.price.as_deref().map(|path| prices(path, Prices::from_toml)).transpose()?;
     let candidates = candidates(&choice)?;
@@ -96,16 +96,17 @@ fn on_cloud(
     demand: Demand,
     provider: &str,
     path: &Path,
-    is_json: bool,
+    flags: &Size,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let prices = prices(path, CloudPrices::from_toml)?;
-    let answer =
-        size_cloud(demand, provider, &prices, &signals::stop_flag()).map_err(|e| match e {
-            RunError::Interrupted => Failure::interrupted("the search was interrupted"),
-            other => other.into(),
-        })?;
-    let code = if is_json {
+    let instance = flags.instance.as_deref();
+    let answer = size_cloud(demand, provider, &prices, instance, &signals::stop_flag());
+    let answer = answer.map_err(|e| match e {
+        RunError::Interrupted => Failure::interrupted("the search was interrupted"),
+        other => other.into(),
+    })?;
+    let code = if flags.json {
         print_json(&cloud::document(&answer))?
     } else {
         print(&cloud::show(&answer, style))?

@@ -64,14 +64,15 @@ pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     let mut files = Files::default();
     match look_up(&name.what, &mut files)? {
         Found::Device(mut device) => {
-            choose(&mut device, name, &name.volume)?;
+            let shared = shared_limits(name, &device.default_host, &mut files)?;
+            choose(&mut device, name, &name.volume, &shared)?;
             all.push(*device);
         }
         Found::System(system, file) => {
             for of in &system.volumes {
                 let its = listed(of, &file)?;
                 let mut device = look_up::device(&its.what, &mut files)?;
-                choose(&mut device, name, &its.volume)?;
+                choose(&mut device, name, &its.volume, &[])?;
                 let cache = of.read_cache.as_ref();
                 let cache = cache.map(|(cache, _)| look_up::device(cache, &mut files));
                 for device in [device].into_iter().chain(cache.transpose()?) {
@@ -120,12 +121,7 @@ fn whole_system(
             let message = format!("`{}` is a system, not a device", its.what);
             return Err(Problem::at(file, of.span.clone(), message, None).into());
         };
-        choose(&mut device, name, &its.volume)?;
-        if credits.is_some()
-            && (has_credits(&device.device.limits) || !has_credits(&described.limits))
-        {
-            choose(&mut device, name, &VolumeOptions { credits, ..its.volume })?;
-        }
+        choose(&mut device, name, &VolumeOptions { credits, ..its.volume }, &described.limits)?;
         let mut device = device.device;
         settle(&mut device, name)?;
         let count = of.count * its.count;
@@ -197,13 +193,38 @@ fn has_credits(limits: &[Limit]) -> bool {
     limits.iter().any(|limit| limit.credits.is_some())
 }
 
-/// Applies the options of a cloud volume to a device of the target `name`.
+/// Applies the options of a cloud volume to a device of the target `name`. `shared`: the limits of its system, to which
+/// `credits=` applies too. A device without credits ignores it if these have any.
 fn choose(
     device: &mut DescribedDevice,
     name: &ModelName,
     options: &VolumeOptions,
+    shared: &[Limit],
 ) -> Result<(), RunError> {
-    device.choose(options).map_err(|why| RunError::Impossible(format!("`{name}`: {why}")))
+    let mut choose = |options: &VolumeOptions| {
+        device.choose(options).map_err(|why| RunError::Impossible(format!("`{name}`: {why}")))?;
+        Ok::<_, RunError>(has_credits(&device.device.limits))
+    };
+    if options.credits.is_some() && has_credits(shared) {
+        let has_own = choose(&VolumeOptions { credits: None, ..*options })?;
+        if !has_own {
+            return Ok(());
+        }
+    }
+    choose(options).map(drop)
+}
+
+/// Limits of the system that a device is put into, if the name sets credits.
+fn shared_limits(
+    name: &ModelName,
+    default_host: &str,
+    files: &mut Files,
+) -> Result<Vec<Limit>, RunError> {
+    if name.volume.credits.is_none() {
+        return Ok(Vec::new());
+    }
+    let host = name.system.as_deref().unwrap_or(default_host);
+    Ok(look_up::system(host, files)?.0.limits)
 }
 
 /// A requested volume: a single device, an array of devices, or an array of arrays.
@@ -223,7 +244,8 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
         let Found::Device(mut found) = look_up(&name.what, files)? else {
             return Err(not_beside_others(name));
         };
-        choose(&mut found, name, &name.volume)?;
+        let shared = shared_limits(name, &found.default_host, files)?;
+        choose(&mut found, name, &name.volume, &shared)?;
         let its_host = name.system.clone().unwrap_or(found.default_host);
         match &host {
             Some((other, by)) if *other != its_host => {

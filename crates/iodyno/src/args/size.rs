@@ -115,7 +115,7 @@ pub struct Size {
     /// Rank by price, from this TOML file [default: rank by the number of devices]
     ///
     /// The file has a `currency`, and the tables `devices`, `systems` and `drawers` with prices by name. With --cloud:
-    /// a `currency`, a date `as_of`, and a table `[[volumes]]` for each class.
+    /// a `currency`, a date `as_of`, a table `[[volumes]]` for each class, and optionally `[[instances]]`.
     #[arg(long, visible_alias = "prices", value_name = "FILE", conflicts_with = "saturate")]
     pub price: Option<PathBuf>,
     /// Find the cheapest volumes of a cloud provider, with their size and provisioned rates; requires --price
@@ -124,6 +124,10 @@ pub struct Size {
     #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS, requires = "price",
         conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
     pub cloud: Option<String>,
+    /// With --cloud, attach the volumes to this instance: a system with limits, by name or path [default: the
+    /// cheapest of the price file]
+    #[arg(long, value_name = "SYSTEM", requires = "cloud")]
+    pub instance: Option<String>,
     /// Find how many devices this system's adapters can drive at full speed; requires --device
     ///
     /// The devices are in arrays of level --raid. Measured with random reads of 4 KiB (W1) and sequential reads of

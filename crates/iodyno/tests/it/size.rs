@@ -148,6 +148,21 @@ fn cloud_volumes_by_price() {
     let lasts_s = 3000.0 * 1800.0 / (2000.0 - 500.0);
     assert!((number(&burst["lasts_s"]) / lasts_s - 1.0).abs() < 0.01, "{burst}");
     assert_eq!(azure["meets"][0]["price_a_month"], 73.0);
+    // On demand, 5000 operations a second beyond the rate of P30 are billed for 730 hours.
+    let demand = "--cloud azure --workload oltp-67-33-4k --p99 10ms --capacity 600GiB --rate 10k/s";
+    let on_demand = "class = \"azure-premium\"\nby_size = { \"1024GiB\" = 135, \"8192GiB\" = 946 }\non_demand = 25\n";
+    let priced = |each: &str| {
+        let head =
+            "schema = 1\ncurrency = \"USD\"\nas_of = \"2026-11\"\n[[volumes]]\ncloud = \"azure\"\n";
+        place.write("prices.toml", format!("{head}{on_demand}on_demand_10k = {each}\n"));
+        of(demand)["meets"][0].clone()
+    };
+    let (burst, larger) = (priced("0.0001"), priced("0.005"));
+    let price = 135.0 + 25.0 + 5000.0 * 730.0 * 3600.0 / 10e3 * 0.0001;
+    assert!((number(&burst["price_a_month"]) - price).abs() < 0.01, "{burst}, {price}");
+    assert!(burst["target"].as_str().unwrap().contains("bursting=on-demand"), "{burst}");
+    // P60 has the rate without.
+    assert_eq!((&larger["on_demand"], number(&larger["price_a_month"])), (&false.into(), 946.0));
     place.write("prices.toml", example);
 
     let output = place.iodyno(&format!("size --prices prices.toml {small}"));
@@ -172,6 +187,52 @@ fn cloud_volumes_by_price() {
     ] {
         place.iodyno(&format!("size {small} {words}")).fails(2, says);
     }
+}
+
+/// The limits of an instance: one that holds the demand, one that does so by credits only, one of the price file, and
+/// what is refused.
+#[test]
+fn cloud_volumes_share_the_limits_of_an_instance() {
+    let place = Place::new();
+    let example = include_str!("../../../../catalog/prices/cloud-2026-11.toml");
+    let row = |system: &str, price: u32, most: u32| {
+        format!(
+            "[[instances]]\ncloud = \"aws\"\nsystem = \"{system}\"\nprice = {price}\nvolumes_max = {most}\n"
+        )
+    };
+    let rows = row("aws-m5-large", 70, 2) + &row("aws-m5-8xlarge", 1120, 26);
+    place.write("prices.toml", example);
+    place.write("instances.toml", format!("{example}\n{rows}"));
+    let words = |prices: &str, rate: &str, more: &str| {
+        format!(
+            "size --cloud aws --prices {prices} --workload oltp-67-33-4k --rate {rate} --p99 5ms --capacity 500GiB {more}"
+        )
+    };
+    let of = |prices: &str, rate: &str, more: &str| {
+        let document =
+            place.iodyno(&words(prices, rate, &format!("--json {more}"))).succeeds().json();
+        valid(&document);
+        document["cloud"].clone()
+    };
+    let best = &of("prices.toml", "3k/s", "--instance aws-m5-large")["meets"][0];
+    assert_eq!(best["instance"]["system"], "aws-m5-large");
+    assert!((0.83..0.99).contains(&number(&best["busiest_limit_share"])), "{best}");
+    assert!(best["target"].as_str().unwrap().contains("@aws-m5-large"), "{best}");
+    assert_eq!(of("prices.toml", "3k/s", "")["meets"][0]["instance"], Value::Null);
+    // 6000 a second are beyond its baseline; its credits last for 27.27 M / 2400 s.
+    let output = place.iodyno(&words("prices.toml", "6k/s", "--instance aws-m5-large"));
+    output.exits(6);
+    assert!(output.stdout.contains("the limits of the instance are too low"), "{}", output.stdout);
+    assert!(output.stdout.contains("full ones last for 3 h 9 min"), "{}", output.stdout);
+    let pair = of("instances.toml", "6k/s", "");
+    assert_eq!(pair["meets"][0]["instance"]["system"], "aws-m5-8xlarge", "{pair}");
+    assert_eq!(pair["by_credits_alone"][0]["instance"]["system"], "aws-m5-large", "{pair}");
+    let wrong = words("prices.toml", "3k/s", "--instance cloud-instance");
+    place.iodyno(&wrong).fails(2, &["has no limits for its volumes", "[iops_limit]"]);
+    place.write("wrong.toml", format!("{example}\n{}", row("aws-m5-larg", 1, 1)));
+    place
+        .iodyno(&words("wrong.toml", "3k/s", ""))
+        .fails(2, &["no system `aws-m5-larg`", "aws-m5-large"]);
 }
 
 /// A message log in place of a workload: its flags, in messages or in bytes, and what is refused.

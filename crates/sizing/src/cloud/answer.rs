@@ -1,6 +1,6 @@
 //! The answer for cloud volumes as text for a terminal, and as a JSON document. Pure.
 
-use super::{CloudSizing, Found, Unfit, VOLUMES_MAX, Volumes};
+use super::{CloudSizing, Found, Instance, Offer, Unfit, VOLUMES_MAX, Volumes};
 use crate::json::limits;
 use crate::simulate::Measured;
 use crate::terminal::{EMULATED, LABEL};
@@ -28,15 +28,17 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
         text.line(&line);
     }
     text.blank();
-    text.line(&in_words(&best.volumes));
+    let best_offer = &best.offer;
+    text.line(&in_words(&best_offer.volumes));
     if let Some(measured) = &best.measured {
         let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
-        let credits = if has_credits(&best.volumes) { " with no burst credits" } else { "" };
+        let credits = if best_offer.has_credits() { " with no burst credits" } else { "" };
         let words = format!("a simulation{credits} sustains the rate: p99 {p99}");
         text.labelled("confirmed", LABEL, &words);
     }
-    text.labelled("burst", LABEL, &burst_in_words(answer, &best.volumes));
-    text.labelled("run it", LABEL, &run_in_words(answer, &best.volumes));
+    text.labelled("instance", LABEL, &instance_in_words(answer, best_offer));
+    text.labelled("burst", LABEL, &burst_in_words(answer, best_offer));
+    text.labelled("run it", LABEL, &run_in_words(answer, best_offer));
     in_burst(&mut text, answer);
     unfit(&mut text, answer);
     text.labelled(
@@ -59,14 +61,14 @@ fn volumes(answer: &CloudSizing) -> Table {
     ]);
     let caption = "the cheapest volumes of each class that meet the demand";
     caption.clone_into(&mut table.caption);
-    for (number, Found { volumes, measured }) in answer.found.iter().enumerate() {
-        let busy = answer.load.utilisation(&volumes.limits, volumes.count, false);
+    for (number, Found { offer, measured }) in answer.found.iter().enumerate() {
+        let (volumes, busy) = (&offer.volumes, offer.utilisation(&answer.load));
         let p99_ns = measured.as_ref().and_then(|measured| measured.p99_ns);
         table.push([
             Cell::words((number + 1).to_string()),
-            Cell::words(in_words(volumes)),
-            Cell::words(limits_in_words(volumes)),
-            Cell::number(format!("{:.2}", volumes.price), volumes.price),
+            Cell::words(format!("{}{}", in_words(volumes), on(offer, true))),
+            Cell::words(limits_in_words(&volumes.limits)),
+            Cell::number(format!("{:.2}", offer.price()), offer.price()),
             Cell::of(Quantity::Share, Some(busy)),
             Cell::of(Quantity::LatencyNs, p99_ns),
         ]);
@@ -93,14 +95,34 @@ fn demand_in_words(answer: &CloudSizing) -> String {
 /// Describes volumes: `2 × ebs-gp2 of 500GiB, striped`.
 fn in_words(of: &Volumes) -> String {
     let size = human::exact_size(of.size_bytes);
+    let on_demand = if of.options.on_demand { ", bursting on demand" } else { "" };
     match of.count {
-        1 => format!("{} {size}", of.class),
-        count => format!("{count} × {} {size}, striped", of.class),
+        1 => format!("{} {size}{on_demand}", of.class),
+        count => format!("{count} × {} {size}{on_demand}, striped", of.class),
     }
 }
 
-fn limits_in_words(of: &Volumes) -> String {
-    of.limits.iter().map(limit_in_words).collect::<Vec<_>>().join(", ")
+/// Names the instance; empty without one, or if it has no price and only priced ones are asked for.
+fn on(of: &Offer, priced: bool) -> String {
+    let instance = of.instance.as_ref().filter(|instance| !priced || instance.price > 0.0);
+    instance.map_or(String::new(), |instance| format!(" on {}", instance.system))
+}
+
+/// Describes the instance of the recommended volumes.
+fn instance_in_words(answer: &CloudSizing, of: &Offer) -> String {
+    let Some(Instance { system, limits, price, .. }) = &of.instance else {
+        return "its limits are not considered: give --instance, or [[instances]] in the price file".to_owned();
+    };
+    let price = match *price {
+        price if price > 0.0 => format!(", {price:.2} {} a month", answer.currency),
+        _ => String::new(),
+    };
+    let busy = percent(answer.load.utilisation(limits, 1, false));
+    format!("{system}: {} ({busy} busy){price}", limits_in_words(limits))
+}
+
+fn limits_in_words(limits: &[Limit]) -> String {
+    limits.iter().map(limit_in_words).collect::<Vec<_>>().join(", ")
 }
 
 fn limit_in_words(limit: &Limit) -> String {
@@ -115,35 +137,41 @@ fn limit_in_words(limit: &Limit) -> String {
     }
 }
 
-fn has_credits(of: &Volumes) -> bool {
-    of.limits.iter().any(|limit| limit.credits.is_some())
-}
-
 fn duration(s: f64) -> String {
     human::duration_ns((s * 1e9).min(1e19) as u64)
 }
 
 /// What happens when the burst of the recommended volumes ends.
-fn burst_in_words(answer: &CloudSizing, of: &Volumes) -> String {
-    if !has_credits(of) {
-        return "these volumes have no burst credits: their limits hold for ever".to_owned();
+fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
+    let mut words = Vec::new();
+    if of.volumes.options.on_demand {
+        let (price, currency) = (of.volumes.on_demand_price, &answer.currency);
+        words.push(format!(
+            "on demand: it never ends, and {price:.2} {currency} of the price are for a burst that lasts all month"
+        ));
     }
-    let busy = answer.load.utilisation(&of.limits, of.count, false);
-    format!(
-        "without credits the limits still hold the demand ({} busy), so the end of a burst changes nothing",
-        percent(busy)
-    )
+    if of.has_credits() {
+        let busy = percent(of.utilisation(&answer.load));
+        words.push(format!(
+            "without credits the limits still hold the demand ({busy} busy), so the end of a burst changes nothing"
+        ));
+    }
+    if words.is_empty() {
+        words.push("no limit has burst credits: they hold for ever".to_owned());
+    }
+    words.join("; ")
 }
 
 /// Lists cheaper volumes that meet the demand by their credits alone.
 fn in_burst(text: &mut Lines, answer: &CloudSizing) {
-    for (number, (volumes, lasts_s)) in answer.in_burst.iter().enumerate() {
+    for (number, (offer, lasts_s)) in answer.in_burst.iter().enumerate() {
         let label = if number == 0 { "not these" } else { "" };
-        let after = 1.0 / answer.load.utilisation(&volumes.limits, volumes.count, false);
+        let after = 1.0 / offer.utilisation(&answer.load);
+        let on = on(offer, false);
         let words = format!(
-            "{} for {:.2} {} a month meets the demand by credits alone: full ones last for {}, then it serves {} of the rate",
-            in_words(volumes),
-            volumes.price,
+            "{}{on} for {:.2} {} a month meets the demand by credits alone: full ones last for {}, then it serves {} of the rate",
+            in_words(&offer.volumes),
+            offer.price(),
             answer.currency,
             duration(*lasts_s),
             percent(after)
@@ -160,13 +188,17 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
     let words = [
         (of(Unfit::Latency), "an idle volume is too slow for the latency".to_owned()),
         (of(Unfit::Limits), format!("the limits of {VOLUMES_MAX} volumes are too low")),
+        (
+            of(Unfit::Instance),
+            "the limits of the instance are too low, or it can't attach all volumes".to_owned(),
+        ),
     ];
     for (names, why) in words.into_iter().filter(|(names, _)| !names.is_empty()) {
         text.labelled("left out", LABEL, &format!("{}: {why}", names.join(", ")));
     }
 }
 
-fn run_in_words(answer: &CloudSizing, of: &Volumes) -> String {
+fn run_in_words(answer: &CloudSizing, of: &Offer) -> String {
     let workload = answer.demand.like.as_deref().map_or_else(
         || for_shell(&answer.demand.name),
         |run| format!("<the workload of run {run}>"),
@@ -197,18 +229,18 @@ pub fn document(answer: &CloudSizing) -> Value {
                 "capacity_bytes": demand.capacity_bytes,
             },
             "meets": answer.found.iter().map(|found| {
-                let mut value = volumes_json(answer, &found.volumes);
+                let mut value = offer_json(answer, &found.offer);
                 value["simulated"] = found.measured.as_ref().map(measured).into();
                 value
             }).collect::<Vec<_>>(),
-            "by_credits_alone": answer.in_burst.iter().map(|(volumes, lasts_s)| {
-                let mut value = volumes_json(answer, volumes);
+            "by_credits_alone": answer.in_burst.iter().map(|(offer, lasts_s)| {
+                let mut value = offer_json(answer, offer);
                 value["lasts_s"] = (*lasts_s).into();
                 value
             }).collect::<Vec<_>>(),
             "unfit": answer.unfit.iter().map(|(class, why)| json!({
                 "class": class,
-                "why": match why { Unfit::Latency => "latency", Unfit::Limits => "limits" },
+                "why": match why { Unfit::Latency => "latency", Unfit::Limits => "limits", Unfit::Instance => "instance" },
             })).collect::<Vec<_>>(),
             "cells": answer.cells,
         },
@@ -219,25 +251,38 @@ fn measured(of: &Measured) -> Value {
     json!({ "iops": of.iops, "bytes_per_s": of.bytes_per_s, "mean_ns": of.mean_ns, "p99_ns": of.p99_ns })
 }
 
-fn volumes_json(answer: &CloudSizing, of: &Volumes) -> Value {
-    let limit = |limit: &Limit| {
+fn offer_json(answer: &CloudSizing, offer: &Offer) -> Value {
+    let of = &offer.volumes;
+    let instance = offer.instance.as_ref().map(|of| {
         json!({
-            "counts": match limit.counts { Counted::Operations => "operations", Counted::Bytes => "bytes" },
-            "of": match limit.of { LimitOf::All => None, LimitOf::Reads => Some("reads"), LimitOf::Writes => Some("writes") },
-            "rate": limit.rate,
-            "burst": limit.credits.as_ref().map(|credits| credits.burst),
-            "credits": limit.credits.as_ref().map(|credits| credits.most),
+            "system": of.system,
+            "limits": of.limits.iter().map(limit_json).collect::<Vec<_>>(),
+            "volumes_max": of.volumes_max,
+            "price_a_month": of.price,
         })
-    };
+    });
     json!({
         "class": of.class,
         "volumes": of.count,
-        "target": of.target(false),
+        "target": offer.target(false),
         "size_bytes": of.size_bytes,
         "iops": of.options.iops,
         "mbps": of.options.mbps,
+        "on_demand": of.options.on_demand,
         "price_a_month": of.price,
-        "limits_of_each": of.limits.iter().map(limit).collect::<Vec<_>>(),
-        "busiest_limit_share": answer.load.utilisation(&of.limits, of.count, false),
+        "on_demand_price_a_month": of.on_demand_price,
+        "limits_of_each": of.limits.iter().map(limit_json).collect::<Vec<_>>(),
+        "instance": instance,
+        "busiest_limit_share": offer.utilisation(&answer.load),
+    })
+}
+
+fn limit_json(limit: &Limit) -> Value {
+    json!({
+        "counts": match limit.counts { Counted::Operations => "operations", Counted::Bytes => "bytes" },
+        "of": match limit.of { LimitOf::All => None, LimitOf::Reads => Some("reads"), LimitOf::Writes => Some("writes") },
+        "rate": limit.rate,
+        "burst": limit.credits.as_ref().map(|credits| credits.burst),
+        "credits": limit.credits.as_ref().map(|credits| credits.most),
     })
 }

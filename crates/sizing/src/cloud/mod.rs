@@ -2,23 +2,34 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `load` | the load on limits |
 //! | `prices` | prices of volumes |
+//! | `instance` | instances whose limits the volumes share |
 //! | `search` | the cheapest volumes of a class |
 //! | `answer` | the answer as text and as a document |
 
 mod answer;
+#[cfg(test)]
+mod exact_tests;
+mod instance;
+mod load;
 mod prices;
 mod search;
 
 pub use answer::{document, show};
+pub use instance::Instance;
+pub use load::Load;
 pub use prices::{CLOUDS, CloudPrices, VolumePrice};
-pub use search::{Load, VOLUMES_MAX, Volumes};
+pub use search::{VOLUMES_MAX, Volumes};
 
 use crate::demand::Demand;
 use crate::simulate::{Measured, State, run, volume_length};
+use instance::instances;
 use iodyno_emulate::describe::DescribedDevice;
-use iodyno_emulate::spec::Kind;
+use iodyno_emulate::spec::{Kind, Limit};
 use iodyno_run::{Files, RunError, described_device};
+use iodyno_units::{StartCredits, VolumeOptions};
+use load::Conditions;
 use search::cheapest;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,11 +46,60 @@ struct Class<'a> {
     price: &'a VolumePrice,
 }
 
+/// Volumes, and the instance that they are attached to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// The volumes, with their price.
+    pub volumes: Volumes,
+    /// The instance; `None`: its limits are not considered.
+    pub instance: Option<Instance>,
+}
+
+impl Offer {
+    /// Price of volumes and instance a month.
+    pub fn price(&self) -> f64 {
+        self.volumes.price + self.instance.as_ref().map_or(0.0, |instance| instance.price)
+    }
+
+    /// Utilisation of the busiest limit under a load in the long run.
+    pub fn utilisation(&self, load: &Load) -> f64 {
+        let of_volumes = load.utilisation(&self.volumes.limits, self.volumes.count, false);
+        of_volumes.max(load.utilisation(self.shared(), 1, false))
+    }
+
+    /// Time for which full credits last under a load, s; infinite if it uses none up.
+    pub fn burst_s(&self, load: &Load) -> f64 {
+        let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
+        of_volumes.min(load.burst_s(self.shared(), 1))
+    }
+
+    /// Whether a limit has burst credits.
+    pub fn has_credits(&self) -> bool {
+        self.volumes.limits.iter().chain(self.shared()).any(|limit| limit.credits.is_some())
+    }
+
+    /// Name of the emulated target. `long_run`: with empty buckets of credits.
+    pub fn target(&self, long_run: bool) -> String {
+        let credits = (long_run && self.has_credits()).then_some(StartCredits::LastFor(0));
+        let Volumes { class, count, options, .. } = &self.volumes;
+        let options = VolumeOptions { credits, ..*options };
+        let on = self.instance.as_ref().map_or(String::new(), |of| format!("@{}", of.system));
+        match count {
+            1 => format!("model:{class}{on}?{options}"),
+            count => format!("model:raid0({class}*{count}){on}?{options}"),
+        }
+    }
+
+    fn shared(&self) -> &[Limit] {
+        self.instance.as_ref().map_or(&[], |instance| &instance.limits)
+    }
+}
+
 /// Volumes that meet a demand for ever.
 #[derive(Debug)]
 pub struct Found {
-    /// The volumes, with their price.
-    pub volumes: Volumes,
+    /// The volumes and their instance.
+    pub offer: Offer,
     /// Simulation at the demanded rate without burst credits; `None`: not simulated, because the volumes cost more than
     /// the recommended ones.
     pub measured: Option<Measured>,
@@ -52,6 +112,8 @@ pub enum Unfit {
     Latency,
     /// The limits, the sizes or the prices of up to [`VOLUMES_MAX`] volumes do not suffice.
     Limits,
+    /// The limits of no instance suffice, or it can't attach all volumes.
+    Instance,
 }
 
 /// The answer: volumes of a provider that meet a demand.
@@ -70,24 +132,28 @@ pub struct CloudSizing {
     /// The cheapest volumes of each class that meet the demand, cheapest first. The first is confirmed by simulation.
     pub found: Vec<Found>,
     /// Cheaper volumes that meet the demand only while their credits last, each with that time in s.
-    pub in_burst: Vec<(Volumes, f64)>,
+    pub in_burst: Vec<(Offer, f64)>,
     /// Classes that do not meet the demand.
     pub unfit: Vec<(String, Unfit)>,
     /// Number of simulated cells.
     pub cells: usize,
 }
 
-/// Finds the cheapest volumes of a provider that meet a demand.
+/// Finds the cheapest volumes of a provider that meet a demand. `instance`: the system that they are attached to;
+/// `None`: the cheapest of the price file, or no instance is considered if that has none.
 ///
 /// # Errors
-/// A class that has no rules, a workload that does not fit, a provider without prices, or an interruption.
+/// A class that has no rules, an instance without limits, a workload that does not fit, a provider without prices, or an
+/// interruption.
 pub fn size_cloud(
     demand: Demand,
     cloud: &str,
     prices: &CloudPrices,
+    instance: Option<&str>,
     stop: &Arc<AtomicBool>,
 ) -> Result<CloudSizing, RunError> {
     let classes = classes(cloud, prices)?;
+    let instances = instances(cloud, prices, instance)?;
     let load = Load::of(&demand);
     let capacity_bytes = demand.capacity_bytes.max(demand.active_bytes.unwrap_or(0));
     let mut answer = CloudSizing {
@@ -98,54 +164,58 @@ pub fn size_cloud(
         in_burst: Vec::new(),
         unfit: Vec::new(),
         cells: 0,
-        load,
+        load: load.clone(),
         demand,
     };
+    let offer = |class: &Class<'_>, headroom: f64, in_burst: bool| {
+        let of = Conditions { load: &load, capacity_bytes, headroom, in_burst };
+        cheapest(&class.device, class.price, of, instances.as_deref())
+    };
     // Classes whose cheapest volumes are not confirmed, with their headroom.
-    let mut open: Vec<(Class<'_>, f64, Volumes)> = Vec::new();
+    let mut open: Vec<(Class<'_>, f64, Offer)> = Vec::new();
     for class in classes {
-        let of = (&answer.load, capacity_bytes);
         let name = class.price.class.clone();
         let Kind::Volume(volume) = &class.device.device.kind else { continue };
-        if !answer.load.is_in_time(volume, &answer.demand) {
+        if !load.is_in_time(volume, &answer.demand) {
             answer.unfit.push((name, Unfit::Latency));
             continue;
         }
-        if let Some(volumes) = cheapest(&class.device, class.price, of, HEADROOM.0, true) {
-            let lasts_s = answer.load.burst_s(&volumes.limits, volumes.count);
+        if let Ok(offer) = offer(&class, HEADROOM.0, true) {
+            let lasts_s = offer.burst_s(&load);
             if lasts_s.is_finite() {
-                answer.in_burst.push((volumes, lasts_s));
+                answer.in_burst.push((offer, lasts_s));
             }
         }
-        match cheapest(&class.device, class.price, of, HEADROOM.0, false) {
-            Some(volumes) => open.push((class, HEADROOM.0, volumes)),
-            None => answer.unfit.push((name, Unfit::Limits)),
+        match offer(&class, HEADROOM.0, false) {
+            Ok(offer) => open.push((class, HEADROOM.0, offer)),
+            Err(why) => answer.unfit.push((name, why)),
         }
     }
     while let Some(best) =
-        (0..open.len()).min_by(|a, b| open[*a].2.price.total_cmp(&open[*b].2.price))
+        (0..open.len()).min_by(|a, b| open[*a].2.price().total_cmp(&open[*b].2.price()))
     {
-        let (class, headroom, volumes) = open.swap_remove(best);
-        let measured = measure(&answer.demand, &volumes, stop)?;
+        let (class, headroom, best) = open.swap_remove(best);
+        let measured = measure(&answer.demand, &best, stop)?;
         answer.cells += 1;
         if measured.holds(answer.demand.rate_iops, &answer.demand) {
-            answer.found.push(Found { volumes, measured: Some(measured) });
+            answer.found.push(Found { offer: best, measured: Some(measured) });
             break;
         }
-        let (of, headroom) = ((&answer.load, capacity_bytes), headroom + HEADROOM.1);
-        let more = (headroom <= HEADROOM_MAX)
-            .then(|| cheapest(&class.device, class.price, of, headroom, false))
-            .flatten();
+        let headroom = headroom + HEADROOM.1;
+        let more = if headroom <= HEADROOM_MAX {
+            offer(&class, headroom, false)
+        } else {
+            Err(Unfit::Limits)
+        };
         match more {
-            Some(volumes) => open.push((class, headroom, volumes)),
-            None => answer.unfit.push((class.price.class.clone(), Unfit::Limits)),
+            Ok(offer) => open.push((class, headroom, offer)),
+            Err(why) => answer.unfit.push((class.price.class.clone(), why)),
         }
     }
-    open.sort_by(|a, b| a.2.price.total_cmp(&b.2.price));
-    let others = open.into_iter().map(|(_, _, volumes)| Found { volumes, measured: None });
-    answer.found.extend(others);
-    let most = answer.found.first().map_or(f64::INFINITY, |found| found.volumes.price);
-    answer.in_burst.retain(|(volumes, _)| volumes.price < most);
+    open.sort_by(|a, b| a.2.price().total_cmp(&b.2.price()));
+    answer.found.extend(open.into_iter().map(|(.., offer)| Found { offer, measured: None }));
+    let most = answer.found.first().map_or(f64::INFINITY, |found| found.offer.price());
+    answer.in_burst.retain(|(offer, _)| offer.price() < most);
     Ok(answer)
 }
 
@@ -172,14 +242,10 @@ fn classes<'a>(cloud: &str, prices: &'a CloudPrices) -> Result<Vec<Class<'a>>, R
 }
 
 /// Simulates the demand on volumes without burst credits.
-fn measure(
-    demand: &Demand,
-    volumes: &Volumes,
-    stop: &Arc<AtomicBool>,
-) -> Result<Measured, RunError> {
-    let bytes = volumes.size_bytes * u64::from(volumes.count);
+fn measure(demand: &Demand, offer: &Offer, stop: &Arc<AtomicBool>) -> Result<Measured, RunError> {
+    let bytes = offer.volumes.size_bytes * u64::from(offer.volumes.count);
     let spec = demand
         .on_array(demand.rate_iops, 1, 1, bytes)
         .map_err(|why| RunError::Impossible(format!("{}: {why}", demand.name)))?;
-    run(&volumes.target(true), spec, volume_length(demand), State::WHOLE, stop)
+    run(&offer.target(true), spec, volume_length(demand), State::WHOLE, stop)
 }

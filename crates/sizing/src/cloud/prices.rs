@@ -14,6 +14,13 @@ const SCHEMA: &[Key] = &[
     Key::required("currency", ValueType::Text).such_as("\"USD\""),
     Key::required("as_of", ValueType::Text).such_as("\"2026-11\""),
     Key::required("volumes", ValueType::Tables(VOLUME)),
+    Key::optional("instances", ValueType::Tables(INSTANCE)),
+];
+const INSTANCE: &[Key] = &[
+    Key::required("cloud", ValueType::Word(&CLOUDS)),
+    Key::required("system", ValueType::Text).such_as("\"aws-m5-large\""),
+    Key::required("price", PRICE),
+    Key::optional("volumes_max", ValueType::Count(1, 1024)),
 ];
 const VOLUME: &[Key] = &[
     Key::required("cloud", ValueType::Word(&CLOUDS)),
@@ -25,7 +32,13 @@ const VOLUME: &[Key] = &[
     Key::optional("iops_included", ValueType::Count(0, 1_000_000_000)),
     Key::optional("mbps", PRICE),
     Key::optional("mbps_included", ValueType::Count(0, 1_000_000)),
+    Key::optional("on_demand", PRICE),
+    Key::optional("on_demand_10k", PRICE),
 ];
+/// Seconds of a month of 730 hours, by which providers bill.
+const MONTH_S: f64 = 730.0 * 3600.0;
+/// Burst operations that Azure bills for each MB/s beyond the rate: it counts 256 KiB as one, and 1 MB as 1024 KiB.
+const BURST_OPS_PER_MB: f64 = 1024.0 / 256.0;
 
 /// Prices of cloud volumes.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +48,19 @@ pub struct CloudPrices {
     /// Date of the prices, as written in the file.
     pub as_of: String,
     volumes: Vec<VolumePrice>,
+    instances: Vec<InstancePrice>,
+}
+
+/// Price of an instance type, a month.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstancePrice {
+    cloud: String,
+    /// Name or path of the system file with its limits.
+    pub system: String,
+    /// Price a month.
+    pub price: f64,
+    /// Maximum number of attached volumes; `None`: no maximum.
+    pub volumes_max: Option<u32>,
 }
 
 /// Price of the volumes of a class, a month.
@@ -53,6 +79,17 @@ pub struct VolumePrice {
     /// Price of each provisioned MB/s or MiB/s.
     mbps: f64,
     mbps_included: f64,
+    /// Price of bursting on demand; `None`: not offered.
+    on_demand: Option<OnDemandPrice>,
+}
+
+/// Price of bursting on demand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct OnDemandPrice {
+    /// Price a month, without bursts.
+    fixed: f64,
+    /// Price of 10,000 operations beyond the rate of the size.
+    each_10k: f64,
 }
 
 impl CloudPrices {
@@ -65,25 +102,52 @@ impl CloudPrices {
         let record = reader.file(text, None, SCHEMA).unwrap_or_default();
         let volumes = record.records("volumes").map(|v| VolumePrice::read(&mut reader, v));
         let volumes = volumes.collect();
+        let instances = record.records("instances").map(|v| InstancePrice::read(&mut reader, v));
+        let instances = instances.collect();
         reader.finish()?;
         let said = |key: &str| record.said(key).to_owned();
-        Ok(Self { currency: said("currency"), as_of: said("as_of"), volumes })
+        Ok(Self { currency: said("currency"), as_of: said("as_of"), volumes, instances })
     }
 
     /// The priced classes of a provider, in the order of the file.
     pub fn of_cloud(&self, cloud: &str) -> impl Iterator<Item = &VolumePrice> {
         self.volumes.iter().filter(move |volume| volume.cloud == cloud)
     }
+
+    /// The priced instance types of a provider, in the order of the file.
+    pub fn instances_of(&self, cloud: &str) -> impl Iterator<Item = &InstancePrice> {
+        self.instances.iter().filter(move |instance| instance.cloud == cloud)
+    }
+}
+
+impl InstancePrice {
+    fn read(reader: &mut Reader, v: &Record) -> Self {
+        let system = v.said("system").to_owned();
+        refuse_unknown(reader, v, "system", Kind::System);
+        Self {
+            cloud: v.said("cloud").to_owned(),
+            system,
+            price: v.real("price").unwrap_or(0.0),
+            volumes_max: v.whole("volumes_max").and_then(|count| u32::try_from(count).ok()),
+        }
+    }
+}
+
+/// Refuses a name that is neither in the catalog nor a path.
+fn refuse_unknown(reader: &mut Reader, v: &Record, key: &str, kind: Kind) {
+    let name = v.said(key);
+    if name.contains(['/', '.']) || list(kind).any(|(known, _)| known == name) {
+        return;
+    }
+    let guess = nearest(name, list(kind).map(|(known, _)| known));
+    let help = guess.map(|guess| format!("did you mean `{guess}`?")).unwrap_or_default();
+    reader.refuse(v.place(key), format!("no {} `{name}`", kind.noun()), help);
 }
 
 impl VolumePrice {
     fn read(reader: &mut Reader, v: &Record) -> Self {
         let class = v.said("class").to_owned();
-        if !class.contains(['/', '.']) && list(Kind::Device).all(|(name, _)| name != class) {
-            let guess = nearest(&class, list(Kind::Device).map(|(name, _)| name));
-            let help = guess.map(|guess| format!("did you mean `{guess}`?")).unwrap_or_default();
-            reader.refuse(v.place("class"), format!("no device `{class}`"), help);
-        }
+        refuse_unknown(reader, v, "class", Kind::Device);
         if v.get("gib").is_none() && v.get("by_size").is_none() {
             let help = "give `gib`, the price of each GiB, or `by_size`, the price of a volume up to each size";
             reader.refuse(v.place("class"), format!("`{class}` has no price of its size"), help);
@@ -108,6 +172,11 @@ impl VolumePrice {
         iops.sort_by(|a, b| a.0.total_cmp(&b.0));
         iops.push((f64::INFINITY, v.real("iops").or(iops.last().map(|of| of.1)).unwrap_or(0.0)));
         let count = |key: &str| v.whole(key).unwrap_or(0) as f64;
+        if v.get("on_demand").is_some() != v.get("on_demand_10k").is_some() {
+            let help = "give both, or leave both out for a class without bursting on demand";
+            let message = "`on_demand` requires `on_demand_10k`, and the reverse";
+            reader.refuse(v.place("class"), message.to_owned(), help);
+        }
         Self {
             cloud: v.said("cloud").to_owned(),
             class,
@@ -117,7 +186,26 @@ impl VolumePrice {
             iops_included: count("iops_included"),
             mbps: v.real("mbps").unwrap_or(0.0),
             mbps_included: count("mbps_included"),
+            on_demand: v
+                .real("on_demand")
+                .zip(v.real("on_demand_10k"))
+                .map(|(fixed, each_10k)| OnDemandPrice { fixed, each_10k }),
         }
+    }
+
+    /// Whether bursting on demand has a price.
+    pub fn has_on_demand(&self) -> bool {
+        self.on_demand.is_some()
+    }
+
+    /// Price of bursting on demand a month, at a load that never changes. `None` if the file has none. Azure bills the
+    /// operations beyond the rate, or the bytes as operations, whichever are more ("Managed disk bursting", billing).
+    ///
+    /// `over_iops`, `over_bytes_per_s`: load of the volume beyond its rates without bursting.
+    pub fn of_on_demand(&self, over_iops: f64, over_bytes_per_s: f64) -> Option<f64> {
+        let of = self.on_demand?;
+        let ops_per_s = over_iops.max(over_bytes_per_s / 1e6 * BURST_OPS_PER_MB).max(0.0);
+        Some(of.fixed + of.each_10k * ops_per_s * MONTH_S / 10_000.0)
     }
 
     /// Price of a volume a month. `None` if the file has no price of its size.

@@ -1,131 +1,19 @@
 //! The cheapest volumes of a class that meet a demand by the closed form of their limits. Pure.
 //!
 //! Each limit grows with the size and with the provisioned rates, and so does the price. So the smallest sufficient size, then
-//! the fewest IOPS, then the lowest throughput are the cheapest. Volumes are striped only if one can't meet the demand.
+//! the fewest IOPS, then the lowest throughput are the cheapest. With bursting on demand a larger size may be cheaper, because
+//! fewer operations exceed its rate, so all sizes are tried. Volumes are striped only if one can't meet the demand.
 
+use super::instance::Instance;
+use super::load::{Conditions, GIB};
 use super::prices::VolumePrice;
-use crate::demand::Demand;
+use super::{Offer, Unfit};
 use iodyno_emulate::describe::{DescribedDevice, VolumeClass};
-use iodyno_emulate::spec::{CloudVolume, Counted, Limit, LimitOf};
-use iodyno_units::{OpKind, VolumeOptions};
-use iodyno_workload::Pattern;
+use iodyno_emulate::spec::{Counted, Limit};
+use iodyno_units::VolumeOptions;
 
 /// Maximum number of volumes that are striped.
 pub const VOLUMES_MAX: u32 = 16;
-const GIB: u64 = 1 << 30;
-
-/// Operations of one size a second.
-#[derive(Clone, Copy, Debug)]
-struct Stream {
-    kind: OpKind,
-    bytes: f64,
-    iops: f64,
-}
-
-/// What a demand asks of limits.
-#[derive(Clone, Debug)]
-pub struct Load {
-    streams: Vec<Stream>,
-    /// Whether all operations are sequential, so that small ones are merged where a class merges.
-    is_sequential: bool,
-}
-
-impl Load {
-    /// The load of a demand.
-    pub fn of(demand: &Demand) -> Self {
-        let spec = &demand.spec;
-        let all: f64 = spec.kinds().map(|(_, share)| share).sum();
-        let mut streams = Vec::new();
-        for (kind, share) in spec.kinds().filter(|(kind, _)| *kind != OpKind::Flush) {
-            let blocks = spec.blocks(kind);
-            let shares: f64 = blocks.iter().map(|block| block.share).sum();
-            streams.extend(blocks.iter().map(|block| Stream {
-                kind,
-                bytes: f64::from(block.bytes),
-                iops: demand.rate_iops * share / all * block.share / shares,
-            }));
-        }
-        let is_in_order = |kind| {
-            let addresses = spec.addresses(kind);
-            addresses.iter().all(|of| matches!(of.pattern, Pattern::Sequential { .. }))
-        };
-        let is_sequential = spec.kinds().all(|(kind, _)| is_in_order(kind));
-        Self { streams, is_sequential }
-    }
-
-    /// Bytes a second.
-    pub fn bytes_per_s(&self) -> f64 {
-        self.streams.iter().map(|of| of.bytes * of.iops).sum()
-    }
-
-    /// Units of a limit a second, as the limit counts them.
-    fn units(&self, limit: &Limit) -> f64 {
-        let counts = |kind: OpKind| match limit.of {
-            LimitOf::All => true,
-            LimitOf::Reads => kind == OpKind::Read,
-            LimitOf::Writes => kind != OpKind::Read,
-        };
-        let is_merged = self.is_sequential && limit.merges;
-        let each = |of: &Stream| {
-            let account = limit.account_bytes.map(|bytes| bytes as f64);
-            let begun = account.map(|bytes| {
-                let units = of.bytes / bytes;
-                if is_merged { units } else { units.ceil() }
-            });
-            match (limit.counts, account, begun) {
-                (Counted::Operations, _, begun) => begun.unwrap_or(1.0),
-                (Counted::Bytes, Some(account), Some(begun)) => begun * account,
-                (Counted::Bytes, ..) => of.bytes,
-            }
-        };
-        self.streams.iter().filter(|of| counts(of.kind)).map(|of| of.iops * each(of)).sum()
-    }
-
-    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes, at the rates that are
-    /// served for ever, or at the burst rates.
-    pub fn utilisation(&self, limits: &[Limit], volumes: u32, in_burst: bool) -> f64 {
-        let of = |limit: &Limit| {
-            let burst = limit.credits.as_ref().filter(|_| in_burst).map(|credits| credits.burst);
-            self.units(limit) / (f64::from(volumes) * burst.unwrap_or(limit.rate) as f64)
-        };
-        limits.iter().map(of).fold(0.0, f64::max)
-    }
-
-    /// Time for which full credits last under the load, s; infinite if it uses none up.
-    pub fn burst_s(&self, limits: &[Limit], volumes: u32) -> f64 {
-        let of = |limit: &Limit| {
-            let credits = limit.credits.as_ref()?;
-            let drain = self.units(limit) / f64::from(volumes) - limit.rate as f64;
-            (drain > 0.0).then(|| credits.most as f64 / drain)
-        };
-        limits.iter().filter_map(of).fold(f64::INFINITY, f64::min)
-    }
-
-    /// Fraction of the operations that a volume answers within a time if no limit binds. Its latency is constant in
-    /// part and exponential in part.
-    fn within(&self, volume: &CloudVolume, of: Option<OpKind>, ns: u64) -> f64 {
-        let (mut within, mut all) = (0.0, 0.0);
-        for stream in self.streams.iter().filter(|stream| of.is_none_or(|of| of == stream.kind)) {
-            let mean_ns =
-                if stream.kind == OpKind::Read { volume.read_ns } else { volume.write_ns };
-            let network_ns = stream.bytes / volume.bytes_per_s * 1e9;
-            let varying_ns = mean_ns as f64 * volume.varying_share;
-            let left_ns = ns as f64 - network_ns - (mean_ns as f64 - varying_ns);
-            let share =
-                if left_ns < 0.0 { 0.0 } else { -(-left_ns / varying_ns.max(1e-3)).exp_m1() };
-            within += stream.iops * share;
-            all += stream.iops;
-        }
-        if all > 0.0 { within / all } else { 1.0 }
-    }
-
-    /// Whether an idle volume meets all latency limits of a demand.
-    pub fn is_in_time(&self, volume: &CloudVolume, demand: &Demand) -> bool {
-        let holds =
-            |limit: crate::Limit| self.within(volume, limit.of, limit.ns) >= limit.tail.quantile();
-        demand.all_limits().all(holds)
-    }
-}
 
 /// Equal volumes of a class, striped if there are several.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,45 +28,100 @@ pub struct Volumes {
     pub size_bytes: u64,
     /// Limits of each.
     pub limits: Vec<Limit>,
-    /// Price of all a month.
+    /// Price of all a month, with `on_demand_price`.
     pub price: f64,
+    /// Part of the price for bursting on demand, if the load never changes; 0 without.
+    pub on_demand_price: f64,
 }
 
-impl Volumes {
-    /// Name of the emulated target. `long_run`: with empty buckets of credits.
-    pub fn target(&self, long_run: bool) -> String {
-        let has_credits = self.limits.iter().any(|limit| limit.credits.is_some());
-        let credits = (long_run && has_credits).then_some(iodyno_units::StartCredits::LastFor(0));
-        let options = VolumeOptions { credits, ..self.options };
-        match self.count {
-            1 => format!("model:{}?{options}", self.class),
-            count => format!("model:raid0({}*{count})?{options}", self.class),
-        }
-    }
-}
-
-/// The cheapest volumes of a class whose limits exceed the load by `headroom`, a fraction. `None` if none do, or if the
-/// price file has no price of them. `in_burst`: burst rates count.
+/// The cheapest volumes of a class that meet the conditions and have a price, with the cheapest instance that does.
+/// `instances`: those to choose from; `None`: none is considered.
 pub(super) fn cheapest(
     device: &DescribedDevice,
     price: &VolumePrice,
-    (load, capacity_bytes): (&Load, u64),
-    headroom: f64,
-    in_burst: bool,
-) -> Option<Volumes> {
-    let class = device.class.as_ref()?;
-    let of_count = |count: u32| {
-        let meets =
-            |limits: &[Limit]| load.utilisation(limits, count, in_burst) * (1.0 + headroom) <= 1.0;
-        let least_bytes = capacity_bytes.div_ceil(count.into()).next_multiple_of(GIB);
-        let (options, size_bytes, limits) = smallest(class, least_bytes, &meets)?;
-        let each = price.of(class, size_bytes, &options)?;
-        let price = each * f64::from(count);
-        let class = device.device.name.clone();
-        Some(Volumes { class, count, options, size_bytes, limits, price })
-    };
+    of: Conditions<'_>,
+    instances: Option<&[Instance]>,
+) -> Result<Offer, Unfit> {
+    let class = device.class.as_ref().ok_or(Unfit::Limits)?;
+    let name = device.device.name.as_str();
     // Striping multiplies the failures of volumes, so only as many as necessary.
-    (1..=VOLUMES_MAX).find_map(of_count)
+    let fewest = |find: &dyn Fn(u32) -> Option<Volumes>| (1..=VOLUMES_MAX).find_map(find);
+    let found = [
+        fewest(&|count| of_rates(name, class, price, of, count)),
+        fewest(&|count| on_demand(name, class, price, of, count)),
+    ];
+    let offers = found.iter().flatten().filter_map(|volumes| {
+        let instance = match instances {
+            Some(all) => Some(Instance::cheapest(all, of, volumes.count)?.clone()),
+            None => None,
+        };
+        Some(Offer { volumes: volumes.clone(), instance })
+    });
+    let cheapest = offers.min_by(|a, b| a.price().total_cmp(&b.price()));
+    let why = if found.iter().any(Option::is_some) { Unfit::Instance } else { Unfit::Limits };
+    cheapest.ok_or(why)
+}
+
+/// The cheapest `count` volumes that meet the conditions without bursting on demand.
+fn of_rates(
+    name: &str,
+    class: &VolumeClass,
+    price: &VolumePrice,
+    of: Conditions<'_>,
+    count: u32,
+) -> Option<Volumes> {
+    let meets = |limits: &[Limit]| of.hold(limits, count);
+    let (options, size_bytes, limits) = smallest(class, of.least_bytes(count), &meets)?;
+    let price = price.of(class, size_bytes, &options)? * f64::from(count);
+    let class = name.to_owned();
+    Some(Volumes { class, count, options, size_bytes, limits, price, on_demand_price: 0.0 })
+}
+
+/// The cheapest `count` volumes that meet the conditions with bursting on demand, in a class whose sizes decide its rates.
+fn on_demand(
+    name: &str,
+    class: &VolumeClass,
+    price: &VolumePrice,
+    of: Conditions<'_>,
+    count: u32,
+) -> Option<Volumes> {
+    let is_provisioned = |counts| class.provisioned(counts, class.sizes_bytes[2], 1).is_some();
+    if !price.has_on_demand()
+        || [Counted::Operations, Counted::Bytes].map(is_provisioned) != [false; 2]
+    {
+        return None;
+    }
+    let of_size = |gib: u64, on_demand: bool| {
+        let size_bytes = class.has_sizes().then_some(gib * GIB);
+        let options = VolumeOptions { size_bytes, on_demand, ..VolumeOptions::default() };
+        let (size_bytes, limits) = class.volume("", &options).ok()?;
+        Some((options, size_bytes, limits))
+    };
+    let priced = |gib: u64| {
+        let (options, size_bytes, limits) = of_size(gib, true)?;
+        let (plain, _, rates) = of_size(gib, false)?;
+        if !of.hold(&limits, count) {
+            return None;
+        }
+        let over = |counts: Counted| {
+            let limits = rates.iter().filter(|limit| limit.counts == counts);
+            let each = |limit: &Limit| of.load.units(limit) / f64::from(count) - limit.rate as f64;
+            limits.map(each).fold(0.0, f64::max)
+        };
+        let burst = price.of_on_demand(over(Counted::Operations), over(Counted::Bytes))?;
+        let (each, count_f) = (price.of(class, size_bytes, &plain)?, f64::from(count));
+        let class = name.to_owned();
+        let (price, on_demand_price) = ((each + burst) * count_f, burst * count_f);
+        Some(Volumes { class, count, options, size_bytes, limits, price, on_demand_price })
+    };
+    let [from, _, to] = class.sizes_bytes.map(|bytes| bytes / GIB);
+    // Rates grow with the size.
+    let (_, _, limits) = of_size(to, true)?;
+    if !of.hold(&limits, count) {
+        return None;
+    }
+    let sizes = (of.least_bytes(count) / GIB).max(from)..=to;
+    sizes.filter_map(priced).min_by(|a, b| a.price.total_cmp(&b.price))
 }
 
 /// The smallest sufficient volume of a class: its options, size and limits.
