@@ -209,9 +209,13 @@ fn figure(fitted: &Fitted, cells: &[Measured], about: &About) -> Figure {
             let Statistic { cell, kind, value_ns, .. } = residual.of;
             (label(&cells[cell].name, kind), value_ns, value_ns * residual.log_ratio.exp())
         })
-        .chain(fitted.held_out.iter().filter(|p| p.of.figure == Statistics::Mean).map(|p| {
-            (label(&p.cell, p.of.kind), p.of.value_ns, p.predicted_ns)
-        }))
+        .chain(
+            fitted
+                .held_out
+                .iter()
+                .filter(|p| p.of.figure == Statistics::Mean)
+                .map(|p| (label(&p.cell, p.of.kind), p.of.value_ns, p.predicted_ns)),
+        )
         .collect();
     let series = |name: &str, color: usize, of: &dyn Fn(&(String, f64, f64)) -> f64| Series {
         name: name.to_owned(),
@@ -231,7 +235,10 @@ fn figure(fitted: &Fitted, cells: &[Measured], about: &About) -> Figure {
             panels: vec![Panel::new(Axis::log("mean latency", Quantity::LatencyNs), both)],
             spans: Vec::new(),
         }),
-        notes: vec![format!("Cells whose name begins with {} were not fitted to.", crate::HELD_OUT)],
+        notes: vec![format!(
+            "Cells whose name begins with {} were not fitted to.",
+            crate::HELD_OUT
+        )],
     }
 }
 
@@ -271,7 +278,11 @@ pub fn document(
         folded: false,
     };
     let mut known = vec![Block::Table(parameters(fitted, &about.like))];
-    known.extend(combined(fitted).into_iter().map(|words| Block::Text(format!("Known only together: {words}"))));
+    known.extend(
+        combined(fitted)
+            .into_iter()
+            .map(|words| Block::Text(format!("Known only together: {words}"))),
+    );
     let mut sections = vec![section("twin", "Measured and simulated", first)];
     if !fitted.held_out.is_empty() {
         sections.push(section("held-out", "Predictions", vec![Block::Table(held_out(fitted))]));
@@ -291,9 +302,7 @@ pub fn document(
 /// The result as JSON.
 #[must_use]
 pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
-    let statistic = |of: &Statistic| {
-        json!({ "kind": of.kind.name(), "figure": of.figure.name(), "measured_ns": of.value_ns, "error": of.error })
-    };
+    let statistic = |of: &Statistic| json!({ "kind": of.kind.name(), "figure": of.figure.name(), "measured_ns": of.value_ns, "error": of.error });
     let estimates = fitted.estimates.iter().map(|estimate| {
         let known = match estimate.known {
             Known::Identified => "identified",
@@ -312,7 +321,8 @@ pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
         })
     });
     let combinations = fitted.combinations.iter().map(|combination| {
-        let factors = combination.factors.iter().map(|(key, x)| json!({ "key": key, "exponent": x }));
+        let factors =
+            combination.factors.iter().map(|(key, x)| json!({ "key": key, "exponent": x }));
         json!({ "factors": factors.collect::<Vec<_>>(), "half_width": combination.half_width })
     });
     let residuals = fitted.residuals.iter().map(|residual| {

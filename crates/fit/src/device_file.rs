@@ -57,12 +57,7 @@ pub fn device_file(
 }
 
 /// Value of a parameter as TOML, and its source.
-fn value(
-    parameter: &Parameter,
-    fitted: &Fitted,
-    like: &str,
-    start: &Start,
-) -> (String, String) {
+fn value(parameter: &Parameter, fitted: &Fitted, like: &str, start: &Start) -> (String, String) {
     if start.capacity_bytes.is_some()
         && let Some(size) = of_structure(parameter.key, &fitted.device)
     {
@@ -88,7 +83,11 @@ fn source(estimate: &Estimate, like: &str) -> String {
     let interval = format!("{} to {} (95 %)", unit.human(low), unit.human(high));
     match estimate.known {
         Known::Identified => {
-            format!("fitted: {}, {interval}, from cells {}", unit.human(estimate.value), estimate.from.join(", "))
+            format!(
+                "fitted: {}, {interval}, from cells {}",
+                unit.human(estimate.value),
+                estimate.from.join(", ")
+            )
         }
         Known::Roughly => {
             format!("fitted: roughly, {interval}, from cells {}", estimate.from.join(", "))

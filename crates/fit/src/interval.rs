@@ -75,7 +75,9 @@ pub(crate) fn estimates(
     let t = student_quantile(0.975, degrees);
     let mut information = problem.information(slope);
     for (j, row) in information.iter_mut().enumerate() {
-        row.iter_mut().for_each(|x| *x /= scale * scale);
+        for x in row.iter_mut() {
+            *x /= scale * scale;
+        }
         row[j] += 1.0 / (PRIOR * PRIOR);
     }
     let covariance = inverse(&information)
@@ -126,13 +128,15 @@ fn profiles(
                 *residual += by * slope;
             }
             if let Some(step) = problem.step(&moved, slope, 0.0, Some(j)) {
-                moved.at.iter_mut().zip(step).for_each(|(x, by)| *x += by);
+                for (x, by) in moved.at.iter_mut().zip(step) {
+                    *x += by;
+                }
             }
             problem.bounded(&mut moved.at);
             wanted.push(moved.at);
         }
     }
-    let mut points = problem.points(wanted)?.into_iter();
+    let mut points = problem.points(&wanted)?.into_iter();
     let least = problem.cost(best);
     let side = |half: f64, point: Option<Point>| {
         let grown = point.map_or(0.0, |point| (problem.cost(&point) - least) / (scale * scale));
@@ -170,16 +174,16 @@ fn combinations(
     let part = of.iter().map(|&i| of.iter().map(|&j| covariance[i][j]).collect()).collect();
     let mut found = Vec::new();
     for (variance, direction) in eigen(&part) {
-        let largest = direction.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        let sign = direction.iter().find(|x| x.abs() == largest).map_or(1.0, |x| x.signum());
+        let most = direction.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()));
+        let Some(most) = most else { continue };
         let mut factors: Vec<(&'static str, f64)> = of
             .iter()
             .zip(&direction)
-            .map(|(&j, x)| (problem.parameters[j].key, sign * x / largest))
+            .map(|(&j, x)| (problem.parameters[j].key, x / most))
             .filter(|(_, x)| x.abs() >= SHARE_MIN)
             .collect();
         factors.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-        let half_width = t * variance.max(0.0).sqrt() / largest;
+        let half_width = t * variance.max(0.0).sqrt() / most.abs();
         if factors.len() > 1 && half_width <= COMBINED {
             found.push(Combination { factors, half_width });
         }

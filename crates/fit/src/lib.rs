@@ -140,7 +140,8 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
     let (scale, _) = interval::scale(&fine, &best, &slope);
     let values: Vec<f64> = best.at.iter().map(|x| x.exp()).collect();
     let twin = bench.with(&parameters, &values);
-    let residual = |(of, residual): (&Statistic, &f64)| Residual { of: *of, log_ratio: residual * of.error };
+    let residual =
+        |(of, residual): (&Statistic, &f64)| Residual { of: *of, log_ratio: residual * of.error };
     Ok(Fitted {
         device: twin.device().clone(),
         estimates,

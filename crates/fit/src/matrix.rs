@@ -1,5 +1,7 @@
 //! Small dense symmetric matrices: the normal equations of a fit have at most some twenty unknowns.
 
+#![allow(clippy::many_single_char_names, reason = "formulas are written as in their sources")]
+
 /// A symmetric matrix, by rows.
 pub(crate) type Symmetric = Vec<Vec<f64>>;
 
@@ -48,7 +50,8 @@ pub(crate) fn eigen(a: &Symmetric) -> Vec<(f64, Vec<f64>)> {
     let mut v: Symmetric =
         (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     for _ in 0..100 {
-        let rest: f64 = (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j].powi(2)).sum();
+        let rest: f64 =
+            (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j].powi(2)).sum();
         let scale: f64 = (0..n).map(|i| a[i][i].powi(2)).sum();
         if rest <= 1e-24 * scale {
             break;
@@ -63,13 +66,14 @@ pub(crate) fn eigen(a: &Symmetric) -> Vec<(f64, Vec<f64>)> {
                 let t = if tau == 0.0 { 1.0 } else { t };
                 let c = 1.0 / (1.0 + t * t).sqrt();
                 let s = t * c;
-                for row in a.iter_mut() {
+                for row in &mut a {
                     (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
                 }
-                for k in 0..n {
-                    (a[p][k], a[q][k]) = (c * a[p][k] - s * a[q][k], s * a[p][k] + c * a[q][k]);
+                let (above, below) = a.split_at_mut(q);
+                for (x, y) in above[p].iter_mut().zip(&mut below[0]) {
+                    (*x, *y) = (c * *x - s * *y, s * *x + c * *y);
                 }
-                for row in v.iter_mut() {
+                for row in &mut v {
                     (row[p], row[q]) = (c * row[p] - s * row[q], s * row[p] + c * row[q]);
                 }
             }

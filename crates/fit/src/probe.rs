@@ -84,8 +84,11 @@ const DEEP: &[Short] = &[
     ("mix-70-4k-q32", 1, 32, "4KiB", 70, ""),
 ];
 /// Threads, for devices whose caller does the work.
-const THREADS: &[Short] =
-    &[("read-4k-t2", 2, 1, "4KiB", 100, ""), ("read-1m-q1", 1, 1, "1MiB", 100, ""), ("write-1m-q1", 1, 1, "1MiB", 0, "")];
+const THREADS: &[Short] = &[
+    ("read-4k-t2", 2, 1, "4KiB", 100, ""),
+    ("read-1m-q1", 1, 1, "1MiB", 100, ""),
+    ("write-1m-q1", 1, 1, "1MiB", 0, ""),
+];
 /// Writes at several depths and sizes.
 const WRITES: &[Short] = &[
     ("write-4k-q1", 1, 1, "4KiB", 0, ""),
@@ -100,8 +103,22 @@ const DISK: &[Short] = &[
     ("read-near", 1, 1, "4KiB", 100, "active = \"50%..50.02%\""),
     ("read-1pc", 1, 1, "4KiB", 100, "active = \"50%..51%\""),
     ("read-third", 1, 1, "4KiB", 100, "active = \"0%..33%\""),
-    ("read-inner-seq", 1, 4, "1MiB", 100, "active = \"98%..100%\"\n[all]\naddresses = \"sequential\""),
-    ("read-middle-seq", 1, 4, "1MiB", 100, "active = \"50%..52%\"\n[all]\naddresses = \"sequential\""),
+    (
+        "read-inner-seq",
+        1,
+        4,
+        "1MiB",
+        100,
+        "active = \"98%..100%\"\n[all]\naddresses = \"sequential\"",
+    ),
+    (
+        "read-middle-seq",
+        1,
+        4,
+        "1MiB",
+        100,
+        "active = \"50%..52%\"\n[all]\naddresses = \"sequential\"",
+    ),
     ("seq-write-1m-q8", 1, 8, "1MiB", 0, "[all]\naddresses = \"sequential\""),
     // Flushed writes show seek and settling. Cached writes show how the cache is emptied, which is not fitted.
     ("fsync-4k-q1", 1, 1, "4KiB", 0, "[write]\nflush_every = 1"),
@@ -113,8 +130,22 @@ const HELD: &[Short] = &[
     ("read-32k-q4", 1, 4, "32KiB", 100, ""),
     ("write-16k-q4", 1, 4, "16KiB", 0, ""),
     ("mix-50-16k-q8", 1, 8, "16KiB", 50, ""),
-    ("mix-67-8k-zipf-q24", 1, 24, "8KiB", 67, "[all]\naddresses = { pattern = \"zipf\", theta = 0.8 }"),
-    ("mix-70-4k-bursts", 4, 4, "4KiB", 70, "[arrivals]\nkind = \"closed\"\nthink_time = \"2ms\"\nthink_drains = true"),
+    (
+        "mix-67-8k-zipf-q24",
+        1,
+        24,
+        "8KiB",
+        67,
+        "[all]\naddresses = { pattern = \"zipf\", theta = 0.8 }",
+    ),
+    (
+        "mix-70-4k-bursts",
+        4,
+        4,
+        "4KiB",
+        70,
+        "[arrivals]\nkind = \"closed\"\nthink_time = \"2ms\"\nthink_drains = true",
+    ),
 ];
 
 /// The cells for a family of devices, each measured for `time_ns` after a ramp of a fifth of it, or
@@ -122,8 +153,7 @@ const HELD: &[Short] = &[
 /// left out of a fit that only reads.
 pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     let parts: &[&[Short]] = match family {
-        Family::Flash => &[READS, DEEP, WRITES],
-        Family::Volume => &[READS, DEEP, WRITES],
+        Family::Flash | Family::Volume => &[READS, DEEP, WRITES],
         Family::Disk => &[READS, DISK],
         Family::Memory => &[READS, THREADS, WRITES],
     };
@@ -131,8 +161,12 @@ pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     let fitted = parts.iter().flat_map(|part| part.iter()).map(|short| (short, ""));
     let all = fitted.chain(HELD.iter().map(|short| (short, HELD_OUT)));
     let all = all.filter(|(short, _)| !is_read_only || short.4 == 100);
-    let mut cells: Vec<Probe> =
-        all.map(|(short, prefix)| Probe { name: format!("{prefix}{}", short.0), spec: spec(short, ramp_ns, time_ns) }).collect();
+    let mut cells: Vec<Probe> = all
+        .map(|(short, prefix)| Probe {
+            name: format!("{prefix}{}", short.0),
+            spec: spec(short, ramp_ns, time_ns),
+        })
+        .collect();
     // Reads come first, so that they find the target as it was laid out.
     cells.sort_by_key(|probe| probe.spec.kinds().any(|(kind, _)| kind != OpKind::Read));
     cells
@@ -146,10 +180,11 @@ fn spec(short: &Short, ramp_ns: u64, time_ns: u64) -> Spec {
         reads => format!("read = {reads}, write = {}", 100 - reads),
     };
     // Keys of the top level come before the first table.
-    let (top, tables) = more.split_at(if more.starts_with('[') { 0 } else { more.find('[').unwrap_or(more.len()) });
+    let (top, tables) =
+        more.split_at(if more.starts_with('[') { 0 } else { more.find('[').unwrap_or(more.len()) });
     let text = format!(
-        "schema = 1\nthreads = {threads}\ndepth = {depth}\nblock = \"{block}\"\nmix = {{ {mix} }}\n{top}\n{tables}\n[limits]\ntime = \"{time_ns}ns\"\nramp = \"{}ns\"\n",
-        ramp_ns
+        "schema = 1\nthreads = {threads}\ndepth = {depth}\nblock = \"{block}\"\nmix = {{ {mix} }}\n{top}\n{tables}\n[limits]\ntime = \"{time_ns}ns\"\nramp = \"{ramp_ns}ns\"
+"
     );
     match Spec::from_toml(&text) {
         Ok(spec) => spec,

@@ -20,8 +20,10 @@ const MOVE_MAX: f64 = 1.0;
 /// Factors by which each parameter alone is moved to leave a local minimum.
 const SCANNED: [f64; 4] = [0.4, 0.7, 1.5, 2.5];
 /// Rounds of such moves, and points of each round that are refined.
-const SCANS_MAX: usize = 4;
+const SCANS_MAX: usize = 2;
 const SCANS_REFINED: usize = 2;
+/// Derivatives in the refinement of such a point.
+const SCAN_ITERATIONS: usize = 3;
 /// Cost for each observation below which the residuals are as large as their errors.
 const SETTLED: f64 = 1.5;
 /// Damping beyond which no better parameters are looked for.
@@ -114,8 +116,8 @@ impl<'a> Problem<'a> {
     }
 
     /// Simulates all cells with each of these parameters, in parallel.
-    pub(crate) fn points(&self, at: Vec<Vec<f64>>) -> Result<Vec<Point>, FitError> {
-        let (_, done) = parallel::at_once(self.threads, &at, |at| self.point(at), || ());
+    pub(crate) fn points(&self, at: &[Vec<f64>]) -> Result<Vec<Point>, FitError> {
+        let ((), done) = parallel::at_once(self.threads, at, |at| self.point(at), || ());
         done.into_iter().flatten().collect()
     }
 
@@ -123,7 +125,8 @@ impl<'a> Problem<'a> {
     pub(crate) fn point(&self, at: &[f64]) -> Result<Point, FitError> {
         let simulated = self.simulate(at)?;
         let residual = |of: &Statistic| {
-            simulated_ns(of, &simulated[of.cell]).map_or(0.0, |ns| (ns / of.value_ns).ln() / of.error)
+            simulated_ns(of, &simulated[of.cell])
+                .map_or(0.0, |ns| (ns / of.value_ns).ln() / of.error)
         };
         Ok(Point { at: at.to_vec(), residuals: self.statistics.iter().map(residual).collect() })
     }
@@ -150,7 +153,7 @@ impl<'a> Problem<'a> {
         let count = point.at.len();
         let at: Vec<Vec<f64>> =
             (0..count).flat_map(|j| [moved(j, -STEP), moved(j, STEP)]).collect();
-        let points = self.points(at)?;
+        let points = self.points(&at)?;
         let of = points.chunks(2).enumerate().map(|(j, pair)| {
             let width = (pair[1].at[j] - pair[0].at[j]).max(STEP / 10.0);
             let both = pair[0].residuals.iter().zip(&pair[1].residuals);
@@ -223,11 +226,11 @@ impl<'a> Problem<'a> {
                 at
             };
             let each = (0..best.at.len()).flat_map(|j| SCANNED.map(|factor| (j, factor)));
-            let mut tried = self.points(each.map(moved).collect())?;
+            let mut tried = self.points(&each.map(moved).collect::<Vec<_>>())?;
             // A point that is no better may lead to a better one: the best few are refined.
             tried.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
             for point in tried.into_iter().take(SCANS_REFINED) {
-                let point = self.refine(point, iterations)?;
+                let point = self.refine(point, SCAN_ITERATIONS)?;
                 if self.cost(&point) < self.cost(&best) {
                     best = point;
                 }
@@ -255,7 +258,7 @@ impl<'a> Problem<'a> {
                     self.bounded(&mut at);
                     at
                 });
-                let tried = self.points(at.collect())?;
+                let tried = self.points(&at.collect::<Vec<_>>())?;
                 let least = tried.into_iter().min_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
                 match least {
                     Some(point) if self.cost(&point) < before => {

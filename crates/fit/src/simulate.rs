@@ -19,7 +19,7 @@ const PAGES_MAX: f64 = 4.0;
 /// Largest capacity of a simulated SSD.
 const SIMULATED_BYTES: u64 = 8 << 30;
 /// Most events of a warm-up, which fills buffers and caches.
-const WARM_UP_EVENTS_MAX: u64 = 2_000_000;
+const WARM_UP_EVENTS_MAX: u64 = 400_000;
 /// Longest simulated window, relative to the measured one.
 const WINDOW_MAX: f64 = 1.0;
 
@@ -35,13 +35,15 @@ impl Bench {
     /// capacity.
     pub(crate) fn new(target: &str, capacity_bytes: Option<u64>) -> Result<Self, FitError> {
         let name = TargetName::parse(target).map_err(|e| FitError::Start(e.to_string()))?;
-        let found = emulated(&[name], &mut Files::default()).map_err(|e| FitError::Start(e.to_string()))?;
+        let found =
+            emulated(&[name], &mut Files::default()).map_err(|e| FitError::Start(e.to_string()))?;
         let mut emulated: Emulated =
             found.ok_or_else(|| FitError::Start(format!("`{target}` is not emulated")))?;
         let mut devices = emulated.system.devices_mut();
         let (Some(placed), None) = (devices.next(), devices.next()) else {
             return Err(FitError::Start(
-                "a fit starts from a single device: name one of the catalog, without an array".to_owned(),
+                "a fit starts from a single device: name one of the catalog, without an array"
+                    .to_owned(),
             ));
         };
         if let Some(bytes) = capacity_bytes {
@@ -84,15 +86,16 @@ impl Bench {
             length.ramp_ns = of.spec.limits().ramp_ns;
         }
         let options = EmulationOptions::default();
-        let mut plan = self.emulated.experiment(&of.name, of.spec.clone(), length, &options).map_err(|e| fail(e.to_string()))?;
+        let mut plan = self
+            .emulated
+            .experiment(&of.name, of.spec.clone(), length, &options)
+            .map_err(|e| fail(e.to_string()))?;
         plan.cell.seed = seed;
         // The measured cell has had its ramp; the simulated one is as short as its figures allow.
         plan = plan.warmed_up();
         plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(WARM_UP_EVENTS_MAX));
-        let at = std::time::Instant::now();
         let ran = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
             .map_err(|e| fail(e.to_string()))?;
-        if std::env::var_os("FITDBG").is_some() { eprintln!("{} {:?} window {} ms, {} completions, {:?}", of.name, at.elapsed(), length.window_ns/1_000_000, ran.completions, ran.cells[0].facts); }
         ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))
     }
 }

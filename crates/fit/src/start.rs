@@ -41,10 +41,8 @@ impl Extremes {
                 if index == 2 {
                     continue;
                 }
-                let of_kind = (
-                    cell.per_second(class.ops() as f64),
-                    cell.per_second(class.bytes as f64),
-                );
+                let of_kind =
+                    (cell.per_second(class.ops() as f64), cell.per_second(class.bytes as f64));
                 all.iops[index] = all.iops[index].max(of_kind.0);
                 all.bytes_per_s[index] = all.bytes_per_s[index].max(of_kind.1);
                 iops += of_kind.0;

@@ -9,7 +9,9 @@ use crate::{ranks, report, show, style};
 use iodyno_drive::EngineOptions;
 use iodyno_emulate::describe::DescribedDevice;
 use iodyno_fit::answer::{self, About};
-use iodyno_fit::{Family, FitError, Fitted, HELD_OUT, Measured, Probe, Start, device_file, fit, probes};
+use iodyno_fit::{
+    Family, FitError, Fitted, HELD_OUT, Measured, Probe, Start, device_file, fit, probes,
+};
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
 use iodyno_page::terminal::Style;
@@ -110,7 +112,9 @@ fn plan(probes: &[Probe], style: Style) -> String {
             limits.ramp_ns + limits.time_ns.unwrap_or(0)
         })
         .sum();
-    let writing = probes.iter().filter(|probe| probe.spec.kinds().any(|(kind, _)| kind != iodyno_units::OpKind::Read));
+    let writing = probes
+        .iter()
+        .filter(|probe| probe.spec.kinds().any(|(kind, _)| kind != iodyno_units::OpKind::Read));
     text.heading(
         &format!("{} cells, {}", probes.len(), human::duration_ns(total_ns)),
         &format!("{} of them write", writing.count()),
@@ -184,7 +188,9 @@ fn cells(run: &Run) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Fai
     };
     let mut all = Vec::new();
     for cell in &run.cells {
-        if cell.is_skipped() || cell.key.place.as_ref().is_some_and(|place| place.role != Role::Measure) {
+        if cell.is_skipped()
+            || cell.key.place.as_ref().is_some_and(|place| place.role != Role::Measure)
+        {
             continue;
         }
         if cell.level().is_some_and(|level| level >= Level::Invalid) {
@@ -216,7 +222,9 @@ fn like(flags: &Fit, target: &TargetRecord) -> Result<DescribedDevice, Failure> 
 fn device(name: &str) -> Result<DescribedDevice, Failure> {
     let parsed = TargetName::parse(&format!("model:{name}"));
     let Ok(TargetName::Model(ModelName { arrays, .. })) = &parsed else {
-        return Err(Failure::input(format!("`{name}` is not a device of the catalog or a device file")));
+        return Err(Failure::input(format!(
+            "`{name}` is not a device of the catalog or a device file"
+        )));
     };
     if !arrays.is_empty() {
         return Err(Failure::input(format!("`{name}` is an array, and a fit is of one device")));
