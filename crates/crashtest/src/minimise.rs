@@ -28,6 +28,15 @@ pub struct Finding {
     pub output: Vec<u8>,
 }
 
+impl Finding {
+    /// Whether the program had printed nothing yet: nothing was promised, and the state may be one of a store that was
+    /// still being created.
+    #[must_use]
+    pub fn is_before_output(&self) -> bool {
+        self.acknowledged.is_empty()
+    }
+}
+
 /// Largest number of states that are judged for one finding.
 const TRIALS_MAX: usize = 200;
 

@@ -2,8 +2,8 @@
 
 use iodyno_crashtest::{
     Access, Act, CLASSES, Change, Check, CheckRun, Choice, Class, Commit, Effects, Ended, Event,
-    History, Item, Made, NodeId, Plan, ROOT, RULES, Rules, StateId, States, Tree, Verdict, Watch,
-    explore,
+    FINDINGS_MAX, Finding, History, Item, Made, NodeId, Plan, ROOT, RULES, Rules, StateId, States,
+    Tree, Verdict, Watch, explore,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -486,4 +486,44 @@ fn unread_differences_cost_nothing() {
     assert!(judged > 300 && explored.checked < 20, "{explored:?}");
     assert_eq!(explored.spot_checks.1, 0);
     assert!(explored.spot_checks.0 >= 4, "{explored:?}");
+}
+
+/// Findings from before the first promise are counted, and take no place of later ones.
+#[test]
+fn states_before_the_first_output_are_reported_apart() {
+    let mut events = Vec::new();
+    // Creation that is wrong half done, again and again.
+    for node in (2..40).step_by(2) {
+        events.extend([make(node, &format!("{node}")), make(node + 1, &format!("{node}-done"))]);
+        events.push(Event::SyncAll);
+    }
+    let created = events.len();
+    events.extend([output("created\n"), make(50, "promised"), output("promised\n")]);
+    events.push(sync(ROOT));
+    let check = Judged(|reader: &mut Reader<'_>, acknowledged: &str| {
+        let is_whole = (2..40).step_by(2).all(|node| {
+            let [begun, done] = [format!("{node}"), format!("{node}-done")];
+            reader.read(&begun).is_some() == reader.read(&done).is_some()
+        });
+        is_whole && (!acknowledged.contains("promised") || reader.read("promised").is_some())
+    });
+    let explore = |events: &[Event]| {
+        let history = History { start: Tree::default(), events: events.to_vec() };
+        explore(history, &plan("ext4", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
+            .unwrap()
+    };
+    let early = explore(&events[..created]);
+    assert_eq!(early.before_output, (early.verdicts.values().sum(), early.wrong()));
+    assert_eq!(early.findings.len(), FINDINGS_MAX);
+    let explored = explore(&events);
+    let lost = explored.verdicts[&Verdict::LostAcknowledged];
+    assert_eq!(explored.before_output.1, explored.wrong() - lost, "{explored:?}");
+    assert_eq!(explored.findings[0].verdict, Verdict::LostAcknowledged);
+    assert!(explored.findings[1..].iter().all(Finding::is_before_output));
+    // A promise that is lost in the same way as something before it is a finding of its own.
+    let last =
+        explore(&[&events[..created - 1], &[output("created\n")], &events[created - 1..]].concat());
+    assert!(!last.findings[0].is_before_output());
+    assert_eq!(last.findings[0].verdict, Verdict::WrongContent);
+    assert!(last.findings.len() > FINDINGS_MAX);
 }
