@@ -302,8 +302,8 @@ impl Shared<'_> {
                 self.add_recovery(job, id, &choice, tree, judged, acknowledged);
             }
         } else if is_new {
-            let deadline = self.until + MINIMISE_TIME;
-            let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class, deadline)?;
+            let until = (self.until + MINIMISE_TIME, self.stop);
+            let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class, until)?;
             self.lock().add_finding(finding);
         }
         Ok(())

@@ -184,6 +184,38 @@ fn a_client_of_nbd_is_tested_on_a_raw_device() {
     }
 }
 
+/// Each published message is printed once it is persisted; a state must replay them in order and without a gap.
+#[test]
+fn the_message_log_keeps_what_it_acknowledged() {
+    let place = Place::new();
+    let iodyno = env!("CARGO_BIN_EXE_iodyno");
+    let setup = format!("{iodyno} log create log --size 5MiB --segment 1MiB >&2");
+    let check = format!(
+        "found=$({iodyno} log replay --on log --bodies) || exit 1; count=$(echo \"$found\" | grep -c .); \
+         last=$(tail -n 1 $IODYNO_ACKNOWLEDGED); test $count -ge ${{last:-0}} || exit 1; \
+         test \"$found\" = \"$(seq $count)\""
+    );
+    for (durability, code) in [("batch", 0), ("each", 0), ("none", 4)] {
+        let script = format!(
+            "socket=$(mktemp -u); {iodyno} log serve log --unix $socket --durability {durability} >&2 & server=$!; \
+             while ! test -S $socket; do kill -0 $server || exit 1; sleep 0.05; done; \
+             for i in 1 2 3 4 5 6; do {iodyno} log publish --at unix:$socket $i >&2 || exit 1; echo $i; done; \
+             kill $server; wait $server; rm -f $socket"
+        );
+        for rules in ["ext4", "worst"] {
+            let mut command =
+                place.command(&format!("crashtest --json --rules {rules} --time 60s"));
+            command.args(["--setup", &setup, "--check", &check, "--", "sh", "-c", &script]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let output = Running::of(&mut command).finish();
+            output.exits(code);
+            let json: Value = serde_json::from_str(&output.stdout).unwrap();
+            assert_eq!(json["complete"], true, "{durability}, {rules}: {json:#}");
+            assert!(json["verdicts"]["CONSISTENT"].as_u64() > Some(10), "{json:#}");
+        }
+    }
+}
+
 #[test]
 fn relative_programs_are_found() {
     let place = Place::new();
