@@ -45,9 +45,10 @@ impl Recorded {
         for event in &history.events {
             match event {
                 Event::Change(_) => summary.changes += 1,
-                Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncAll => {
-                    summary.syncs += 1;
-                }
+                Event::Sync { .. }
+                | Event::SyncRange { .. }
+                | Event::SyncFailed { .. }
+                | Event::SyncAll => summary.syncs += 1,
                 Event::Output(bytes) => {
                     summary.lines += String::from_utf8_lossy(bytes).matches('\n').count();
                 }
