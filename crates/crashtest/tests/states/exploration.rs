@@ -2,7 +2,8 @@
 
 use crate::{Judged, Reader, make, output, plan, sync, write};
 use iodyno_crashtest::{
-    Act, CLASSES, Class, Event, FINDINGS_MAX, Finding, History, ROOT, Tree, Verdict, explore,
+    Act, CLASSES, Change, Class, Event, FINDINGS_MAX, Finding, History, ROOT, Tree, Verdict,
+    explore,
 };
 use std::sync::atomic::AtomicBool;
 

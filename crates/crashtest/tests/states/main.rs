@@ -3,7 +3,7 @@
 mod exploration;
 
 use iodyno_crashtest::{
-    Access, Act, CLASSES, Change, Check, CheckRun, Choice, Class, Commit, Effects, Ended, Event,
+    Access, CLASSES, Change, Check, CheckRun, Choice, Class, Commit, Effects, Ended, Event,
     History, Item, Made, NodeId, Plan, ROOT, RULES, Rules, StateId, States, Tree, Verdict, Watch,
     explore,
 };
@@ -306,6 +306,28 @@ fn a_sync_keeps_what_it_names() {
         assert_eq!(last_durable_at(&start, &events, "worst"), at);
         assert_eq!(last_durable_at(&start, &events, "ext4"), at);
     }
+}
+
+/// A write with FUA is durable with what it overwrites, and nothing else is.
+#[test]
+fn fua_keeps_its_range_alone() {
+    let range = |offset, len_bytes| Event::SyncRange { node: 2, offset, len_bytes };
+    let start = [make(2, "disk"), write(2, 0, &[0; 4096])];
+    let events = |range| [write(2, 0, &[1; 512]), write(2, 1024, &[2; 512]), range];
+    for (range, at) in [
+        (range(1024, 512), Some(2)),
+        (range(0, 2048), Some(2)),
+        (range(0, 512), None),
+        (range(1024, 511), None),
+        (range(1025, 512), None),
+    ] {
+        assert_eq!(last_durable_at(&start, &events(range.clone()), "worst"), at, "{range:?}");
+    }
+    let [first, second, _] = events(range(0, 0));
+    assert_eq!(last_durable_at(&start, &[second, range(0, 512), first], "worst"), None);
+    let zeros = Event::Change(Change::Zero { node: 2, offset: 512, len_bytes: 1024 });
+    assert_eq!(last_durable_at(&start, &[zeros.clone(), range(512, 1024)], "worst"), Some(1));
+    assert_eq!(last_durable_at(&start, &[zeros, range(0, 512)], "worst"), None);
 }
 
 /// An append inside the last block sets the size at once on ext4, so zeros may follow. One that needs a new block
