@@ -30,7 +30,8 @@ fn rocksdb_is_safe_unless_it_does_not_sync() {
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-o"]).arg(&program).arg(source("rocksdb.c")).arg("-lrocksdb");
     assert!(compiler.status().unwrap().success());
-    for rules in ["ext4", "worst"] {
+    // Not under `worst`: the name of a manifest may be lost while CURRENT already names it.
+    for rules in ["ext4", "btrfs"] {
         case(&program, "write").is_right_for(rules, &CLASSES, TIME_RIGHT);
     }
     case(&program, "unsynced").is_wrong("ext4", &[Verdict::LostAcknowledged], Class::Prefix);

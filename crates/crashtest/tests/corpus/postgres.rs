@@ -88,9 +88,9 @@ fn postgres_needs_whole_pages_in_its_log() {
     assert_eq!(torn.first_wrong("ext4", &[Class::Torn], TIME_WRONG), Verdict::WrongContent);
 }
 
-/// All states that lose the end, that keep one change, or that tear a write. Last result:
+/// Last result, PostgreSQL 15.18 on a busy machine, 330 s each: 805, 1,813 and 1,392 of 5,411 states, none wrong.
 #[test]
-#[ignore = "takes some 20 minutes"]
+#[ignore = "takes up to 45 minutes"]
 fn soak_of_postgres() {
     let classes = [Class::Prefix, Class::OneAlone, Class::Torn];
     for _ in 0..3 {
