@@ -101,12 +101,15 @@ impl DataLog {
                     op.len_bytes, op.offset_bytes
                 )));
             }
-            OpKind::Write | OpKind::Trim | OpKind::WriteZeroes => {
-                let bytes = match payload {
-                    Payload::Write(bytes) => bytes.to_vec(),
-                    _ => Vec::new(),
+            OpKind::Write => {
+                let Payload::Write(bytes) = payload else {
+                    self.failed = Some(io::Error::other("the volume keeps no data"));
+                    return;
                 };
-                self.in_flight.insert(token, Logged { op: *op, bytes });
+                self.in_flight.insert(token, Logged { op: *op, bytes: bytes.to_vec() });
+            }
+            OpKind::Trim | OpKind::WriteZeroes => {
+                self.in_flight.insert(token, Logged { op: *op, bytes: Vec::new() });
             }
         }
     }
@@ -209,5 +212,96 @@ impl DataLog {
         left.extend(open.into_iter().map(|(_, write)| write));
         left.iter().for_each(|write| self.write(write, 0));
         self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What of each entry matters here: its first sector and flags.
+    fn entries(path: &Path) -> Vec<(u64, u64)> {
+        let bytes = std::fs::read(path).unwrap();
+        let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let mut at = 512;
+        let found = (0..field(16)).map(|_| {
+            let (sector, sectors, flags) = (field(at), field(at + 8), field(at + 16));
+            at += 512 * if flags & DISCARD == 0 { 1 + sectors as usize } else { 1 };
+            (sector, flags)
+        });
+        let found = found.collect();
+        assert_eq!(at, bytes.len(), "nothing follows the last entry");
+        found
+    }
+
+    /// Steps: `w3` begins a write of sector 3, `W3` ends it, `f7` and `F7` are those of a flush, `u` of a write with FUA, `t`
+    /// of a trim, `z` of zeros; `!` before the end makes it fail.
+    fn logged(steps: &str) -> Vec<(u64, u64)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = DataLog::create(&path).unwrap();
+        for step in steps.split(' ') {
+            let (has_failed, step) = (step.starts_with('!'), step.trim_start_matches('!'));
+            let (kind, number) = step.split_at(1);
+            let token = number.parse().unwrap();
+            let op = match kind.to_ascii_lowercase().as_str() {
+                "f" => Op::FLUSH,
+                letter => Op {
+                    offset_bytes: token * 512,
+                    len_bytes: 512,
+                    kind: match letter {
+                        "t" => OpKind::Trim,
+                        "z" => OpKind::WriteZeroes,
+                        _ => OpKind::Write,
+                    },
+                    fua: letter == "u",
+                },
+            };
+            if kind.starts_with(char::is_uppercase) {
+                log.completed(token, has_failed);
+            } else {
+                let bytes = [token as u8; 512];
+                let has_bytes = matches!(op.kind, OpKind::Write);
+                let payload = if has_bytes { Payload::Write(&bytes) } else { Payload::None };
+                log.submitted(token, &op, &payload);
+            }
+        }
+        log.end();
+        assert_eq!(log.failure(), None);
+        entries(&path)
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_complete_when_it_began() {
+        let f = (0, FLUSH);
+        for (steps, expected) in [
+            ("w1 W1 f9 F9 w2", vec![(1, 0), f, (2, 0)]),
+            // Incomplete when the flush began.
+            ("w1 f9 W1 F9", vec![f, (1, 0)]),
+            ("w1 w2 W2 f9 W1 F9 f8 F8", vec![(2, 0), f, (1, 0), f]),
+            // The second flush ends first, and covers what both do.
+            ("w1 W1 f8 w2 W2 f9 F9 F8", vec![(1, 0), (2, 0), f, f]),
+            ("w1 W1 f8 w2 W2 f9 F8 F9", vec![(1, 0), f, (2, 0), f]),
+            // A failed flush covers nothing; a failed write may be there.
+            ("w1 W1 f8 !F8 w2 W2", vec![(1, 0), (2, 0)]),
+            ("w1 W1 f8 f9 !F8 w2 W2 F9", vec![(1, 0), f, (2, 0)]),
+            ("w1 !W1 u2 !U2 f9", vec![(1, 0), (2, 0)]),
+            ("w1 W1 f9 w2 W2 u3 U3 F9", vec![(1, 0), (2, 0), (3, FUA), f]),
+            ("t1 T1 z2 Z2 f9 F9", vec![(1, DISCARD), (2, 0), f]),
+        ] {
+            assert_eq!(logged(steps), expected, "{steps}");
+        }
+    }
+
+    #[test]
+    fn a_write_within_a_sector_ends_the_log_with_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = DataLog::create(&path).unwrap();
+        let op = Op { offset_bytes: 100, len_bytes: 512, kind: OpKind::Write, fua: false };
+        log.submitted(1, &op, &Payload::Write(&[1; 512]));
+        log.end();
+        assert!(log.failure().unwrap().contains("512 bytes at 100"));
+        assert!(DataLog::create(&path).unwrap_err().contains("already exists"));
     }
 }
