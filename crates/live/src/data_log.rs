@@ -4,7 +4,6 @@
 //! A flush covers the writes that were complete when it began. The log has those first, then the flush, then the writes that
 //! completed meanwhile; at the end come the writes without an answer. A power cut ends the log.
 
-use crate::served::Payload;
 use crate::store::remove_made;
 use iodyno_units::{Op, OpKind};
 use std::collections::HashMap;
@@ -87,7 +86,8 @@ impl DataLog {
         Some(format!("writing to `{}` failed, and the log ends there: {failed}", self.path))
     }
 
-    pub(crate) fn submitted(&mut self, token: u64, op: &Op, payload: &Payload<'_>) {
+    /// Notes the beginning of an operation, `data` being the bytes of a write.
+    pub(crate) fn submitted(&mut self, token: u64, op: &Op, data: Option<&[u8]>) {
         if self.has_ended || self.failed.is_some() {
             return;
         }
@@ -102,7 +102,7 @@ impl DataLog {
                 )));
             }
             OpKind::Write => {
-                let Payload::Write(bytes) = payload else {
+                let Some(bytes) = data else {
                     self.failed = Some(io::Error::other("the volume keeps no data"));
                     return;
                 };
@@ -127,7 +127,7 @@ impl DataLog {
             // Before it come the writes that it may overwrite.
             self.write_covered(self.flushes.len());
             let earlier = std::mem::take(&mut self.complete);
-            earlier.into_iter().for_each(|write| self.write(&write, 0));
+            self.write_plain(&earlier);
             self.write(&write, FUA);
         } else if let Some(at) = self.flushes.iter().position(|(flush, _)| *flush == token) {
             if has_failed {
@@ -146,7 +146,13 @@ impl DataLog {
     fn write_covered(&mut self, count: usize) {
         let covered: Vec<Logged> =
             self.flushes[..count].iter_mut().flat_map(|(_, of)| std::mem::take(of)).collect();
-        covered.iter().for_each(|write| self.write(write, 0));
+        self.write_plain(&covered);
+    }
+
+    fn write_plain(&mut self, writes: &[Logged]) {
+        for write in writes {
+            self.write(write, 0);
+        }
     }
 
     fn write(&mut self, write: &Logged, flags: u64) {
@@ -210,7 +216,7 @@ impl DataLog {
         let mut open: Vec<(u64, Logged)> = self.in_flight.drain().collect();
         open.sort_by_key(|(token, _)| *token);
         left.extend(open.into_iter().map(|(_, write)| write));
-        left.iter().for_each(|write| self.write(write, 0));
+        self.write_plain(&left);
         self.flush();
     }
 }
@@ -261,9 +267,8 @@ mod tests {
                 log.completed(token, has_failed);
             } else {
                 let bytes = [token as u8; 512];
-                let has_bytes = matches!(op.kind, OpKind::Write);
-                let payload = if has_bytes { Payload::Write(&bytes) } else { Payload::None };
-                log.submitted(token, &op, &payload);
+                let is_write = op.kind == OpKind::Write;
+                log.submitted(token, &op, is_write.then_some(&bytes[..]));
             }
         }
         log.end();
@@ -299,7 +304,7 @@ mod tests {
         let path = folder.path().join("log");
         let mut log = DataLog::create(&path).unwrap();
         let op = Op { offset_bytes: 100, len_bytes: 512, kind: OpKind::Write, fua: false };
-        log.submitted(1, &op, &Payload::Write(&[1; 512]));
+        log.submitted(1, &op, Some(&[1; 512]));
         log.end();
         assert!(log.failure().unwrap().contains("512 bytes at 100"));
         assert!(DataLog::create(&path).unwrap_err().contains("already exists"));

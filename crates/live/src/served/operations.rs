@@ -147,7 +147,8 @@ impl<S: Sink> Inner<S> {
         self.sequence += 1;
         let token = (self.sequence << NUMBER_BITS) | u64::from(number);
         if let Some(log) = &mut self.data_log {
-            log.submitted(token, op, &payload);
+            let data = if let Payload::Write(bytes) = &payload { Some(*bytes) } else { None };
+            log.submitted(token, op, data);
         }
         let mut holds = false;
         let mut failed = None;
