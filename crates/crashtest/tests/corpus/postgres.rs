@@ -30,7 +30,7 @@ single() {{ $as_user postgres --single -D d \"$@\" postgres; }}
     Some(Case {
         setup: script(
             r#"
-$as_user initdb -D d -U a --no-sync --auth=trust --wal-segsize=1 --no-locale -E UTF8 >&2
+$as_user initdb -D d -U a --no-sync --auth=trust --wal-segsize=1 --no-locale -E UTF8 >/dev/null
 echo "autovacuum = off" >> d/postgresql.conf
 single >&2 <<'SQL'
 CREATE TABLE t(k int PRIMARY KEY, v int, filler text);
