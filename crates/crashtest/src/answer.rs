@@ -45,9 +45,10 @@ impl Recorded {
         for event in &history.events {
             match event {
                 Event::Change(_) => summary.changes += 1,
-                Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncAll => {
-                    summary.syncs += 1;
-                }
+                Event::Sync { .. }
+                | Event::SyncRange { .. }
+                | Event::SyncFailed { .. }
+                | Event::SyncAll => summary.syncs += 1,
                 Event::Output(bytes) => {
                     summary.lines += String::from_utf8_lossy(bytes).matches('\n').count();
                 }
@@ -129,6 +130,18 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
         .map(|(verdict, count)| format!("{} {count}", verdict.word()))
         .collect();
     text.labelled("verdicts", LABEL, &verdicts.join(", "));
+    let (judged_early, wrong_early) = explored.before_output;
+    if wrong_early > 0 && recorded.lines > 0 {
+        text.labelled(
+            "no promise",
+            LABEL,
+            &format!(
+                "{wrong_early} of {} before the program's first output are wrong: it had promised nothing yet. Such \
+                 findings are listed last. If it created its store then, do that in --setup",
+                counted(judged_early, "state")
+            ),
+        );
+    }
     for finding in &explored.findings {
         text.blank();
         show_finding(&mut text, finding);
@@ -239,6 +252,7 @@ pub fn document(explored: &Explored, recorded: &Recorded, rules: Rules) -> Value
         "complete": explored.is_complete(),
         "classes": explored.classes,
         "verdicts": verdicts,
+        "before_output": { "judged": explored.before_output.0, "wrong": explored.before_output.1 },
         "checker_runs": explored.checked,
         "same_content": explored.same_content,
         "same_reads": explored.same_reads,

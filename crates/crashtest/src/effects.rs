@@ -110,6 +110,9 @@ impl Effects {
                 Event::Change(change) => derivation.change(event, change),
                 Event::Sync { node, data_only } => derivation.sync(event, *node, *data_only),
                 Event::SyncFailed { node } => derivation.give_up(*node),
+                Event::SyncRange { node, offset, len_bytes } => {
+                    derivation.sync_range(event, *node, *offset..offset.saturating_add(*len_bytes));
+                }
                 Event::SyncAll => derivation.sync_all(event),
                 Event::Output(_) => {}
             }
@@ -257,6 +260,24 @@ impl Derivation {
         let is_kept = |number: &usize| !self.effects.all[*number].is_given_up;
         let kept = open.filter(is_kept).collect();
         self.make_durable(event, kept);
+    }
+
+    /// Makes the data and zeros durable that lie in a range of a file.
+    fn sync_range(&mut self, event: usize, node: NodeId, range: std::ops::Range<u64>) {
+        let written = |act: &Act| match act {
+            Act::Data { node, offset, data } => Some((*node, *offset, data.len() as u64)),
+            Act::Metadata(Change::Zero { node, offset, len_bytes }) => {
+                Some((*node, *offset, *len_bytes))
+            }
+            _ => None,
+        };
+        let is_covered = |number: &usize| {
+            written(&self.effects.all[*number].act).is_some_and(|(of, offset, len_bytes)| {
+                of == node && range.start <= offset && offset + len_bytes <= range.end
+            })
+        };
+        let covered = (self.open_from..self.effects.all.len()).filter(is_covered).collect();
+        self.make_durable(event, covered);
     }
 
     /// Marks the written data of a file whose sync failed, with the growth that belongs to them.

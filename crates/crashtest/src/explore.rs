@@ -58,9 +58,12 @@ pub struct Explored {
     pub same_reads: u64,
     /// Runs of the checker, without those that minimise.
     pub checked: u64,
+    /// Judged states from before the program's first output, when it had promised nothing; and wrong ones of them.
+    pub before_output: (u64, u64),
     /// States that were checked although their reads were known, and those of them with another verdict.
     pub spot_checks: (u64, u64),
-    /// Smallest wrong states, at most [`FINDINGS_MAX`] of each verdict.
+    /// Smallest wrong states: at most [`FINDINGS_MAX`] of each verdict from after the program's first output, then as
+    /// many from before it.
     pub findings: Vec<Finding>,
     /// Time that the checks took.
     pub elapsed: Duration,
@@ -81,7 +84,7 @@ impl Explored {
     }
 }
 
-/// Findings of each verdict that are minimised and reported.
+/// Findings of each verdict that are minimised and reported, from before and from after the first output.
 pub const FINDINGS_MAX: usize = 3;
 /// Time after the exploration that a finding may take to be reduced.
 const MINIMISE_TIME: Duration = Duration::from_secs(5);
@@ -240,6 +243,7 @@ pub fn explore(
         let (states, judged) = (progress.again, judged(AGAIN));
         explored.classes.push(ClassCount { class: AGAIN, states, judged });
     }
+    explored.findings.sort_by_key(Finding::is_before_output);
     explored.spot_checks = spot_checks;
     explored.elapsed = started.elapsed();
     Ok(explored)
@@ -289,7 +293,7 @@ impl Shared<'_> {
         let class = if is_recovery { AGAIN } else { id.class.name() };
         let (is_new, all, wrong) = {
             let mut progress = self.lock();
-            let is_new = progress.count(class, &judged);
+            let is_new = progress.count(class, &judged, acknowledged.is_empty());
             (is_new, progress.explored.verdicts.values().sum(), progress.explored.wrong())
         };
         (self.report)(all, wrong);
@@ -298,8 +302,8 @@ impl Shared<'_> {
                 self.add_recovery(job, id, &choice, tree, judged, acknowledged);
             }
         } else if is_new {
-            let deadline = self.until + MINIMISE_TIME;
-            let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class, deadline)?;
+            let until = (self.until + MINIMISE_TIME, self.stop);
+            let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class, until)?;
             self.lock().add_finding(finding);
         }
         Ok(())
@@ -357,26 +361,34 @@ impl Progress {
     }
 
     /// Counts a judged state. True: a wrong one that should be minimised.
-    fn count(&mut self, class: &'static str, judged: &Judged) -> bool {
+    fn count(&mut self, class: &'static str, judged: &Judged, is_before_output: bool) -> bool {
         *self.judged.entry(class).or_default() += 1;
         *self.explored.verdicts.entry(judged.verdict).or_default() += 1;
+        if is_before_output {
+            self.explored.before_output.0 += 1;
+            self.explored.before_output.1 += u64::from(judged.verdict != Verdict::Consistent);
+        }
         match judged.source {
             Source::SameContent => self.explored.same_content += 1,
             Source::SameReads => self.explored.same_reads += 1,
             Source::Checked => self.explored.checked += 1,
         }
-        let is_alike = |finding: &&Finding| finding.verdict == judged.verdict;
-        judged.source == Source::Checked
-            && self.explored.findings.iter().filter(is_alike).count() < FINDINGS_MAX
+        judged.source == Source::Checked && self.has_room(judged.verdict, is_before_output)
     }
 
-    /// Keeps a finding unless another one has the same smallest state, or there are enough of its verdict.
+    /// Whether another finding of this kind is wanted.
+    fn has_room(&self, verdict: Verdict, is_before_output: bool) -> bool {
+        let is_alike = |known: &&Finding| {
+            known.verdict == verdict && known.is_before_output() == is_before_output
+        };
+        self.explored.findings.iter().filter(is_alike).count() < FINDINGS_MAX
+    }
+
+    /// Keeps a finding unless another one has the same smallest state, or there are enough of its kind.
     fn add_finding(&mut self, finding: Finding) {
-        let findings = &mut self.explored.findings;
-        let is_alike = |known: &&Finding| known.verdict == finding.verdict;
-        let is_known = findings.iter().any(|known| known.name == finding.name);
-        if !is_known && findings.iter().filter(is_alike).count() < FINDINGS_MAX {
-            findings.push(finding);
+        let is_known = self.explored.findings.iter().any(|known| known.name == finding.name);
+        if !is_known && self.has_room(finding.verdict, finding.is_before_output()) {
+            self.explored.findings.push(finding);
         }
     }
 }

@@ -24,6 +24,15 @@ pub enum Event {
         /// The file or directory.
         node: NodeId,
     },
+    /// A range of a file became durable, by a write of a device with FUA.
+    SyncRange {
+        /// The file.
+        node: NodeId,
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        len_bytes: u64,
+    },
     /// A completed syncfs or sync.
     SyncAll,
     /// Bytes that the program wrote to standard output: what it printed, it has promised.

@@ -19,6 +19,7 @@ mod hex;
 mod history;
 mod job;
 mod judge;
+pub mod log_writes;
 mod minimise;
 mod name;
 mod program;

@@ -7,6 +7,7 @@ use crate::name::StateName;
 use crate::states::{Choice, States};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// A wrong state.
@@ -28,11 +29,20 @@ pub struct Finding {
     pub output: Vec<u8>,
 }
 
+impl Finding {
+    /// Whether the program had printed nothing yet: nothing was promised, and the state may be one of a store that was
+    /// still being created.
+    #[must_use]
+    pub fn is_before_output(&self) -> bool {
+        self.acknowledged.is_empty()
+    }
+}
+
 /// Largest number of states that are judged for one finding.
 const TRIALS_MAX: usize = 200;
 
 /// Gives effects back to a wrong state while it keeps its verdict: the torn part first, then halves, quarters and so on
-/// of the lost effects, down to single ones (delta debugging), until `deadline`.
+/// of the lost effects, down to single ones (delta debugging), until the instant or until the flag is set.
 ///
 /// # Errors
 /// The checker can't be started.
@@ -43,7 +53,7 @@ pub(crate) fn minimise(
     choice: Choice,
     judged: &Judged,
     class: &'static str,
-    deadline: Instant,
+    until: (Instant, &AtomicBool),
 ) -> io::Result<Finding> {
     let mut search = Search {
         judge,
@@ -54,7 +64,7 @@ pub(crate) fn minimise(
         judged,
         output: judged.output.clone(),
         trials: 0,
-        deadline,
+        until,
     };
     search.mend_torn()?;
     let mut length = search.lost().len().max(1);
@@ -91,7 +101,7 @@ struct Search<'a> {
     judged: &'a Judged,
     output: Vec<u8>,
     trials: usize,
-    deadline: Instant,
+    until: (Instant, &'a AtomicBool),
 }
 
 impl Search<'_> {
@@ -132,7 +142,9 @@ impl Search<'_> {
     }
 
     fn try_state(&mut self, candidate: Choice) -> io::Result<bool> {
-        if self.trials == TRIALS_MAX || Instant::now() > self.deadline {
+        let (deadline, stop) = self.until;
+        let is_over = Instant::now() > deadline || stop.load(Ordering::Relaxed);
+        if self.trials == TRIALS_MAX || is_over {
             return Ok(false);
         }
         self.trials += 1;

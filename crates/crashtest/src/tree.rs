@@ -251,16 +251,20 @@ impl Tree {
 
     /// Zeroes a range without changing the size.
     pub fn zero(&mut self, node: NodeId, offset: u64, len_bytes: u64) {
-        let size = self.size_bytes(node);
+        const PAGE: u64 = PAGE_BYTES as u64;
         let Some(pages) = self.pages_mut(node) else { return };
-        let end = offset.saturating_add(len_bytes).min(size.next_multiple_of(PAGE_BYTES as u64));
-        for piece in pieces(offset, end.saturating_sub(offset) as usize) {
-            if piece.len == PAGE_BYTES {
-                pages.remove(&piece.page);
-            } else if let Some(page) = pages.get_mut(&piece.page) {
+        let end = offset.saturating_add(len_bytes);
+        // A missing page is zero, and a range may be a whole device.
+        let touched: Vec<u64> =
+            pages.range(offset / PAGE..end.div_ceil(PAGE)).map(|(number, _)| *number).collect();
+        for number in touched {
+            let at = |position: u64| position.saturating_sub(number * PAGE).min(PAGE) as usize;
+            if (at(offset), at(end)) == (0, PAGE_BYTES) {
+                pages.remove(&number);
+            } else if let Some(page) = pages.get_mut(&number) {
                 let page = Arc::make_mut(page);
                 page.hash = OnceLock::new();
-                page.bytes[piece.at..piece.at + piece.len].fill(0);
+                page.bytes[at(offset)..at(end)].fill(0);
             }
         }
     }

@@ -6,11 +6,12 @@ use crate::failure::{Failure, WRONG_STATES};
 use crate::live::LiveLine;
 use crate::private_folder::PrivateFolder;
 use crate::signals;
-use iodyno_catalog::input::{InputError, read_text};
+use iodyno_catalog::input::{InputError, read_bytes, read_text};
 use iodyno_crashtest::answer::{self, Recorded};
 use iodyno_crashtest::{
     Checker, Ended, Event, Folders, History, PROMISE, Plan, Program, ROOT, Replayed, Rules,
-    StateName, Tree, Verdict, classes_named, explore, judge_sqlite, promise, record, replay,
+    StateName, Tree, Verdict, classes_named, explore, judge_sqlite, log_writes, promise, record,
+    replay,
 };
 use iodyno_page::terminal::Style;
 use iodyno_targets::output::Output;
@@ -26,6 +27,8 @@ use std::time::{Duration, Instant};
 const FOLDER: &str = "program";
 /// Hidden command that judges a SQLite database.
 const CHECK_SQLITE: &str = "check-sqlite";
+/// Rules of a block device with a volatile write cache.
+const DEVICE_RULES: &str = "worst";
 /// Environment variable with the file of what a program had printed before the cut.
 const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
 /// Time that the program and its set-up may take.
@@ -50,7 +53,7 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
     let stop = signals::stop_flag();
     let started = Instant::now();
     let history = match &flags.from {
-        Some(file) => read_record(file)?,
+        Some(file) => read_run(flags, file, &folders, &stop)?,
         None => run_program(flags, &folders, &stop)?,
     };
     let recorded = Recorded::of_history(&history, started.elapsed());
@@ -97,9 +100,42 @@ fn unreadable(file: &Path, e: &InputError) -> Failure {
     Failure::input(format!("{}: {e}", file.display()))
 }
 
-fn read_record(file: &Path) -> Result<History, Failure> {
-    let text = read_text(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
-    record::of_text(&text).map_err(|why| Failure::input(format!("{}: {why}", file.display())))
+/// Reads a recorded run, or the log of a block device, whose first content --setup makes.
+fn read_run(
+    flags: &Crashtest,
+    file: &Path,
+    folders: &Folders,
+    stop: &Arc<AtomicBool>,
+) -> Result<History, Failure> {
+    let bytes = read_bytes(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
+    let wrong = |why: String| Failure::input(format!("{}: {why}", file.display()));
+    if log_writes::is_log(&bytes) {
+        if flags.rules != DEVICE_RULES {
+            return Err(wrong(format!(
+                "this is the log of a block device, to which no file system's rules apply: add --rules {DEVICE_RULES}"
+            )));
+        }
+        let start = set_up(flags, folders, stop)?;
+        return log_writes::of_bytes(&bytes, start).map_err(wrong);
+    }
+    if flags.setup.is_some() {
+        return Err(wrong("a recorded run has its own start: omit --setup".to_owned()));
+    }
+    let not_text =
+        |_| "neither a file of `crashtest --record` nor a log of dm-log-writes".to_owned();
+    let text = String::from_utf8(bytes).map_err(not_text).map_err(wrong)?;
+    record::of_text(&text).map_err(wrong)
+}
+
+/// Returns the folder that the command of --setup makes, or an empty one.
+fn set_up(flags: &Crashtest, folders: &Folders, stop: &Arc<AtomicBool>) -> Result<Tree, Failure> {
+    const SETUP: &str = "setup";
+    let Some(setup) = &flags.setup else { return Ok(Tree::default()) };
+    let folder = folders.add(SETUP, Tree::default(), false, None);
+    let program = program(shell(setup), PROGRAM_TIME_MAX, stop);
+    let ended = program.record(folders, SETUP, &folder);
+    require_success("the command of --setup", ended)?;
+    Ok(folders.remove(SETUP).unwrap_or_default())
 }
 
 /// Runs the set-up and the program, and returns what the program did.
@@ -108,15 +144,7 @@ fn run_program(
     folders: &Folders,
     stop: &Arc<AtomicBool>,
 ) -> Result<History, Failure> {
-    let mut start = Tree::default();
-    if let Some(setup) = &flags.setup {
-        const SETUP: &str = "setup";
-        let folder = folders.add(SETUP, start, false, None);
-        let program = program(shell(setup), PROGRAM_TIME_MAX, stop);
-        let ended = program.record(folders, SETUP, &folder);
-        require_success("the command of --setup", ended)?;
-        start = folders.remove(SETUP).unwrap_or_default();
-    }
+    let start = set_up(flags, folders, stop)?;
     let folder = folders.add(FOLDER, start.clone(), true, None);
     let mut words = flags.command.clone();
     if let Some(path) = words.first().and_then(|word| absolute(word)) {
@@ -168,7 +196,10 @@ fn accept_complete(
         match event {
             Event::Change(change) => tree.apply(change),
             Event::Output(bytes) => printed.extend(bytes),
-            Event::Sync { .. } | Event::SyncFailed { .. } | Event::SyncAll => {}
+            Event::Sync { .. }
+            | Event::SyncRange { .. }
+            | Event::SyncFailed { .. }
+            | Event::SyncAll => {}
         }
     }
     if let Some(database) = flags.check.as_deref().and_then(|check| check.strip_prefix("sqlite:")) {

@@ -20,8 +20,8 @@ const SOCKET: &str = "iodyno.sock";
 /// Flags that require emulated storage, at any --speed.
 const OF_A_DEVICE: [&str; 5] = ["backing", "memory", "speed", "size", "image"];
 /// Flags that require --speed model.
-const OF_THE_MODEL: [&str; 7] =
-    ["dilate", "steady", "record", "scenario", "metrics", "fuse", "ublk"];
+const OF_THE_MODEL: [&str; 8] =
+    ["dilate", "steady", "record", "record-data", "scenario", "metrics", "fuse", "ublk"];
 
 /// Executes `iodyno serve`.
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
@@ -93,6 +93,7 @@ fn request(flags: &Serve) -> Result<ServeRequest, Failure> {
         control: flags.control.clone(),
         scenario: flags.scenario.clone(),
         record: flags.record.clone(),
+        record_data: flags.record_data.clone(),
         metrics: scrape::address(flags.metrics, flags.insist_on_plain)?,
         dilate: flags.dilate,
         steady_ns: flags.steady,

@@ -17,6 +17,7 @@
 mod admin_socket;
 pub mod control;
 pub mod counts;
+pub mod data_log;
 pub mod fault_command;
 pub mod frontend;
 pub mod interface_fault;

@@ -35,6 +35,7 @@ pub use stores::{store_of, stores_in_memory, stores_needed};
 pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
+use crate::data_log::DataLog;
 use crate::record::Recorder;
 use crate::store::Store;
 use crate::transport::{Followed, Transport};
@@ -154,10 +155,19 @@ impl<S: Sink> Live<S> {
         self.lock().recorder = Some(recorder);
     }
 
-    /// Writes buffered lines of the record to its file, so that they survive a kill of this process.
+    /// Starts logging the writes of the only volume, with their bytes.
+    pub fn log_data(&self, log: DataLog) {
+        self.lock().data_log = Some(log);
+    }
+
+    /// Writes what is buffered of the record and of the data log, so that it survives a kill of this process.
     pub fn flush_record(&self) {
-        if let Some(recorder) = &mut self.lock().recorder {
+        let inner = &mut *self.lock();
+        if let Some(recorder) = &mut inner.recorder {
             recorder.flush();
+        }
+        if let Some(log) = &mut inner.data_log {
+            log.flush();
         }
     }
 
@@ -196,7 +206,8 @@ impl<S: Sink> Live<S> {
     pub fn troubles(&self) -> Vec<String> {
         let inner = self.lock();
         let record = inner.recorder.as_ref().and_then(Recorder::failure);
-        inner.trouble.clone().into_iter().chain(record).collect()
+        let log = inner.data_log.as_ref().and_then(DataLog::failure);
+        inner.trouble.clone().into_iter().chain(record).chain(log).collect()
     }
 
     /// Number of volumes of the system.

@@ -10,6 +10,7 @@ use crate::volumes::Opened;
 use crate::{apply_fault, steady, transport_calibration};
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::Machine;
+use iodyno_live::data_log::DataLog;
 use iodyno_live::frontend::Served;
 use iodyno_live::frontend::nbd::{Volume, WORKERS};
 use iodyno_live::metrics;
@@ -106,6 +107,13 @@ fn machine(
     let dilation = request.dilate.or(steady);
     let options = Options { dilation, transport };
     let live = Arc::new(Live::new(machine, stores, &options, || Clock::new().now_ns()));
+    let clean_up = |_: &ServeError| {
+        live.abandon();
+        // The machine does not have the folders yet.
+        for (_, folder) in &folders {
+            folder.remove_made();
+        }
+    };
     if let Some(path) = &request.record {
         let head = json!({
             "iodyno": env!("CARGO_PKG_VERSION"),
@@ -115,14 +123,22 @@ fn machine(
             "sizes_bytes": setup.volumes.sizes_bytes,
         });
         let recorder = Recorder::create(path, &head).map_err(ServeError::input);
-        let clean_up = |_: &ServeError| {
-            live.abandon();
-            // The machine does not have the folders yet.
-            for (_, folder) in &folders {
-                folder.remove_made();
+        live.record(recorder.inspect_err(clean_up)?);
+    }
+    if let Some(path) = &request.record_data {
+        let log = match setup.names.len() {
+            1 => DataLog::create(path),
+            volumes => Err(format!(
+                "--record-data logs one volume, and this system has {volumes}: serve a system with one"
+            )),
+        };
+        let clean_up = |e: &ServeError| {
+            clean_up(e);
+            if let Some(path) = &request.record {
+                remove_begun(path, b"iodyno record 3");
             }
         };
-        live.record(recorder.inspect_err(clean_up)?);
+        live.log_data(log.map_err(ServeError::input).inspect_err(clean_up)?);
     }
     live.keep_arrays(folders);
     Ok((live, dilation))
@@ -139,12 +155,15 @@ fn serve_metrics(
     request.metrics.map(serve).transpose()
 }
 
-/// Removes the record and other files of a server that failed to start, because the next server would refuse
-/// to overwrite the record.
+/// Removes the record, the data log and other files of a server that failed to start, because the next server would refuse
+/// to overwrite them.
 fn clean_up(request: &ServeRequest, live: &Served) {
     live.abandon();
     if let Some(path) = &request.record {
         remove_begun(path, b"iodyno record 3");
+    }
+    if let Some(path) = &request.record_data {
+        remove_begun(path, DataLog::FIRST);
     }
 }
 

@@ -51,6 +51,8 @@ pub struct ServeRequest {
     pub scenario: Option<PathBuf>,
     /// File in which to record all requests and faults; `None`: no record.
     pub record: Option<PathBuf>,
+    /// File in which to log the writes of the only volume, with their bytes; `None`: no log.
+    pub record_data: Option<PathBuf>,
     /// Address at which to serve metrics over HTTP; `None`: no metrics.
     pub metrics: Option<SocketAddr>,
     /// Factor by which the model's latencies are multiplied; `None`: 1.

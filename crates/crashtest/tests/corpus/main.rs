@@ -1,8 +1,11 @@
 //! Programs with planted crash bugs, and right ones beside them. Each bug must be found, with the right verdict and by
 //! a named class of states; a right program must have no wrong state.
 
+mod embedded;
 mod files;
+mod foreign;
 mod lmdb;
+mod postgres;
 mod sqlite;
 
 use iodyno_crashtest::{
@@ -11,7 +14,7 @@ use iodyno_crashtest::{
 };
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -69,6 +72,17 @@ impl Case {
     }
 
     fn explore(&self, rules: &str, classes: &[Class], time: Duration) -> Explored {
+        self.explore_until(rules, classes, time, |_| false)
+    }
+
+    /// Explores until `is_enough` accepts the number of wrong states.
+    fn explore_until(
+        &self,
+        rules: &str,
+        classes: &[Class],
+        time: Duration,
+        is_enough: impl Fn(u64) -> bool + Sync,
+    ) -> Explored {
         let at = tempfile::tempdir().unwrap();
         let folders = Folders::mount(at.path()).unwrap();
         let plan = Plan {
@@ -81,8 +95,9 @@ impl Case {
             workers: 2,
         };
         let checker = Checker::new(&folders, Self::program(&self.check));
-        let (history, go) = (self.history(&folders), AtomicBool::new(false));
-        let explored = explore(history, &plan, &checker, &go, &|_, _| {}).unwrap();
+        let (history, stop) = (self.history(&folders), AtomicBool::new(false));
+        let progress = |_, wrong| stop.store(is_enough(wrong), Ordering::Relaxed);
+        let explored = explore(history, &plan, &checker, &stop, &progress).unwrap();
         assert_eq!(explored.spot_checks.1, 0, "a checker is not deterministic");
         explored
     }
@@ -95,6 +110,22 @@ impl Case {
             assert!(explored.is_complete(), "{rules}: {:#?}", explored.classes);
             assert!(explored.verdicts[&Verdict::Consistent] > 10, "{rules}: too few states");
         }
+    }
+
+    /// Checks that no state is wrong of those that are judged in this time.
+    fn is_right_for(&self, rules: &str, classes: &[Class], time: Duration) {
+        let explored = self.explore(rules, classes, time);
+        println!("{rules}: {:?} in {:?}", explored.classes, explored.elapsed);
+        assert_eq!(explored.wrong(), 0, "{rules}: {:#?}", described(&explored));
+        assert!(explored.verdicts[&Verdict::Consistent] > 10, "{rules}: too few states");
+    }
+
+    /// Checks that a wrong state is found in time, and returns its verdict.
+    fn first_wrong(&self, rules: &str, classes: &[Class], time: Duration) -> Verdict {
+        let explored = self.explore_until(rules, classes, time, |wrong| wrong > 0);
+        println!("{rules}: {:?} in {:?}", explored.classes, explored.elapsed);
+        let finding = explored.findings.first();
+        finding.unwrap_or_else(|| panic!("{rules}: nothing in {time:?}")).verdict
     }
 
     /// Checks that there are wrong states of exactly these verdicts, and that this class alone finds one.

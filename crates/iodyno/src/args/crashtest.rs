@@ -29,7 +29,7 @@ pub struct Crashtest {
     #[arg(long, value_name = "COMMAND", required_unless_present = "shell")]
     pub check: Option<String>,
     /// Run this shell command in the folder first; all that it does survives
-    #[arg(long, value_name = "COMMAND", conflicts_with = "from")]
+    #[arg(long, value_name = "COMMAND")]
     pub setup: Option<String>,
     /// Apply the rules of this file system: ext4, ext4-writeback, xfs, btrfs, or worst (what POSIX allows)
     #[arg(long, value_name = "NAME", default_value = "ext4", value_parser = rules())]
@@ -64,7 +64,10 @@ pub struct Crashtest {
     /// Write the recorded run to this file
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub record: Option<PathBuf>,
-    /// Explore the run that --record wrote, without running a program
+    /// Explore the run that --record wrote, or the log of a block device, without running a program
+    ///
+    /// The log is one of dm-log-writes or of QEMU's `blklogwrites`, and requires `--rules worst`. The device is the file
+    /// `disk`; --setup makes its first content [default: zeros]. Marks count as lines of output.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub from: Option<PathBuf>,
     /// With --from, check this state alone, by its name in a result

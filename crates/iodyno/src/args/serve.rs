@@ -75,6 +75,11 @@ pub struct Serve {
     /// Record all requests and faults to this file, for `iodyno replay`
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
+    /// Log all writes and flushes with their data to this file, for `iodyno crashtest --from`
+    ///
+    /// Requires a single volume. The format is that of Linux's dm-log-writes. A power cut ends the log.
+    #[arg(long, value_name = "FILE")]
+    pub record_data: Option<PathBuf>,
     /// Serve Prometheus metrics at this address, or at a port of 127.0.0.1, such as `9469`
     ///
     /// An address that other machines can reach requires --insist-on-plain.

@@ -184,6 +184,90 @@ fn a_client_of_nbd_is_tested_on_a_raw_device() {
     }
 }
 
+/// Explores the log of two writes, of which the second may not survive without the first.
+fn explore_log(place: &Place, code: i32) {
+    let check = "a=$(head -c 1 disk | tr -d '\\0'); b=$(tail -c +8193 disk | head -c 1 | tr -d '\\0'); \
+                 test \"$b\" != B || test \"$a\" = A";
+    let output = crashtest(place, "--json --rules worst --from log", check, "");
+    output.exits(code);
+    let json: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((&json["recorded"]["changes"], &json["complete"]), (&2.into(), &true.into()));
+}
+
+/// A flush, or FUA of the first write, keeps the order of two writes to a served volume.
+#[test]
+fn a_served_volume_is_explored() {
+    let place = Place::new();
+    for (fua, flush, code) in [("", "", 4), ("", "-c flush", 0), ("-f", "", 0)] {
+        let mut serve = place.command("serve exflash-400g --size 64MiB --record-data log -- sh -c");
+        serve.arg(format!(
+            "qemu-io -t writeback -f raw -c 'write {fua} -P 65 0 4k' {flush} -c 'write -P 66 8k 1k' \"$IODYNO_NBD\" >&2"
+        ));
+        serve.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(&mut serve).finish().succeeds();
+        explore_log(&place, code);
+        std::fs::remove_file(place.path("log")).unwrap();
+    }
+    place
+        .iodyno("serve exflash-400g*2 --size 64MiB --record rec --record-data log -- true")
+        .fails(2, &["one volume"]);
+    assert_eq!(place.names(), ["tmp"], "no record of a server that did not start");
+}
+
+/// QEMU writes a log of a device in the format of dm-log-writes. A flush keeps the order of two
+/// writes.
+#[test]
+fn a_log_of_a_block_device_is_explored() {
+    let place = Place::new();
+    let log = "driver=blklogwrites,log-sector-size=512,file.driver=file,file.filename=disk,log.driver=file,log.filename=log";
+    for (flushes, code) in [(false, 4), (true, 0)] {
+        place.write("disk", vec![0; 16384]);
+        place.write("log", "");
+        let mut writer = std::process::Command::new("qemu-io");
+        writer.args(["-t", "writeback", "--image-opts", log, "-c", "write -P 65 0 4k"]);
+        if flushes {
+            writer.args(["-c", "flush"]);
+        }
+        writer.args(["-c", "write -P 66 8k 1k"]).current_dir(place.work());
+        let written = writer.output().unwrap();
+        assert!(written.status.success(), "{written:?}");
+        explore_log(&place, code);
+    }
+    crashtest(&place, "--from log", "true", "").fails(2, &["block device", "--rules worst"]);
+}
+
+/// Each published message is printed once it is persisted; a state must replay them in order and without a gap.
+#[test]
+fn the_message_log_keeps_what_it_acknowledged() {
+    let place = Place::new();
+    let iodyno = env!("CARGO_BIN_EXE_iodyno");
+    let setup = format!("{iodyno} log create log --size 5MiB --segment 1MiB >&2");
+    let check = format!(
+        "found=$({iodyno} log replay --on log --bodies) || exit 1; count=$(echo \"$found\" | grep -c .); \
+         last=$(tail -n 1 $IODYNO_ACKNOWLEDGED); test $count -ge ${{last:-0}} || exit 1; \
+         test \"$found\" = \"$(seq $count)\""
+    );
+    for (durability, code) in [("batch", 0), ("each", 0), ("none", 4)] {
+        let script = format!(
+            "socket=$(mktemp -u); {iodyno} log serve log --unix $socket --durability {durability} >&2 & server=$!; \
+             while ! test -S $socket; do kill -0 $server || exit 1; sleep 0.05; done; \
+             for i in 1 2 3 4 5 6; do {iodyno} log publish --at unix:$socket $i >&2 || exit 1; echo $i; done; \
+             kill $server; wait $server; rm -f $socket"
+        );
+        for rules in ["ext4", "worst"] {
+            let mut command =
+                place.command(&format!("crashtest --json --rules {rules} --time 60s"));
+            command.args(["--setup", &setup, "--check", &check, "--", "sh", "-c", &script]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let output = Running::of(&mut command).finish();
+            output.exits(code);
+            let json: Value = serde_json::from_str(&output.stdout).unwrap();
+            assert_eq!(json["complete"], true, "{durability}, {rules}: {json:#}");
+            assert!(json["verdicts"]["CONSISTENT"].as_u64() > Some(10), "{json:#}");
+        }
+    }
+}
+
 #[test]
 fn relative_programs_are_found() {
     let place = Place::new();

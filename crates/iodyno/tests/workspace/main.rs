@@ -346,6 +346,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("notebook/src/tables.rs", "in memory"),
     ("iodyno/src/ranks.rs", "a rank's own new folder of its own name, and its notebook there"),
     ("nbd/src/server/listen.rs", "its own socket, by inode, and one that nothing listens on"),
+    ("live/src/data_log.rs", "a new file only, never one that is there"),
     ("live/src/record.rs", "a new file only, never one that is there"),
     (
         "live/src/store/",

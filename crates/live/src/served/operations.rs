@@ -5,6 +5,7 @@ use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;
 use super::{ArrayFolder, Payload, Sink};
 use crate::counts::{Counts, Late};
+use crate::data_log::DataLog;
 use crate::interface_fault::{Held, InterfaceFaults, Met};
 use crate::record::Recorder;
 use crate::store::{self, ReadError, Store, UNIT_BYTES};
@@ -78,6 +79,7 @@ pub(super) struct Inner<S> {
     pub(super) held: Held<(u32, S, Result<(), IoError>)>,
     pub(super) losses: Losses,
     pub(super) recorder: Option<Recorder>,
+    pub(super) data_log: Option<DataLog>,
 }
 
 /// Completions whose sinks are called once the lock is released.
@@ -122,6 +124,7 @@ impl<S: Sink> Inner<S> {
             folders: Vec::new(),
             volume_of,
             recorder: None,
+            data_log: None,
         }
     }
 
@@ -143,6 +146,10 @@ impl<S: Sink> Inner<S> {
         });
         self.sequence += 1;
         let token = (self.sequence << NUMBER_BITS) | u64::from(number);
+        if let Some(log) = &mut self.data_log {
+            let data = if let Payload::Write(bytes) = &payload { Some(*bytes) } else { None };
+            log.submitted(token, op, data);
+        }
         let mut holds = false;
         let mut failed = None;
         let root = self.root(volume);
@@ -369,6 +376,9 @@ impl<S: Sink> Inner<S> {
                 self.trouble.get_or_insert_with(|| error.to_string());
             }
         }
+        if let Some(log) = &mut self.data_log {
+            log.completed(done.token, failed.is_some());
+        }
         if let Some(met) = &waiting.met {
             met.alter(waiting.sink.buffer());
         }
@@ -392,6 +402,9 @@ impl<S: Sink> Inner<S> {
     /// Fails all outstanding operations, because the machine will never complete them, and those whose replies are held
     /// back.
     pub(super) fn fail_all(&mut self, error: IoError, completed: &mut Completed<S>) {
+        if let Some(log) = &mut self.data_log {
+            log.end();
+        }
         completed.extend(self.held.take_all().map(|(_, sink, _)| (sink, Err(error))));
         for (number, slot) in (0..).zip(&mut self.waiting) {
             let Some(waiting) = slot.take() else { continue };

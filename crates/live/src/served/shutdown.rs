@@ -90,6 +90,10 @@ impl<S: Sink> Live<S> {
             let (now_ns, hash) = (inner.machine.now_ns(), inner.machine.event_hash());
             troubles.extend(recorder.end(now_ns, hash).err());
         }
+        if let Some(mut log) = inner.data_log.take() {
+            log.end();
+            troubles.extend(log.failure());
+        }
         drop(inner);
         deliver(completed);
         if troubles.is_empty() { Ok(()) } else { Err(troubles.join("\n")) }

@@ -1,7 +1,9 @@
-//! The enumeration of states beside a brute force over all combinations, and planted faults that each class finds.
+//! The enumeration of states beside a brute force over all combinations, and the rules of file systems.
+
+mod exploration;
 
 use iodyno_crashtest::{
-    Access, Act, CLASSES, Change, Check, CheckRun, Choice, Class, Commit, Effects, Ended, Event,
+    Access, CLASSES, Change, Check, CheckRun, Choice, Class, Commit, Effects, Ended, Event,
     History, Item, Made, NodeId, Plan, ROOT, RULES, Rules, StateId, States, Tree, Verdict, Watch,
     explore,
 };
@@ -257,9 +259,6 @@ fn a_replacement_needs_the_syncs_that_each_file_system_asks_for() {
     }
 }
 
-/// Whether the numbers of surviving bytes of four files are wrong; `None`: none survives.
-type Fault = fn([Option<usize>; 4]) -> bool;
-
 /// Event that made the last effect of a run durable; `None`: no event did.
 fn last_durable_at(start: &[Event], events: &[Event], rules: &str) -> Option<usize> {
     let mut tree = Tree::default();
@@ -309,6 +308,28 @@ fn a_sync_keeps_what_it_names() {
     }
 }
 
+/// A write with FUA is durable with what it overwrites, and nothing else is.
+#[test]
+fn fua_keeps_its_range_alone() {
+    let range = |offset, len_bytes| Event::SyncRange { node: 2, offset, len_bytes };
+    let start = [make(2, "disk"), write(2, 0, &[0; 4096])];
+    let events = |range| [write(2, 0, &[1; 512]), write(2, 1024, &[2; 512]), range];
+    for (range, at) in [
+        (range(1024, 512), Some(2)),
+        (range(0, 2048), Some(2)),
+        (range(0, 512), None),
+        (range(1024, 511), None),
+        (range(1025, 512), None),
+    ] {
+        assert_eq!(last_durable_at(&start, &events(range.clone()), "worst"), at, "{range:?}");
+    }
+    let [first, second, _] = events(range(0, 0));
+    assert_eq!(last_durable_at(&start, &[second, range(0, 512), first], "worst"), None);
+    let zeros = Event::Change(Change::Zero { node: 2, offset: 512, len_bytes: 1024 });
+    assert_eq!(last_durable_at(&start, &[zeros.clone(), range(512, 1024)], "worst"), Some(1));
+    assert_eq!(last_durable_at(&start, &[zeros, range(0, 512)], "worst"), None);
+}
+
 /// An append inside the last block sets the size at once on ext4, so zeros may follow. One that needs a new block
 /// does not, and on XFS neither does.
 #[test]
@@ -333,29 +354,6 @@ fn a_file_grows_as_on_its_file_system() {
         let explored = explore(history, &plan(rules, &CLASSES), &check, &go, &|_, _| {}).unwrap();
         assert_eq!(explored.wrong() > 0, is_wrong, "{rules}, {length} bytes");
     }
-}
-
-/// A checker that looks at its promise first is judged by what both of its runs read.
-#[test]
-fn a_verdict_depends_on_the_reads_of_both_runs() {
-    let mut start = Tree::default();
-    for event in [make(2, "promised"), make(3, "other")] {
-        let Event::Change(change) = event else { unreachable!() };
-        start.apply(&change);
-    }
-    let events = vec![write(2, 0, b"x"), write(3, 0, b"y"), output("done\n")];
-    let check = Judged(|reader: &mut Reader<'_>, acknowledged: &str| {
-        let is_kept = acknowledged.is_empty() || reader.read("promised").unwrap() == b"x";
-        is_kept && reader.read("other").unwrap() != b"y"
-    });
-    let history = History { start, events };
-    let explored =
-        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {});
-    let explored = explored.unwrap();
-    assert_eq!(explored.spot_checks.1, 0, "it is deterministic: {explored:?}");
-    // What was promised is lost in one of three kinds of state; the other file alone decides in the rest.
-    assert!(explored.verdicts[&Verdict::LostAcknowledged] > 0, "{explored:?}");
-    assert!(explored.verdicts[&Verdict::WrongContent] > 0, "{explored:?}");
 }
 
 /// A later write of a page carries the earlier one; a rewrite after a failed sync grows the file again.
@@ -394,96 +392,4 @@ fn pages_and_failed_syncs_follow_the_cache() {
     };
     assert!(is_wrong(vec![]), "the data are clean and lost");
     assert!(!is_wrong(vec![write(3, 0, &[7; 5000])]), "the rewrite persists them");
-}
-
-/// Each class finds a fault that the others miss.
-#[test]
-fn each_class_finds_its_own_fault() {
-    // Four independent files of full size; what is wrong is a combination of what they hold.
-    let mut events = vec![make(2, "a"), make(3, "b"), make(4, "c"), make(5, "d")];
-    let sized = |node| Event::Change(Change::Resize { node, size_bytes: 2048 });
-    events.extend((2..=5).map(sized));
-    events.push(Event::SyncAll);
-    for node in 2..=5 {
-        events.push(write(node, 0, &[node as u8; 2048]));
-    }
-    let faults: [(Class, Fault); 4] = [
-        (Class::OneMissing, |f| matches!(f, [Some(2048), None, Some(2048), Some(2048)])),
-        (Class::OneAlone, |f| matches!(f, [None, None, Some(2048), None])),
-        (Class::Torn, |f| f.iter().flatten().any(|whole| *whole != 2048)),
-        (Class::Subset, |f| matches!(f, [None, Some(2048), None, Some(2048)])),
-    ];
-    for (finder, is_wrong) in faults {
-        let check = Judged(move |reader: &mut Reader<'_>, _: &str| {
-            let filled = ["a", "b", "c", "d"].map(|name| {
-                let content = reader.read(name).unwrap_or_default();
-                let filled = content.iter().filter(|byte| **byte != 0).count();
-                (filled > 0).then_some(filled)
-            });
-            !is_wrong(filled)
-        });
-        for class in CLASSES {
-            let history = History { start: Tree::default(), events: events.clone() };
-            let explored = explore(
-                history,
-                &plan("worst", &[class]),
-                &check,
-                &AtomicBool::new(false),
-                &|_, _| {},
-            )
-            .unwrap();
-            assert!(explored.is_complete());
-            assert_eq!(explored.wrong() > 0, class == finder, "{class:?} looks for {finder:?}'s");
-        }
-    }
-}
-
-/// The smallest wrong state loses the one write that matters, and its name gives it again.
-#[test]
-fn a_finding_is_minimal_and_can_be_named() {
-    let mut events = vec![make(2, "log"), make(3, "other"), Event::SyncAll];
-    for number in 0..20u64 {
-        events.push(write(2, number * 4096, &[1; 4096]));
-        events.push(write(3, number * 4096, &[1; 4096]));
-    }
-    let check = Judged(|reader: &mut Reader<'_>, _: &str| {
-        let log = reader.read("log").unwrap_or_default();
-        // A hole in front of a record.
-        !(log.len() > 5 * 4096 && log[4 * 4096] == 0 && log[5 * 4096] != 0)
-    });
-    let history = History { start: Tree::default(), events };
-    let explored =
-        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
-            .unwrap();
-    let smallest = explored.findings.iter().map(|finding| {
-        let lost = finding.choice.survives.iter().filter(|survives| !**survives).count();
-        (lost, finding)
-    });
-    let (lost, finding) = smallest.min_by_key(|(lost, _)| *lost).unwrap();
-    assert_eq!((lost, finding.verdict), (1, Verdict::WrongContent));
-    let name: iodyno_crashtest::StateName = finding.name.to_string().parse().unwrap();
-    assert_eq!(name.0[0].choice(&finding.states), Some(finding.choice.clone()));
-    let position = finding.choice.survives.iter().position(|survives| !survives).unwrap();
-    let open = &finding.states.epochs[name.0[0].epoch].open;
-    let lost = &finding.states.effects().all[open[position]].act;
-    assert!(matches!(lost, Act::Data { node: 2, offset: 16384, .. }), "{lost:?}");
-}
-
-/// States that differ in what the checker does not read are checked once, and the verdicts are the same.
-#[test]
-fn unread_differences_cost_nothing() {
-    let mut events = vec![make(2, "read"), make(3, "unread"), Event::SyncAll];
-    events.extend((0..12).map(|number| write(3, number * 4096, &[1; 4096])));
-    events.push(write(2, 0, b"content"));
-    let check = Judged(|reader: &mut Reader<'_>, _: &str| {
-        reader.read("read").is_some_and(|content| !content.is_empty())
-    });
-    let history = History { start: Tree::default(), events };
-    let explored =
-        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
-            .unwrap();
-    let judged: u64 = explored.verdicts.values().sum();
-    assert!(judged > 300 && explored.checked < 20, "{explored:?}");
-    assert_eq!(explored.spot_checks.1, 0);
-    assert!(explored.spot_checks.0 >= 4, "{explored:?}");
 }

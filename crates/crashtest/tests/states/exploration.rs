@@ -1,0 +1,166 @@
+//! The exploration: verdicts, planted faults that each class finds, reductions, and states that need no check.
+
+use crate::{Judged, Reader, make, output, plan, sync, write};
+use iodyno_crashtest::{
+    Act, CLASSES, Change, Class, Event, FINDINGS_MAX, Finding, History, ROOT, Tree, Verdict,
+    explore,
+};
+use std::sync::atomic::AtomicBool;
+
+/// Whether the numbers of surviving bytes of four files are wrong; `None`: none survives.
+type Fault = fn([Option<usize>; 4]) -> bool;
+
+/// A checker that looks at its promise first is judged by what both of its runs read.
+#[test]
+fn a_verdict_depends_on_the_reads_of_both_runs() {
+    let mut start = Tree::default();
+    for event in [make(2, "promised"), make(3, "other")] {
+        let Event::Change(change) = event else { unreachable!() };
+        start.apply(&change);
+    }
+    let events = vec![write(2, 0, b"x"), write(3, 0, b"y"), output("done\n")];
+    let check = Judged(|reader: &mut Reader<'_>, acknowledged: &str| {
+        let is_kept = acknowledged.is_empty() || reader.read("promised").unwrap() == b"x";
+        is_kept && reader.read("other").unwrap() != b"y"
+    });
+    let history = History { start, events };
+    let explored =
+        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {});
+    let explored = explored.unwrap();
+    assert_eq!(explored.spot_checks.1, 0, "it is deterministic: {explored:?}");
+    // What was promised is lost in one of three kinds of state; the other file alone decides in the rest.
+    assert!(explored.verdicts[&Verdict::LostAcknowledged] > 0, "{explored:?}");
+    assert!(explored.verdicts[&Verdict::WrongContent] > 0, "{explored:?}");
+}
+
+/// Each class finds a fault that the others miss.
+#[test]
+fn each_class_finds_its_own_fault() {
+    // Four independent files of full size; what is wrong is a combination of what they hold.
+    let mut events = vec![make(2, "a"), make(3, "b"), make(4, "c"), make(5, "d")];
+    let sized = |node| Event::Change(Change::Resize { node, size_bytes: 2048 });
+    events.extend((2..=5).map(sized));
+    events.push(Event::SyncAll);
+    for node in 2..=5 {
+        events.push(write(node, 0, &[node as u8; 2048]));
+    }
+    let faults: [(Class, Fault); 4] = [
+        (Class::OneMissing, |f| matches!(f, [Some(2048), None, Some(2048), Some(2048)])),
+        (Class::OneAlone, |f| matches!(f, [None, None, Some(2048), None])),
+        (Class::Torn, |f| f.iter().flatten().any(|whole| *whole != 2048)),
+        (Class::Subset, |f| matches!(f, [None, Some(2048), None, Some(2048)])),
+    ];
+    for (finder, is_wrong) in faults {
+        let check = Judged(move |reader: &mut Reader<'_>, _: &str| {
+            let filled = ["a", "b", "c", "d"].map(|name| {
+                let content = reader.read(name).unwrap_or_default();
+                let filled = content.iter().filter(|byte| **byte != 0).count();
+                (filled > 0).then_some(filled)
+            });
+            !is_wrong(filled)
+        });
+        for class in CLASSES {
+            let history = History { start: Tree::default(), events: events.clone() };
+            let explored = explore(
+                history,
+                &plan("worst", &[class]),
+                &check,
+                &AtomicBool::new(false),
+                &|_, _| {},
+            )
+            .unwrap();
+            assert!(explored.is_complete());
+            assert_eq!(explored.wrong() > 0, class == finder, "{class:?} looks for {finder:?}'s");
+        }
+    }
+}
+
+/// The smallest wrong state loses the one write that matters, and its name gives it again.
+#[test]
+fn a_finding_is_minimal_and_can_be_named() {
+    let mut events = vec![make(2, "log"), make(3, "other"), Event::SyncAll];
+    for number in 0..20u64 {
+        events.push(write(2, number * 4096, &[1; 4096]));
+        events.push(write(3, number * 4096, &[1; 4096]));
+    }
+    let check = Judged(|reader: &mut Reader<'_>, _: &str| {
+        let log = reader.read("log").unwrap_or_default();
+        // A hole in front of a record.
+        !(log.len() > 5 * 4096 && log[4 * 4096] == 0 && log[5 * 4096] != 0)
+    });
+    let history = History { start: Tree::default(), events };
+    let explored =
+        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
+            .unwrap();
+    let smallest = explored.findings.iter().map(|finding| {
+        let lost = finding.choice.survives.iter().filter(|survives| !**survives).count();
+        (lost, finding)
+    });
+    let (lost, finding) = smallest.min_by_key(|(lost, _)| *lost).unwrap();
+    assert_eq!((lost, finding.verdict), (1, Verdict::WrongContent));
+    let name: iodyno_crashtest::StateName = finding.name.to_string().parse().unwrap();
+    assert_eq!(name.0[0].choice(&finding.states), Some(finding.choice.clone()));
+    let position = finding.choice.survives.iter().position(|survives| !survives).unwrap();
+    let open = &finding.states.epochs[name.0[0].epoch].open;
+    let lost = &finding.states.effects().all[open[position]].act;
+    assert!(matches!(lost, Act::Data { node: 2, offset: 16384, .. }), "{lost:?}");
+}
+
+/// States that differ in what the checker does not read are checked once, and the verdicts are the same.
+#[test]
+fn unread_differences_cost_nothing() {
+    let mut events = vec![make(2, "read"), make(3, "unread"), Event::SyncAll];
+    events.extend((0..12).map(|number| write(3, number * 4096, &[1; 4096])));
+    events.push(write(2, 0, b"content"));
+    let check = Judged(|reader: &mut Reader<'_>, _: &str| {
+        reader.read("read").is_some_and(|content| !content.is_empty())
+    });
+    let history = History { start: Tree::default(), events };
+    let explored =
+        explore(history, &plan("worst", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
+            .unwrap();
+    let judged: u64 = explored.verdicts.values().sum();
+    assert!(judged > 300 && explored.checked < 20, "{explored:?}");
+    assert_eq!(explored.spot_checks.1, 0);
+    assert!(explored.spot_checks.0 >= 4, "{explored:?}");
+}
+
+/// Findings from before the first promise are counted, and take no place of later ones.
+#[test]
+fn states_before_the_first_output_are_reported_apart() {
+    let mut events = Vec::new();
+    // Creation that is wrong half done, again and again.
+    for node in (2..40).step_by(2) {
+        events.extend([make(node, &format!("{node}")), make(node + 1, &format!("{node}-done"))]);
+        events.push(Event::SyncAll);
+    }
+    let created = events.len();
+    events.extend([output("created\n"), make(50, "promised"), output("promised\n")]);
+    events.push(sync(ROOT));
+    let check = Judged(|reader: &mut Reader<'_>, acknowledged: &str| {
+        let is_whole = (2..40).step_by(2).all(|node| {
+            let [begun, done] = [format!("{node}"), format!("{node}-done")];
+            reader.read(&begun).is_some() == reader.read(&done).is_some()
+        });
+        is_whole && (!acknowledged.contains("promised") || reader.read("promised").is_some())
+    });
+    let explore = |events: &[Event]| {
+        let history = History { start: Tree::default(), events: events.to_vec() };
+        explore(history, &plan("ext4", &CLASSES), &check, &AtomicBool::new(false), &|_, _| {})
+            .unwrap()
+    };
+    let early = explore(&events[..created]);
+    assert_eq!(early.before_output, (early.verdicts.values().sum(), early.wrong()));
+    assert_eq!(early.findings.len(), FINDINGS_MAX);
+    let explored = explore(&events);
+    let lost = explored.verdicts[&Verdict::LostAcknowledged];
+    assert_eq!(explored.before_output.1, explored.wrong() - lost, "{explored:?}");
+    assert_eq!(explored.findings[0].verdict, Verdict::LostAcknowledged);
+    assert!(explored.findings[1..].iter().all(Finding::is_before_output));
+    // A promise that is lost in the same way as something before it is a finding of its own.
+    let last =
+        explore(&[&events[..created - 1], &[output("created\n")], &events[created - 1..]].concat());
+    assert!(!last.findings[0].is_before_output());
+    assert_eq!(last.findings[0].verdict, Verdict::WrongContent);
+    assert!(last.findings.len() > FINDINGS_MAX);
+}

@@ -1,0 +1,312 @@
+//! Log of a volume's writes with their bytes, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`), from which
+//! `iodyno crashtest --from` derives the states that a power cut can leave of a device with a volatile write cache.
+//!
+//! A flush covers the writes that were complete when it began. The log has those first, then the flush, then the writes that
+//! completed meanwhile; at the end come the writes without an answer. A power cut ends the log.
+
+use crate::store::remove_made;
+use iodyno_units::{Op, OpKind};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
+use std::path::Path;
+
+const MAGIC: u64 = 0x006a_7366_7773_6872;
+const VERSION: u64 = 1;
+const SECTOR_BYTES: u64 = 512;
+/// Position of the number of entries in the super block, bytes.
+const ENTRIES_AT: u64 = 16;
+
+const FLUSH: u64 = 1;
+const FUA: u64 = 1 << 1;
+const DISCARD: u64 = 1 << 2;
+
+/// Writer of such a log.
+#[derive(Debug)]
+pub struct DataLog {
+    to: BufWriter<File>,
+    path: String,
+    entries: u64,
+    /// Writes that are not complete, by token.
+    in_flight: HashMap<u64, Logged>,
+    /// Flushes that are not complete, in the order in which they began, with the writes that each covers.
+    flushes: Vec<(u64, Vec<Logged>)>,
+    /// Complete writes that no flush covers.
+    complete: Vec<Logged>,
+    has_ended: bool,
+    failed: Option<io::Error>,
+}
+
+/// A write, a discard, or zeros.
+#[derive(Debug)]
+struct Logged {
+    op: Op,
+    /// Empty for a discard and for zeros.
+    bytes: Vec<u8>,
+}
+
+impl DataLog {
+    /// First bytes of each log.
+    pub const FIRST: &[u8] = &MAGIC.to_le_bytes();
+
+    /// Creates a log. An existing file is not overwritten.
+    ///
+    /// # Errors
+    /// The file exists, or can't be created.
+    pub fn create(path: &Path) -> Result<Self, String> {
+        let named = path.display().to_string();
+        let file = File::create_new(path).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("`{named}` already exists: remove it, or choose another name")
+            }
+            _ => format!("`{named}` can't be created: {e}"),
+        })?;
+        let mut log = Self {
+            to: BufWriter::new(file),
+            path: named,
+            entries: 0,
+            in_flight: HashMap::new(),
+            flushes: Vec::new(),
+            complete: Vec::new(),
+            has_ended: false,
+            failed: None,
+        };
+        match log.sector([MAGIC, VERSION, 0, SECTOR_BYTES]).and_then(|()| log.to.flush()) {
+            Ok(()) => Ok(log),
+            Err(e) => {
+                remove_made(path, log.to.get_ref());
+                Err(format!("`{}` can't be written: {e}", log.path))
+            }
+        }
+    }
+
+    /// Message about the error that ended the log early; `None` while it goes on.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failed = self.failed.as_ref()?;
+        Some(format!("writing to `{}` failed, and the log ends there: {failed}", self.path))
+    }
+
+    /// Notes the beginning of an operation, `data` being the bytes of a write.
+    pub(crate) fn submitted(&mut self, token: u64, op: &Op, data: Option<&[u8]>) {
+        if self.has_ended || self.failed.is_some() {
+            return;
+        }
+        let is_aligned = (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(SECTOR_BYTES);
+        match op.kind {
+            OpKind::Read => {}
+            OpKind::Flush => self.flushes.push((token, std::mem::take(&mut self.complete))),
+            _ if !is_aligned => {
+                self.failed = Some(io::Error::other(format!(
+                    "a write of {} bytes at {} is not aligned to its sectors of {SECTOR_BYTES} bytes",
+                    op.len_bytes, op.offset_bytes
+                )));
+            }
+            OpKind::Write => {
+                let Some(bytes) = data else {
+                    self.failed = Some(io::Error::other("the volume keeps no data"));
+                    return;
+                };
+                self.in_flight.insert(token, Logged { op: *op, bytes: bytes.to_vec() });
+            }
+            OpKind::Trim | OpKind::WriteZeroes => {
+                self.in_flight.insert(token, Logged { op: *op, bytes: Vec::new() });
+            }
+        }
+    }
+
+    /// Notes the end of an operation. A failed write may be on the device; a failed flush covers nothing.
+    pub(crate) fn completed(&mut self, token: u64, has_failed: bool) {
+        if self.has_ended {
+            return;
+        }
+        if let Some(write) = self.in_flight.remove(&token) {
+            if !write.op.fua || has_failed {
+                self.complete.push(write);
+                return;
+            }
+            // Before it come the writes that it may overwrite.
+            self.write_covered(self.flushes.len());
+            let earlier = std::mem::take(&mut self.complete);
+            self.write_plain(&earlier);
+            self.write(&write, FUA);
+        } else if let Some(at) = self.flushes.iter().position(|(flush, _)| *flush == token) {
+            if has_failed {
+                let (_, covered) = self.flushes.remove(at);
+                let next = self.flushes.get_mut(at).map_or(&mut self.complete, |(_, of)| of);
+                next.splice(..0, covered);
+                return;
+            }
+            self.write_covered(at + 1);
+            self.flushes.remove(at);
+            self.entry([0, 0, FLUSH, 0], |_| Ok(()));
+        }
+    }
+
+    /// Writes what the first `count` flushes cover.
+    fn write_covered(&mut self, count: usize) {
+        let covered: Vec<Logged> =
+            self.flushes[..count].iter_mut().flat_map(|(_, of)| std::mem::take(of)).collect();
+        self.write_plain(&covered);
+    }
+
+    fn write_plain(&mut self, writes: &[Logged]) {
+        for write in writes {
+            self.write(write, 0);
+        }
+    }
+
+    fn write(&mut self, write: &Logged, flags: u64) {
+        let Logged { op, bytes } = write;
+        let sectors = u64::from(op.len_bytes) / SECTOR_BYTES;
+        let flags = if op.kind == OpKind::Trim { flags | DISCARD } else { flags };
+        self.entry([op.offset_bytes / SECTOR_BYTES, sectors, flags, 0], |to| match op.kind {
+            OpKind::Trim => Ok(()),
+            OpKind::WriteZeroes => {
+                io::copy(&mut io::repeat(0).take(u64::from(op.len_bytes)), to).map(drop)
+            }
+            _ => to.write_all(bytes),
+        });
+    }
+
+    fn entry(
+        &mut self,
+        fields: [u64; 4],
+        data: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    ) {
+        if self.failed.is_some() {
+            return;
+        }
+        match self.sector(fields).and_then(|()| data(&mut self.to)) {
+            Ok(()) => self.entries += 1,
+            Err(e) => self.failed = Some(e),
+        }
+    }
+
+    fn sector(&mut self, fields: [u64; 4]) -> io::Result<()> {
+        let mut sector = [0; SECTOR_BYTES as usize];
+        for (to, field) in sector.chunks_mut(8).zip(fields) {
+            to.copy_from_slice(&field.to_le_bytes());
+        }
+        self.to.write_all(&sector)
+    }
+
+    /// Writes buffered entries to the file, and their number, so that they survive a kill of this process.
+    pub(crate) fn flush(&mut self) {
+        if self.failed.is_none()
+            && let Err(e) = self.write_count()
+        {
+            self.failed = Some(e);
+        }
+    }
+
+    fn write_count(&mut self) -> io::Result<()> {
+        self.to.seek(SeekFrom::Start(ENTRIES_AT))?;
+        self.to.write_all(&self.entries.to_le_bytes())?;
+        self.to.seek(SeekFrom::End(0))?;
+        self.to.flush()
+    }
+
+    /// Ends the log with all writes that no flush made durable. Later operations are not in it.
+    pub(crate) fn end(&mut self) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        self.write_covered(self.flushes.len());
+        let mut left = std::mem::take(&mut self.complete);
+        let mut open: Vec<(u64, Logged)> = self.in_flight.drain().collect();
+        open.sort_by_key(|(token, _)| *token);
+        left.extend(open.into_iter().map(|(_, write)| write));
+        self.write_plain(&left);
+        self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What of each entry matters here: its first sector and flags.
+    fn entries(path: &Path) -> Vec<(u64, u64)> {
+        let bytes = std::fs::read(path).unwrap();
+        let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let mut at = 512;
+        let found = (0..field(16)).map(|_| {
+            let (sector, sectors, flags) = (field(at), field(at + 8), field(at + 16));
+            at += 512 * if flags & DISCARD == 0 { 1 + sectors as usize } else { 1 };
+            (sector, flags)
+        });
+        let found = found.collect();
+        assert_eq!(at, bytes.len(), "nothing follows the last entry");
+        found
+    }
+
+    /// Steps: `w3` begins a write of sector 3, `W3` ends it, `f7` and `F7` are those of a flush, `u` of a write with FUA, `t`
+    /// of a trim, `z` of zeros; `!` before the end makes it fail.
+    fn logged(steps: &str) -> Vec<(u64, u64)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = DataLog::create(&path).unwrap();
+        for step in steps.split(' ') {
+            let (has_failed, step) = (step.starts_with('!'), step.trim_start_matches('!'));
+            let (kind, number) = step.split_at(1);
+            let token = number.parse().unwrap();
+            let op = match kind.to_ascii_lowercase().as_str() {
+                "f" => Op::FLUSH,
+                letter => Op {
+                    offset_bytes: token * 512,
+                    len_bytes: 512,
+                    kind: match letter {
+                        "t" => OpKind::Trim,
+                        "z" => OpKind::WriteZeroes,
+                        _ => OpKind::Write,
+                    },
+                    fua: letter == "u",
+                },
+            };
+            if kind.starts_with(char::is_uppercase) {
+                log.completed(token, has_failed);
+            } else {
+                let bytes = [token as u8; 512];
+                let is_write = op.kind == OpKind::Write;
+                log.submitted(token, &op, is_write.then_some(&bytes[..]));
+            }
+        }
+        log.end();
+        assert_eq!(log.failure(), None);
+        entries(&path)
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_complete_when_it_began() {
+        let f = (0, FLUSH);
+        for (steps, expected) in [
+            ("w1 W1 f9 F9 w2", vec![(1, 0), f, (2, 0)]),
+            // Incomplete when the flush began.
+            ("w1 f9 W1 F9", vec![f, (1, 0)]),
+            ("w1 w2 W2 f9 W1 F9 f8 F8", vec![(2, 0), f, (1, 0), f]),
+            // The second flush ends first, and covers what both do.
+            ("w1 W1 f8 w2 W2 f9 F9 F8", vec![(1, 0), (2, 0), f, f]),
+            ("w1 W1 f8 w2 W2 f9 F8 F9", vec![(1, 0), f, (2, 0), f]),
+            // A failed flush covers nothing; a failed write may be there.
+            ("w1 W1 f8 !F8 w2 W2", vec![(1, 0), (2, 0)]),
+            ("w1 W1 f8 f9 !F8 w2 W2 F9", vec![(1, 0), f, (2, 0)]),
+            ("w1 !W1 u2 !U2 f9", vec![(1, 0), (2, 0)]),
+            ("w1 W1 f9 w2 W2 u3 U3 F9", vec![(1, 0), (2, 0), (3, FUA), f]),
+            ("t1 T1 z2 Z2 f9 F9", vec![(1, DISCARD), (2, 0), f]),
+        ] {
+            assert_eq!(logged(steps), expected, "{steps}");
+        }
+    }
+
+    #[test]
+    fn a_write_within_a_sector_ends_the_log_with_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = DataLog::create(&path).unwrap();
+        let op = Op { offset_bytes: 100, len_bytes: 512, kind: OpKind::Write, fua: false };
+        log.submitted(1, &op, Some(&[1; 512]));
+        log.end();
+        assert!(log.failure().unwrap().contains("512 bytes at 100"));
+        assert!(DataLog::create(&path).unwrap_err().contains("already exists"));
+    }
+}
