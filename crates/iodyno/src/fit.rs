@@ -21,6 +21,7 @@ use iodyno_targets::{ModelName, TargetName, inspect};
 use iodyno_units::human;
 use iodyno_units::text::for_shell;
 use iodyno_workload::Spec;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -48,7 +49,7 @@ pub(crate) fn command(
         }
         (None, None) => return Err(Failure::input("name a target, or a run with --from")),
     };
-    let (target, cells, held_out) = cells(&run)?;
+    let (target, cells, held_out) = cells(&run, flags.doubtful)?;
     let like = like(flags, target)?;
     let start = start(flags, target, &like);
     let mut live = LiveLine::new(flags.quiet || flags.json);
@@ -176,9 +177,9 @@ fn measure(
     Ok(outcome.run)
 }
 
-/// The measured target of a run, the cells to fit to, and those that are held out. A cell that is not valid has no
-/// weight.
-fn cells(run: &Run) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Failure> {
+/// The measured target of a run, the cells to fit to, and those that are held out. A cell with a warning has no weight,
+/// unless `with_doubtful`; an invalid one never.
+fn cells(run: &Run, with_doubtful: bool) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Failure> {
     let [target] = run.head.targets.as_slice() else {
         return Err(Failure::input(format!(
             "run {} has {} targets, and a fit is of one",
@@ -186,15 +187,19 @@ fn cells(run: &Run) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Fai
             run.head.targets.len()
         )));
     };
-    let mut all = Vec::new();
+    let (mut all, mut doubtful, mut codes) = (Vec::new(), 0, BTreeSet::new());
     for cell in &run.cells {
         if cell.is_skipped()
             || cell.key.place.as_ref().is_some_and(|place| place.role != Role::Measure)
         {
             continue;
         }
-        if cell.level().is_some_and(|level| level >= Level::Invalid) {
-            remark("note", &format!("{} is not valid, and not used", cell.key.name));
+        let verdicts = cell.verdicts.iter().filter(|verdict| verdict.level >= Level::Warning);
+        let bad: Vec<&str> = verdicts.map(|verdict| verdict.code.name()).collect();
+        let is_invalid = cell.level().is_some_and(|level| level >= Level::Invalid);
+        if is_invalid || !bad.is_empty() && !with_doubtful {
+            doubtful += 1;
+            codes.extend(bad);
             continue;
         }
         let record = run.head.workloads.iter().find(|workload| workload.name == cell.key.workload);
@@ -203,10 +208,21 @@ fn cells(run: &Run) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Fai
             .map_err(|e| Failure::notebook(format!("the workload of run {}: {e}", run.id)))?;
         all.push(Measured { name: cell.key.name.clone(), spec, cell: cell.clone() });
     }
+    let all_count = all.len() + doubtful;
     let (held_out, fitted): (Vec<Measured>, Vec<Measured>) =
         all.into_iter().partition(|cell| cell.name.starts_with(HELD_OUT));
-    if fitted.is_empty() {
-        return Err(Failure::input(format!("run {} has no valid cell to fit to", run.id)));
+    let codes = codes.into_iter().collect::<Vec<_>>().join(", ");
+    if doubtful > all_count / 2 || fitted.is_empty() {
+        return Err(Failure::of_code(
+            METHOD_FAILED,
+            format!(
+                "{doubtful} of {all_count} cells of run {} have warnings ({codes}), so nothing was fitted: measure again when the machine and the target are quiet, or use them all with --from {} --doubtful",
+                run.id, run.id
+            ),
+        ));
+    }
+    if doubtful > 0 {
+        remark("note", &format!("{doubtful} cells have warnings ({codes}), and are not used"));
     }
     Ok((target, fitted, held_out))
 }

@@ -41,6 +41,9 @@ pub struct Fit {
     /// Never write to the target; parameters of writes stay as they are
     #[arg(long)]
     pub read_only: bool,
+    /// Fit also to cells that have warnings
+    #[arg(long)]
+    pub doubtful: bool,
     /// Print the cells with their time, and measure nothing
     #[arg(long, conflicts_with = "from")]
     pub plan: bool,
