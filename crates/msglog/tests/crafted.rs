@@ -6,8 +6,8 @@ use crate::common;
 
 use common::disk::Disk;
 use iodyno_msglog::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
-use iodyno_msglog::log::Tail;
 use iodyno_msglog::layout::{DESCRIPTION_BYTES, DESCRIPTION_OFFSETS, EpochStart};
+use iodyno_msglog::log::Tail;
 use iodyno_msglog::recovery::{ReplayFrom, recover, replay};
 use iodyno_msglog::{
     Action, AppendError, Chunk, Layout, Log, LogOptions, Message, MessageKind, State,

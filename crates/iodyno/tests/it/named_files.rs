@@ -108,8 +108,8 @@ fn nothing_is_shown_of_a_file_that_another_file_names() {
     );
     place.write("job.fio", format!("include {path}\n[a]\nrw=randread\n"));
     place.write("system.toml", format!("schema = 1\nkind = \"system\"\nbase = \"{path}\"\n"));
-    // Valid TOML with unknown keys, and invalid TOML.
-    let toml = "[xyzzy]\ntoken = \"xyzzy\"\n";
+    // Valid TOML with wrong values, and invalid TOML.
+    let toml = "schema = 1\nkind = \"xyzzy\"\nabout = \"xyzzy\"\n[xyzzy]\ntoken = \"xyzzy\"\n";
     for text in [toml.to_owned(), format!("{toml}root:xyzzy:0:0\n")] {
         std::fs::write(&secret, text).unwrap();
         for words in [
