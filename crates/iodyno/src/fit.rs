@@ -195,7 +195,7 @@ fn cells(run: &Run, with_doubtful: bool) -> Result<(&TargetRecord, Vec<Measured>
             continue;
         }
         let verdicts = cell.verdicts.iter().filter(|verdict| verdict.level >= Level::Warning);
-        let bad: Vec<&str> = verdicts.map(|verdict| verdict.code.name()).collect();
+        let bad: Vec<&str> = verdicts.map(|verdict| verdict.code.as_str()).collect();
         let is_invalid = cell.level().is_some_and(|level| level >= Level::Invalid);
         if is_invalid || !bad.is_empty() && !with_doubtful {
             doubtful += 1;

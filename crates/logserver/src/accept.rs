@@ -199,3 +199,50 @@ impl Drop for Gone<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::storage::MemoryStorage;
+    use crate::{Found, Limits, Server, ServerOptions};
+    use iodyno_msglog::client::{ClientError, Connection};
+    use iodyno_msglog::protocol::ErrorCode;
+    use iodyno_msglog::{Layout, LogOptions, recovery};
+    use iodyno_nbd::Endpoint;
+    use iodyno_nbd::stream::Stream;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// Clients over TCP can't use up the connections that are reserved for Unix sockets.
+    #[test]
+    fn connections_are_reserved_for_unix_sockets() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Arc::new(MemoryStorage::new(16 << 20));
+        let layout = Layout::new(7, 16 << 20, 1 << 20, 64 << 10, 4096).unwrap();
+        recovery::create(&*storage, &layout).unwrap();
+        let Found { recovered, publisher_max, .. } = Found::of_new(layout);
+        let tcp = Endpoint::Tcp("127.0.0.1:0".parse().unwrap());
+        let options = ServerOptions {
+            endpoints: vec![tcp, Endpoint::Unix(dir.path().join("s"))],
+            tls: None,
+            insist_on_plain: false,
+            token: Vec::new(),
+            log: LogOptions::default(),
+            limits: Limits { connections: 3, connections_local: 1, ..Limits::default() },
+        };
+        let server = Server::start(storage, recovered, publisher_max, options).unwrap();
+        let [tcp, unix] = server.endpoints() else { panic!("two endpoints") };
+        let connect = |endpoint| {
+            let stream = Stream::connect(endpoint, None, Duration::from_secs(60)).unwrap();
+            Connection::begin(stream, b"")
+        };
+        let is_refused = |endpoint| match connect(endpoint) {
+            Err(ClientError::Server(error)) => error.code == ErrorCode::Connections,
+            result => panic!("{result:?}"),
+        };
+        let _two = [connect(tcp).unwrap(), connect(tcp).unwrap()];
+        assert!(is_refused(tcp));
+        let _local = connect(unix).unwrap();
+        assert!(is_refused(unix) && is_refused(tcp));
+        server.stop().unwrap();
+    }
+}

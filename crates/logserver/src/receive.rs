@@ -221,7 +221,8 @@ impl Reader<'_> {
 
     fn task(&self, task: Task) -> Result<(), Stop> {
         let mut shared = self.core.lock();
-        let Some(inbox) = shared.connections.get_mut(&self.id) else { return Err(Stop::Socket) };
+        let inbox = shared.connections.get_mut(&self.id).filter(|inbox| !inbox.is_over());
+        let Some(inbox) = inbox else { return Err(Stop::Socket) };
         if inbox.tasks.len() >= TASKS_MAX {
             let words =
                 format!("{TASKS_MAX} requests are already waiting: read their answers first");

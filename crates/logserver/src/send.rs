@@ -277,9 +277,11 @@ impl Sender<'_> {
                 }
                 _ => {}
             }
-            if is_short && core.memory.requests.is_wanted() && holds_requests(core, self.id) {
-                let words = "the server's memory for requests is used up: read the answers first";
-                given_up = Some(ServerError::new(ErrorCode::Memory, 0, words));
+            if is_short
+                && core.memory.requests.is_wanted()
+                && let Some(found) = drop_requests(core, self.id)
+            {
+                given_up = Some(found);
                 *work = None;
             }
             stalled < limits.stall
@@ -359,10 +361,19 @@ fn waits_for_nothing(core: &Core, id: u64) -> bool {
     })
 }
 
-/// Whether the client's queued requests occupy memory of the shared pool.
-fn holds_requests(core: &Core, id: u64) -> bool {
-    let shared = core.lock();
-    shared.connections.get(&id).is_some_and(|it| it.task_bytes > crate::wanted::FREE_BYTES)
+/// Drops the client's queued requests if they occupy memory of the shared pool, and accepts no more. Returns the error
+/// that ends the connection; `None` if they occupy none.
+fn drop_requests(core: &Core, id: u64) -> Option<ServerError> {
+    let mut shared = core.lock();
+    let inbox = shared.connections.get_mut(&id)?;
+    if inbox.task_bytes <= crate::wanted::FREE_BYTES {
+        return None;
+    }
+    while inbox.take_task().is_some() {}
+    let words = "the server's memory for requests is used up: read the answers first";
+    let error = ServerError::new(ErrorCode::Memory, 0, words);
+    inbox.end(Ending::Error(error.clone()));
+    Some(error)
 }
 
 /// Formats the server's status as JSON.

@@ -7,8 +7,11 @@ use crate::common;
 use common::disk::Disk;
 use iodyno_msglog::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use iodyno_msglog::layout::{DESCRIPTION_BYTES, DESCRIPTION_OFFSETS, EpochStart};
+use iodyno_msglog::log::Tail;
 use iodyno_msglog::recovery::{ReplayFrom, recover, replay};
-use iodyno_msglog::{Action, Layout, Log, LogOptions, Message, MessageKind};
+use iodyno_msglog::{
+    Action, AppendError, Chunk, Layout, Log, LogOptions, Message, MessageKind, State,
+};
 use iodyno_units::rng::{Generator, below, stream};
 use std::ops::ControlFlow;
 
@@ -133,4 +136,47 @@ fn hostile_numbers_are_read_and_written_behind() {
         }
     }
     assert!(held > logs / 2, "{held} messages in {logs} logs");
+}
+
+/// A log whose position or message numbers are near their limit becomes full. Each chunk that it persists before can be
+/// read again.
+#[test]
+fn a_log_is_full_before_its_numbers_exceed_their_limit() {
+    const LIMIT: u64 = 1 << 62;
+    let layout = Layout::new(LOG_ID, CAPACITY_BYTES, SEGMENT_BYTES, 4096, 512).unwrap();
+    let body = [7; 3000];
+    for (position, next_message) in [(LIMIT - SEGMENT_BYTES, 1), (0, LIMIT - 5)] {
+        let oldest_segment = position / SEGMENT_BYTES;
+        let tail = Tail { position, next_message, oldest_segment, ..Tail::empty() };
+        let mut log = Log::new(layout, LogOptions::default(), tail, State::default());
+        let mut persisted = 0;
+        let mut result = Ok(());
+        for sequence in 1..100 {
+            let message = Message {
+                kind: MessageKind::Publish,
+                publisher: 1,
+                sequence,
+                time_ns: 1,
+                topic: "t",
+                key: b"",
+                body: &body,
+            };
+            result = log.append(&message, &mut || vec![0; 4096]).map(drop);
+            while let Some(action) = log.next_action() {
+                match action {
+                    Action::Write { chunk, .. } => log.written(chunk, true),
+                    Action::Flush => log.flushed(true),
+                }
+            }
+            while let Some(it) = log.next_persisted() {
+                let chunk = Chunk::parse(&it.buffer, LOG_ID, it.header.position).unwrap();
+                persisted += chunk.messages().count();
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        assert!(matches!(result, Err(AppendError::Full { .. })), "{result:?}");
+        assert!((5..=20).contains(&persisted), "{persisted}");
+    }
 }

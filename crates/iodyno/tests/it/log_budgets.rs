@@ -8,7 +8,7 @@ use iodyno_msglog::client::Connection;
 use iodyno_msglog::protocol::{End, ErrorCode, Published, Reply, Request, Start};
 use iodyno_nbd::stream::Stream;
 use serde_json::Value;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -101,8 +101,15 @@ fn scans_leave_for_what_else_is_due() {
     scans[0].request(&Request::Publish(message)).unwrap();
     assert!(matches!(scans[0].reply().unwrap(), Reply::Persisted { sequence: 1 }));
     assert!(scans[1].status().is_ok());
-    scans.pop();
-    waits_until("the client is gone", || status(&place)["connections"] == 4);
+    // The scan of a client that left ends before one of fewer messages that began earlier: it does not go on to its end.
+    let mut earlier = connect(&place);
+    earlier.read(Start::Message(80), End::Now, "", &costly).unwrap();
+    let mut left = connect(&place);
+    left.read(Start::Oldest, End::Message(u64::MAX), "", &costly).unwrap();
+    drop(left);
+    waits_until("the client is gone", || status(&place)["connections"] == 6);
+    let received = earlier.stream().receive(&mut [0], Some(Instant::now()));
+    assert_eq!(received.map_err(|e| e.kind()), Err(ErrorKind::TimedOut));
     // A single evaluation has its limit, too, and the message's number is said.
     let mut too_costly = connect(&place);
     let pattern = format!("/a LIKE '%{}_{}b%'", "a".repeat(16_001), "a".repeat(15_999));
@@ -115,50 +122,45 @@ fn scans_leave_for_what_else_is_due() {
     server.stop();
 }
 
-/// Requests with long filters that wait hold little memory, and are answered one after the other.
+/// The server's memory that is in use for clients, bytes.
+fn used_bytes(place: &Place) -> u64 {
+    status(place)["memory_used_bytes"].as_u64().unwrap()
+}
+
+/// Received data, queued requests and parsed filters take memory of the clients' budget. Where a request waits for it, a
+/// client that holds some and reads nothing is ended.
 #[test]
-fn waiting_requests_hold_little_memory() {
+fn requests_share_a_budget_of_memory() {
     let place = Place::new();
-    let server = LogServer::start(&place, "ram:64MiB --memory 16MiB");
+    let server = LogServer::start(&place, "ram:64MiB --memory 64MiB");
     fill(&place, "t", 100);
-    let filter = "/a".repeat(32_000) + "=1";
-    let mut clients: Vec<Connection<Stream>> = (0..4)
+    let half = connect(&place);
+    half.stream().send(&[&60_000_u32.to_le_bytes()[..], &[3; 30_000]].concat(), None).unwrap();
+    waits_until("half of a frame is counted", || used_bytes(&place) > 50_000);
+    // Each of two leaves a stream unread, and has queries of 3.8 MB wait behind it; there are 8 MiB.
+    let filter = format!("/a = '{}'", "a".repeat(60_000));
+    let mut unread: Vec<Connection<Stream>> = (0..2)
         .map(|_| {
             let mut client = connect(&place);
             client.read(Start::Oldest, End::Now, "", "").unwrap();
+            let mut query = Vec::new();
+            Request::Query { topic: "none", filter: &filter }.encode(&mut query);
+            for _ in 0..63 {
+                client.stream().send(&query, None).unwrap();
+            }
             client
         })
         .collect();
-    std::thread::scope(|scope| {
-        for client in &mut clients {
-            scope.spawn(|| {
-                let mut query = Vec::new();
-                Request::Query { topic: "", filter: &filter }.encode(&mut query);
-                // More than there is memory for, of all of them.
-                let until = Instant::now() + Duration::from_secs(3);
-                let sent =
-                    (0..60).take_while(|_| client.stream().send(&query, Some(until)).is_ok());
-                let sent = sent.count();
-                // Nobody has read: those that have not given up are answered now.
-                let mut answered = 0;
-                let end = loop {
-                    match client.reply() {
-                        Ok(Reply::SnapshotEnd { .. }) => answered += 1,
-                        Ok(_) => {}
-                        Err(error) => break Err(error),
-                    }
-                    if answered == sent {
-                        break Ok(());
-                    }
-                };
-                assert!(end.is_ok() || code(end) == ErrorCode::Memory);
-            });
-        }
-        let used = status(&place)["memory_used_bytes"].as_u64().unwrap();
-        assert!(used <= 16 << 20, "{used}");
-    });
-    drop(clients);
-    waits_until("all is given back", || status(&place)["memory_used_bytes"] == 0);
+    waits_until("queued requests are counted", || used_bytes(&place) > 7_500_000);
+    // The parsed filter of a third needs as much.
+    let mut reads = connect(&place);
+    reads.query("none", &filter).unwrap();
+    assert_eq!(take(&mut reads, usize::MAX).unwrap(), (Vec::new(), None));
+    let ended = unread.iter_mut().filter_map(|client| take(client, usize::MAX).err());
+    let codes: Vec<ErrorCode> = ended.map(|error| code(Err::<(), _>(error))).collect();
+    assert!(!codes.is_empty() && codes.iter().all(|it| *it == ErrorCode::Memory), "{codes:?}");
+    drop((half, unread, reads));
+    waits_until("all is given back", || used_bytes(&place) == 0);
     server.stop();
 }
 
@@ -168,21 +170,28 @@ fn unread_snapshots_keep_values_up_to_a_limit() {
     let place = Place::new();
     let server = LogServer::start(&place, "ram:128MiB --memory 32MiB");
     fill(&place, "t", 200);
-    let mut unread: Vec<_> = (0..6)
+    let unread = || {
+        let mut client = connect(&place);
+        client.query("", "").unwrap();
+        client
+    };
+    let first = unread();
+    fill(&place, "t", 100);
+    waits_until("what it keeps is counted", || used_bytes(&place) > 5_000_000);
+    // 12 MB of values each time, and 8 MiB for all snapshots together: each ends, although nobody reads.
+    let mut others: Vec<_> = (0..5)
         .map(|_| {
-            let mut client = connect(&place);
-            client.query("", "").unwrap();
+            let client = unread();
             fill(&place, "t", 200);
             client
         })
         .collect();
-    // 12 MB of values each time, and 8 MiB for all snapshots together: each ends after 2 s without memory. The latest
-    // is told within 5 s more.
-    std::thread::sleep(std::time::Duration::from_secs(4));
-    let ended = take(unread.last_mut().unwrap(), usize::MAX);
+    waits_until("snapshots hold nothing", || used_bytes(&place) == 0);
+    // The latest ends after 2 s without memory.
+    std::thread::sleep(Duration::from_secs(4));
+    let ended = take(others.last_mut().unwrap(), usize::MAX).map(drop);
     assert_eq!(code(ended), ErrorCode::Memory);
-    drop(unread);
-    waits_until("snapshots hold nothing", || status(&place)["memory_used_bytes"] == 0);
+    drop((first, others));
     // One that reads gets all, while values change.
     let mut reads = connect(&place);
     reads.query("", "").unwrap();

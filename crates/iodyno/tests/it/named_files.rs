@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 /// Every option that takes a file, with `FILE` in its place.
-const NAMING: [&str; 17] = [
+const NAMING: [&str; 18] = [
     "run FILE/w.toml --on ram:1MiB --no-notebook",
     "run FILE.toml --on ram:1MiB --no-notebook",
     "run FILE.fio --on ram:1MiB --no-notebook",
@@ -23,9 +23,13 @@ const NAMING: [&str; 17] = [
     "serve exflash-400g --nbd unix:s --scenario FILE",
     "serve exflash-400g --nbd unix:s --image FILE",
     "serve exflash-400g --nbd unix:s --tls FILE,FILE",
+    "serve raid5(ssd-msata-mlc-128g*3) --nbd unix:s --backing array/FILE",
     "log serve ram:16MiB --unix s --token-file FILE",
     "log status --at unix:s --token-file FILE",
 ];
+
+/// Paths that do not lead to a file, and a pipe without a writer.
+const KINDS: [&str; 4] = ["zero", "pipe", "folder", "socket"];
 
 #[test]
 fn devices_pipes_and_folders_are_no_files() {
@@ -37,10 +41,15 @@ fn devices_pipes_and_folders_are_no_files() {
         std::fs::create_dir(place.path(&format!("folder{suffix}"))).unwrap();
         std::os::unix::net::UnixListener::bind(place.path(&format!("socket{suffix}"))).unwrap();
     }
+    for kind in KINDS {
+        let array = place.path(&format!("array/{kind}"));
+        std::fs::create_dir_all(&array).unwrap();
+        std::os::unix::fs::symlink(place.path(kind), array.join("array.json")).unwrap();
+    }
     // All at once: each waits for a writer of its pipe for some seconds.
     let mut all = Vec::new();
     for line in NAMING {
-        for kind in ["zero", "pipe", "folder", "socket"] {
+        for kind in KINDS {
             // Also where the name that is given is a folder.
             if line.contains("FILE/") && kind != "zero" {
                 continue;
@@ -92,7 +101,6 @@ fn nothing_is_shown_of_a_file_that_another_file_names() {
     let place = Place::new();
     let secret = place.path("secret.toml");
     let path = secret.to_str().unwrap();
-    std::fs::write(&secret, "[xyzzy]\ntoken = \"xyzzy\"\nroot:xyzzy:0:0\n").unwrap();
     place.write("group.toml", format!("schema = 1\ngroup = [\"{path}\"]\n"));
     place.write(
         "method.toml",
@@ -100,19 +108,24 @@ fn nothing_is_shown_of_a_file_that_another_file_names() {
     );
     place.write("job.fio", format!("include {path}\n[a]\nrw=randread\n"));
     place.write("system.toml", format!("schema = 1\nkind = \"system\"\nbase = \"{path}\"\n"));
-    for words in [
-        "run group.toml --on ram:1MiB",
-        "run method.toml --on ram:1MiB",
-        "run job.fio --on ram:1MiB",
-        "run random-read --on model:./system.toml",
-        "convert job.fio",
-    ] {
-        let output = place.iodyno(words);
-        assert_eq!(output.code, Some(2), "{words}: {output:?}");
-        assert!(!(output.stdout.clone() + &output.stderr).contains("xyzzy"), "{output:?}");
+    // Valid TOML with wrong values, and invalid TOML.
+    let toml = "schema = 1\nkind = \"xyzzy\"\nabout = \"xyzzy\"\n[xyzzy]\ntoken = \"xyzzy\"\n";
+    for text in [toml.to_owned(), format!("{toml}root:xyzzy:0:0\n")] {
+        std::fs::write(&secret, text).unwrap();
+        for words in [
+            "run group.toml --on ram:1MiB",
+            "run method.toml --on ram:1MiB",
+            "run job.fio --on ram:1MiB",
+            "run random-read --on model:./system.toml",
+            "convert job.fio",
+        ] {
+            let output = place.iodyno(words);
+            assert_eq!(output.code, Some(2), "{words}: {output:?}");
+            assert!(!(output.stdout.clone() + &output.stderr).contains("xyzzy"), "{output:?}");
+        }
+        // The user's own file is shown.
+        place.iodyno(&format!("run {path} --on ram:1MiB")).fails(2, &["xyzzy"]);
     }
-    // The user's own file is shown.
-    place.iodyno(&format!("run {path} --on ram:1MiB")).fails(2, &["xyzzy"]);
 }
 
 #[test]
@@ -133,6 +146,21 @@ fn a_token_goes_nowhere_in_the_clear_unasked() {
     }
     for mode in [0o644, 0o604, 0o620] {
         said(mode, "--at unix:none").says(&["warning: --token-file", "chmod 600"]);
+    }
+    // Private keys likewise, of clients and servers, before they are read.
+    place.write("key", "");
+    for (mode, is_shared) in [(0o644, true), (0o600, false)] {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.path("key"), permissions).unwrap();
+        for words in [
+            "log status --at 127.0.0.1:1 --tls key,key,key",
+            "log serve ram:16MiB --unix s --tls key,key",
+            "serve exflash-400g --nbd unix:s --tls key,key",
+        ] {
+            let output = place.iodyno(words);
+            let is_said = output.stderr.contains("warning: --tls: other users can read key");
+            assert_eq!(is_said, is_shared, "{words}: {output:?}");
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Barrier;
 
 use iodyno_targets::{
     Confirm, LayOut, OpenOptions, RefusalCode, SysRoot, TargetError, check_writable, inspect,
@@ -356,6 +357,25 @@ fn what_is_below_a_loop_device_is_used_once() {
         assert_eq!(codes(&file)[0], RefusalCode::Held, "{:?}", refusals(&file));
         is_refused(open(&name(&file), &destroy("ours")), RefusalCode::Held);
         drop(opened);
+    }
+    // At the same time.
+    for (first, second) in [(&disk, &twin), (&upper, &twin)].repeat(5) {
+        let start = Barrier::new(2);
+        let open_at_once = |device: &Loop| {
+            let (name, options) = (name(&device.node), destroy(device.kernel_name()));
+            start.wait();
+            open(&name, &options)
+        };
+        let both = std::thread::scope(|scope| {
+            let second = scope.spawn(|| open_at_once(second));
+            [open_at_once(first), second.join().unwrap()]
+        });
+        assert!(
+            both.iter().any(Result::is_err),
+            "both are open: {} and {}",
+            first.node,
+            second.node
+        );
     }
     assert!(open(&name(&file), &destroy("ours")).is_ok());
     assert!(write_block(&open(&name(&disk.node), &destroy(&disk.node)).unwrap(), 7).is_ok());
