@@ -1,3 +1,58 @@
-//! `fit`: a twin from the command line, its file, page and JSON, a fit of a stored run, and refusals.
+//! `fit` from the command line: the twin's file, page and JSON, a fit of a stored run, and refusals. `crates/fit` tests
+//! that drawn devices are recovered.
 
-use crate::common::{Bench, iodyno};
+use crate::place::{Place, number};
+use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../../../../docs/schema/fit-v1.schema.json");
+
+fn valid(document: &Value) {
+    let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    assert!(validator.is_valid(document), "{document}");
+}
+
+/// A volume of 3000 IOPS is measured; the fit starts from one of 10000, and its file behaves like the measured volume.
+#[test]
+fn a_twin_behaves_like_the_measured_volume() {
+    let place = Place::new();
+    let words = "fit model:ebs-gp3 --time 500ms -o my.toml --report=fit.html --json";
+    let document = place.iodyno(words).succeeds().json();
+    valid(&document);
+    let parameters = document["parameters"].as_array().unwrap();
+    let rate = parameters.iter().find(|p| p["key"] == "iops_limit.rate").unwrap();
+    assert_eq!(rate["known"], "identified");
+    assert!((number(&rate["value"]) / 3000.0 - 1.0).abs() < 0.03, "{rate}");
+    let file = std::fs::read_to_string(place.path("my.toml")).unwrap();
+    assert!(file.contains("from = \"fitted: 3.00 k/s"), "{file}");
+    let page = std::fs::read_to_string(place.path("fit.html")).unwrap();
+    assert!(page.contains("Mean latency of each cell"));
+
+    let run = "run random-read --depth 64 --time 2s --json --on";
+    let of = |target: &str| {
+        let document = place.iodyno(&format!("{run} {target}")).succeeds().json();
+        number(&document["cells"][0]["iops"])
+    };
+    let (twin, measured) = (of("model:./my.toml"), of("model:ebs-gp3"));
+    assert!((twin / measured - 1.0).abs() < 0.03, "{twin} for {measured}");
+
+    // The stored run gives the same twin again.
+    let again = place.iodyno("fit --from fit --json").succeeds().json();
+    valid(&again);
+    assert_eq!(again["parameters"], document["parameters"]);
+}
+
+/// What can't be fitted is refused with the reason.
+#[test]
+fn what_cannot_be_fitted_is_refused() {
+    let place = Place::new();
+    let two = place.iodyno("run random-read --on model:ebs-gp3*2 --time 200ms --name two");
+    two.succeeds();
+    let output = place.iodyno("fit --from two");
+    output.exits(2);
+    assert!(output.stderr.contains("a fit is of one"), "{}", output.stderr);
+    let output = place.iodyno("fit model:ebs-gp3 --like 'raid5(hdd-10k-300g*4)'");
+    output.exits(2);
+    assert!(output.stderr.contains("is an array"), "{}", output.stderr);
+    let plan = place.iodyno("fit model:hdd-10k-300g --plan");
+    assert!(plan.succeeds().stdout.contains("read-inner-seq"));
+}

@@ -22,6 +22,7 @@ mod fio_exports;
 mod fio_jobs;
 mod fio_regression;
 mod fio_targets;
+mod fit;
 mod flags;
 mod folder;
 mod foreign;
