@@ -264,6 +264,8 @@ pub struct Flash {
     pub buffer: Buffer,
     /// The translation layer: reserved space, writes of the map, and stalls.
     pub translation: Translation,
+    /// Zones, which must be written in order. `None`: a device that accepts writes anywhere.
+    pub zones: Option<Zones>,
     /// Rated write endurance.
     pub endurance: Endurance,
     /// Divisor of the capacity, the raw space and the pages per block of the map, at least 1. See
@@ -475,6 +477,25 @@ impl VictimRule {
     pub const ALL: [Self; 2] = [Self::FewestValid, Self::CostBenefit];
     /// Names of [`Self::ALL`] in device files.
     pub const WORDS: [&str; 2] = ["fewest-valid", "cost-benefit"];
+}
+
+/// Zones of a zoned device (NVM Express Zoned Namespaces).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zones {
+    /// Distance of the starts of two zones in the address space.
+    pub size_bytes: u64,
+    /// Writable bytes at the start of each zone. A multiple of one block on every plane of every die.
+    pub capacity_bytes: u64,
+    /// Maximum number of open zones.
+    pub open_max: u32,
+    /// Maximum number of active zones: open ones, and closed ones that are neither empty nor full.
+    pub active_max: u32,
+    /// Time for which an append command occupies the controller.
+    pub append_command_ns: u64,
+    /// Duration of the reset of a full zone. Other zones take their written share of it.
+    pub reset_ns: u64,
+    /// Whether the host issues its writes as appends, to which the device assigns the address.
+    pub appends: bool,
 }
 
 /// A pause of the whole device each time a number of bytes has been written.

@@ -211,6 +211,18 @@ pub(super) const DEVICE: &[Key] = &[
             },
         ],
     ),
+    optional(
+        FLASH,
+        "zones",
+        &[
+            size("zones.size", MIB..=2 * GIB),
+            size("zones.capacity", 4 * KIB..=2 * GIB),
+            count("zones.open_max", 1..=65_536),
+            count("zones.active_max", 1..=65_536),
+            time("zones.append_command", 0..=10 * MS),
+            time("zones.reset", 0..=100 * S),
+        ],
+    ),
     optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),
     required(
         FLASH,
