@@ -291,8 +291,8 @@ impl Part {
     }
 
     fn stored_units(&self, units: &Range<u64>) -> Range<u64> {
-        let stored = |unit: u64| self.stored_at(unit * UNIT_BYTES) / UNIT_BYTES;
-        stored(units.start)..stored(units.end)
+        let first = self.stored_at(units.start * UNIT_BYTES) / UNIT_BYTES;
+        first..first + (units.end - units.start)
     }
 
     /// Describes the zones of a zoned device; `None` for other components.

@@ -8,6 +8,7 @@ mod array;
 mod limit;
 mod read_cache;
 mod system;
+mod zones;
 
 use crate::disk::DiskSpec;
 pub use adapter::{
@@ -19,6 +20,7 @@ use iodyno_units::{Precondition, human};
 pub use limit::{Counted, Credits, Limit, LimitOf};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
+pub use zones::Zones;
 
 /// State of a device before the machine starts: a [`Precondition`] in which the values left to the workload
 /// have been filled in.
@@ -477,25 +479,6 @@ impl VictimRule {
     pub const ALL: [Self; 2] = [Self::FewestValid, Self::CostBenefit];
     /// Names of [`Self::ALL`] in device files.
     pub const WORDS: [&str; 2] = ["fewest-valid", "cost-benefit"];
-}
-
-/// Zones of a zoned device (NVM Express Zoned Namespaces).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Zones {
-    /// Distance of the starts of two zones in the address space.
-    pub size_bytes: u64,
-    /// Writable bytes at the start of each zone. A multiple of one block on every plane of every die.
-    pub capacity_bytes: u64,
-    /// Maximum number of open zones.
-    pub open_max: u32,
-    /// Maximum number of active zones: open ones, and closed ones that are neither empty nor full.
-    pub active_max: u32,
-    /// Time for which an append command occupies the controller.
-    pub append_command_ns: u64,
-    /// Duration of the reset of a full zone. Other zones take their written share of it.
-    pub reset_ns: u64,
-    /// Whether the host issues its writes as appends, to which the device assigns the address.
-    pub appends: bool,
 }
 
 /// A pause of the whole device each time a number of bytes has been written.

@@ -89,7 +89,8 @@ fn machine(
 ) -> Result<(Arc<Served>, Option<f64>), ServeError> {
     let request = setup.request;
     let Opened { stores, folders } = opened;
-    let machine = setup.system.check_served().and_then(|()| Machine::new(&setup.system, request.seed));
+    let machine =
+        setup.system.check_served().and_then(|()| Machine::new(&setup.system, request.seed));
     let mut machine = machine.map_err(|why| {
         stores.iter().for_each(Store::abandon);
         for (_, folder) in &folders {

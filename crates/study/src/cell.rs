@@ -201,9 +201,8 @@ impl Taken {
         let interval_s = cells.first().map_or(f64::INFINITY, |c| c.interval_ns as f64 / 1e9);
         let (ops, bytes, sum_ns) = (mean(&|b| b.ops), mean(&|b| b.bytes), mean(&|b| b.sum_ns));
         let read = mean(&|b| b.read_bytes) / interval_s;
-        let of_kind = |ops: f64, sum_ns: f64| {
-            (ops / interval_s, if ops > 0.0 { sum_ns / ops } else { 0.0 })
-        };
+        let of_kind =
+            |ops: f64, sum_ns: f64| (ops / interval_s, if ops > 0.0 { sum_ns / ops } else { 0.0 });
         let most = batches.iter().map(|b| b.bytes).fold(0.0, f64::max);
         let plain = batches.iter().map(|b| b.bytes).sum::<f64>() / batches.len().max(1) as f64;
         let squares: f64 = batches.iter().map(|b| (b.bytes - plain).powi(2)).sum();

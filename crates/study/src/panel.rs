@@ -129,7 +129,11 @@ fn completed(raw: &Record, at: CellKey, systems: &[Bench], workloads: &[Workload
         block_bytes: other("block", at.block_bytes, workload.block_bytes),
         depth: other("depth", at.depth, workload.depth.or(system.depth)),
         devices: other("devices", at.devices, system.devices),
-        threads: if raw.get("threads").is_some() { at.threads } else { workload.threads.unwrap_or(1) },
+        threads: if raw.get("threads").is_some() {
+            at.threads
+        } else {
+            workload.threads.unwrap_or(1)
+        },
         fill: if raw.get("fill").is_some() { at.fill } else { workload.fill },
         ..at
     }

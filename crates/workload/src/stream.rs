@@ -516,7 +516,8 @@ impl General {
         if let Some((zone, one_trim)) = opened {
             let at = |unit: u64| self.start_bytes + (unit << self.shift);
             let trim_bytes_max = if one_trim { u32::MAX.into() } else { TRIM_BYTES_MAX };
-            self.reset = Some(Reset { zone: at(zone.start)..at(zone.end), trim_bytes_max, write: op });
+            self.reset =
+                Some(Reset { zone: at(zone.start)..at(zone.end), trim_bytes_max, write: op });
             return self.next_of_reset().unwrap_or(op);
         }
         op

@@ -24,13 +24,7 @@ pub(super) struct ZoneBuffer {
 impl ZoneBuffer {
     pub(super) fn new(zone_units: u64, program_units: u32, reset_ns: u64) -> Self {
         let program_units = u64::from(program_units);
-        Self {
-            zone_units,
-            program_units,
-            reset_ns,
-            complete: VecDeque::new(),
-            waiting: Vec::new(),
-        }
+        Self { zone_units, program_units, reset_ns, complete: VecDeque::new(), waiting: Vec::new() }
     }
 
     /// Notes that units have entered the buffer.

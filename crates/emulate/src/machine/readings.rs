@@ -9,8 +9,8 @@ use crate::flash::Counts;
 use crate::part::Part;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
-use crate::zones::Zone;
 use crate::usage::{self, Phase, Resource, Snapshot, VolumeUsage};
+use crate::zones::Zone;
 
 impl Machine {
     /// Returns the array of a volume; `None` without an array.

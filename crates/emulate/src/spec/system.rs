@@ -429,7 +429,9 @@ impl System {
             }
         }
         for part in self.parts.iter().filter(|part| part.device().is_none()) {
-            let is_zoned = |child: &PartId| self.parts[child.index()].device().is_some_and(PlacedDevice::is_zoned);
+            let is_zoned = |child: &PartId| {
+                self.parts[child.index()].device().is_some_and(PlacedDevice::is_zoned)
+            };
             if part.children().any(|child| is_zoned(&child)) {
                 return Err("a zoned device can't be part of an array, or behind adapters or a read cache: use it as a volume of its own".to_owned());
             }

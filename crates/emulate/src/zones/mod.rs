@@ -10,8 +10,8 @@ mod table;
 use crate::core::Core;
 use crate::flash::{FlashDevice, Place, Population};
 use crate::request::{State, Work};
-use crate::usage::{Phase, Resource};
 use crate::spec::{self, Preconditioned, Written};
+use crate::usage::{Phase, Resource};
 use iodyno_units::{IoError, OpKind, ZoneError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use table::ZoneTable;
@@ -262,10 +262,15 @@ impl Zoned {
         self.flash.power_on(core);
     }
 
-    /// Translates an address to the flash device's; addresses without space to its end.
+    /// Translates an address to the flash device's.
     pub(crate) fn stored_at(&self, at: u64) -> u64 {
-        let within = (at % self.spec.size_bytes).min(self.spec.capacity_bytes);
-        at / self.spec.size_bytes * self.spec.capacity_bytes + within
+        let spec = self.spec;
+        let (zone, within) = (at / spec.size_bytes, at % spec.size_bytes);
+        if within < spec.capacity_bytes {
+            return zone * spec.capacity_bytes + within;
+        }
+        // The zone that is never written stands for addresses without space.
+        self.table.len() as u64 * spec.capacity_bytes
     }
 
     /// Returns the device's resources with their busy time since the start.

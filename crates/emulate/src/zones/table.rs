@@ -199,7 +199,8 @@ impl ZoneTable {
             let state = if is_full { ZoneState::Full } else { ZoneState::Closed };
             self.change(zone, if end == 0 { ZoneState::Empty } else { state });
             self.zones[zone].finished = is_full && end < blocks;
-            self.zones[zone].pointer = if is_full { self.capacity } else { end * super::BLOCK_BYTES };
+            self.zones[zone].pointer =
+                if is_full { self.capacity } else { end * super::BLOCK_BYTES };
         }
     }
 
@@ -209,7 +210,9 @@ impl ZoneTable {
             self.zones.iter().filter(|zone| of(zone.state)).count() as u32
         };
         let (open, active) = (count(ZoneState::is_open), count(ZoneState::is_active));
-        if (open, active) != (self.open, self.active) || open > self.open_max || active > self.active_max
+        if (open, active) != (self.open, self.active)
+            || open > self.open_max
+            || active > self.active_max
         {
             return Err(format!("{open} zones are open and {active} active, counted: {self:?}"));
         }

@@ -219,7 +219,8 @@ fn pattern_text(pattern: &Pattern, form: Form) -> (&'static str, String) {
         Pattern::Normal { deviation } => ("normal", format!(", deviation = \"{deviation}\"")),
         Pattern::Zones { zone_bytes, open, trim, capacity_bytes } => {
             let trim = if *trim { ", trim = true" } else { "" };
-            let capacity = capacity_bytes.map(|bytes| format!(", capacity = \"{}\"", size_text(bytes)));
+            let capacity =
+                capacity_bytes.map(|bytes| format!(", capacity = \"{}\"", size_text(bytes)));
             let capacity = capacity.unwrap_or_default();
             let zone = size_text(*zone_bytes);
             ("zones", format!(", zone = \"{zone}\", open = {open}{trim}{capacity}"))

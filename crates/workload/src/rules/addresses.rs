@@ -122,7 +122,8 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
             if let Some(bytes) = *capacity_bytes {
                 of.distance("capacity", "the capacity of a zone", bytes, faults);
                 if bytes > *zone_bytes || *zone_bytes > ZONE_BYTES_MAX {
-                    let help = "give the zone size of the device, which is the distance of two zones";
+                    let help =
+                        "give the zone size of the device, which is the distance of two zones";
                     let message = "a zone with a `capacity` must have that size, and at most 2 GiB";
                     faults.add(of.path("capacity"), message, help);
                 }

@@ -270,7 +270,8 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = "the capacity must be a multiple of the zone's size, of which at most all is writable";
-            let help = format!("the next multiple is \"{}\"", exact(capacity.next_multiple_of(size)));
+            let help =
+                format!("the next multiple is \"{}\"", exact(capacity.next_multiple_of(size)));
             Some(fault("zones.size", message.to_owned(), help))
         },
     },
@@ -285,7 +286,8 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
                 "a zone is erased as a whole, so its capacity must be a multiple of one block on every plane of every die, {}",
                 human::size(row)
             );
-            let help = format!("the next multiple is \"{}\"", exact(writable.next_multiple_of(row)));
+            let help =
+                format!("the next multiple is \"{}\"", exact(writable.next_multiple_of(row)));
             Some(fault("zones.capacity", message, help))
         },
     },
@@ -295,7 +297,8 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
             if v.whole("zones.open_max")? <= v.whole("zones.active_max")? {
                 return None;
             }
-            let message = "an open zone is active, so as many zones must be allowed to be active as open";
+            let message =
+                "an open zone is active, so as many zones must be allowed to be active as open";
             Some(fault("zones.active_max", message.to_owned(), None))
         },
     },
@@ -318,8 +321,11 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
         name: "zones-alone",
         check: |v| {
             v.whole("zones.size")?;
-            let other = ["slc.size", "translation.unit"].into_iter().find(|key| v.get(key).is_some())?;
-            let message = format!("a zoned device has neither an SLC cache nor units of its map: remove `{other}`");
+            let other =
+                ["slc.size", "translation.unit"].into_iter().find(|key| v.get(key).is_some())?;
+            let message = format!(
+                "a zoned device has neither an SLC cache nor units of its map: remove `{other}`"
+            );
             Some(fault(other, message, None))
         },
     },
@@ -363,8 +369,10 @@ fn usable_bytes(v: &Record) -> Option<u64> {
 /// more in its place while it is erased.
 fn stored_bytes(v: &Record) -> Option<u64> {
     let capacity = v.whole("capacity")?;
-    let zones = v.whole("zones.size").zip(v.whole("zones.capacity"));
-    Some(zones.map_or(capacity, |(size, writable)| (capacity / size + 1) * writable))
+    if v.get("zones.size").is_none() && v.get("zones.capacity").is_none() {
+        return Some(capacity);
+    }
+    Some((capacity / v.whole("zones.size")? + 1) * v.whole("zones.capacity")?)
 }
 
 /// Returns the fraction of the usable bytes that is spare; negative if the exported capacity
