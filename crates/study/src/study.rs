@@ -137,7 +137,9 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
         let built = testbed::competitor(file, system, &mut parameters)?;
         let rival = systems.len();
         let of = systems.iter_mut().find(|of| of.name == system.said("name"));
-        of.into_iter().for_each(|of| of.competitor = Some(rival));
+        if let Some(of) = of {
+            of.competitor = Some(rival);
+        }
         systems.push(built);
     }
     let mut workloads: Vec<Workload> = Vec::new();

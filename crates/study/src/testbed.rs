@@ -133,7 +133,9 @@ impl Bench {
         let mut device = self.device.clone();
         if let spec::Kind::Flash(flash) = &mut device.kind {
             flash.scale_down(scale);
-            flash.zones.iter_mut().for_each(|zones| zones.appends = appends);
+            if let Some(zones) = &mut flash.zones {
+                zones.appends = appends;
+            }
         }
         let devices = vec![(device, state); devices as usize];
         let system = System::populate(self.name.as_str(), self.host.clone(), devices);

@@ -52,13 +52,12 @@ impl IoError {
     /// (open zones) or EOVERFLOW (active zones).
     pub const fn errno(self) -> i32 {
         match self {
-            Self::Io => 5,
             Self::OutOfRange => 22,
             Self::NoSpace => 28,
             Self::Gone => 19,
             Self::Zone(ZoneError::TooManyOpen) => 109,
             Self::Zone(ZoneError::TooManyActive) => 75,
-            Self::Zone(_) => 5,
+            Self::Io | Self::Zone(_) => 5,
         }
     }
 }

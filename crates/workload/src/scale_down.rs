@@ -31,7 +31,7 @@ impl Spec {
             match pattern {
                 Pattern::Zones { zone_bytes, capacity_bytes, .. } => {
                     *zone_bytes /= u64::from(by);
-                    capacity_bytes.iter_mut().for_each(|bytes| *bytes /= u64::from(by));
+                    *capacity_bytes = capacity_bytes.map(|bytes| bytes / u64::from(by));
                 }
                 Pattern::Zipf { theta } => *pattern = zipf(*theta, places, by),
                 _ => {}

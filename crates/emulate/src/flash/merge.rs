@@ -142,13 +142,11 @@ impl FlashDevice {
 
     /// Returns a unit of the unit of the translation layer that is programmed next; `None` if none can be.
     fn next_whole(&mut self, merging: &Merging) -> Option<u64> {
-        match &mut self.zones {
-            Some(zones) => zones.take_complete(),
-            None => {
-                let first = *self.buffer.drain.front()?;
-                (!merging.is_programming(&(first..first + 1))).then_some(first)
-            }
+        if let Some(zones) = &mut self.zones {
+            return zones.take_complete();
         }
+        let first = *self.buffer.drain.front()?;
+        (!merging.is_programming(&(first..first + 1))).then_some(first)
     }
 
     /// Leaves trimmed units out of the program operations that move them.
