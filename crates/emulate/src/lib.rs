@@ -51,6 +51,7 @@ pub mod spec;
 mod store;
 pub mod usage;
 mod values;
+mod zones;
 
 pub use adapters::{AdapterState, AdaptersState};
 pub use array::{ArrayCounts, ArrayHealth, ArrayState};
@@ -66,3 +67,4 @@ pub use part_id::PartId;
 pub use read_cache_counts::ReadCacheCounts;
 pub use spec::System;
 pub use store::{Keeps, Store};
+pub use zones::{Zone, ZoneAction, ZoneState};

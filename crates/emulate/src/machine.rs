@@ -26,9 +26,10 @@ use crate::part::Part;
 use crate::part_id::PartId;
 use crate::prefetch::Hot;
 use crate::quota::Quota;
-use crate::request::{NIL, Origin};
+use crate::request::{NIL, Origin, Work};
 use crate::server::{PerByte, ticks};
 use crate::spec::System;
+use crate::zones::{Zone, ZoneAction};
 use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
 
@@ -198,6 +199,39 @@ impl Machine {
     /// handed it over, from which latency is measured. The worker's core is busy until then.
     #[inline]
     pub fn submit(&mut self, at_ns: u64, worker: u32, volume: u32, op: &Op, token: u64) -> u64 {
+        self.hand_over(at_ns, worker, volume, op, token, Work::Sense)
+    }
+
+    /// Submits a command to a zone of a zoned device, as [`Self::submit`] submits an operation.
+    ///
+    /// # Panics
+    /// If the volume is not a zoned device with such a zone.
+    pub fn manage_zone(
+        &mut self,
+        at_ns: u64,
+        worker: u32,
+        volume: u32,
+        (zone, action): (usize, ZoneAction),
+        token: u64,
+    ) -> u64 {
+        let zones = self.zones(volume).expect("a zoned device");
+        let size = |next: &Zone| next.start_bytes - zones[0].start_bytes;
+        let len_bytes = zones.get(1).map_or(self.capacity_bytes(volume), size) as u32;
+        let offset_bytes = zones[zone].start_bytes;
+        let op = Op { offset_bytes, len_bytes, kind: OpKind::Trim, fua: false };
+        self.hand_over(at_ns, worker, volume, &op, token, Work::Manage(action))
+    }
+
+    #[inline(always)]
+    fn hand_over(
+        &mut self,
+        at_ns: u64,
+        worker: u32,
+        volume: u32,
+        op: &Op,
+        token: u64,
+        work: Work,
+    ) -> u64 {
         if !self.placed {
             self.place();
         }
@@ -207,6 +241,7 @@ impl Machine {
         let issued_ns = self.core.cores[on].take(at_ns, issue_ticks + per_byte.ticks(op.len_bytes));
         let root = self.system.volumes[volume as usize].root;
         let slot = self.core.request(root, Origin::Host { volume, worker }, op, token);
+        self.core.slab[slot].work = work;
         self.core.submitted += 1;
         if let Some(fault_states) = &mut self.fault_states {
             fault_states.handed(slot, issued_ns);

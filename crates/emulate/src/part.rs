@@ -13,6 +13,7 @@ use crate::adapter_path::AdapterPath;
 use crate::array::{Array, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::cloud_volume::CloudVolume;
+use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Place, Population};
 use crate::hdd::Hdd;
@@ -27,6 +28,7 @@ use crate::request::State;
 use crate::spec::{self, Host, Kind, Preconditioned};
 use crate::store::Store;
 use crate::usage::{Phase, Resource};
+use crate::zones::{Zone, Zoned};
 use iodyno_units::rng::Generator;
 use iodyno_units::{IoError, Op};
 use limited::Limited;
@@ -36,6 +38,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Flash(Box<FlashDevice>),
+    Zoned(Box<Zoned>),
     Disk(Box<Hdd>),
     Memory(MemoryDevice),
     CloudVolume(Box<CloudVolume>),
@@ -52,6 +55,7 @@ macro_rules! each {
     ($of:expr, $part:ident => $of_one:expr) => {
         match $of {
             Self::Flash($part) => $of_one,
+            Self::Zoned($part) => $of_one,
             Self::Disk($part) => $of_one,
             Self::Memory($part) => $of_one,
             Self::CloudVolume($part) => $of_one,
@@ -91,6 +95,11 @@ impl Part {
             }
         };
         let made = match &placed.device.kind {
+            Kind::Flash(flash) if let Some(zones) = flash.zones => {
+                let at = Place { part: id, socket: placed.socket };
+                Zoned::new(flash, zones, before, at, population, core)
+                    .map(|zoned| Self::Zoned(Box::new(zoned)))
+            }
             Kind::Flash(flash) => FlashDevice::new(
                 flash,
                 before,
@@ -127,12 +136,20 @@ impl Part {
 
     /// The flash device, if the part is one.
     fn as_flash(&self) -> Option<&FlashDevice> {
-        if let Self::Flash(flash) = self.inner() { Some(flash) } else { None }
+        match self.inner() {
+            Self::Flash(flash) => Some(flash),
+            Self::Zoned(zoned) => Some(&zoned.flash),
+            _ => None,
+        }
     }
 
     /// The flash device, mutable, if the part is one.
     fn as_flash_mut(&mut self) -> Option<&mut FlashDevice> {
-        if let Self::Flash(flash) = self.inner_mut() { Some(flash) } else { None }
+        match self.inner_mut() {
+            Self::Flash(flash) => Some(flash),
+            Self::Zoned(zoned) => Some(&mut zoned.flash),
+            _ => None,
+        }
     }
 
     /// Accepts a host's request that the worker hands over at `issued_ns`.
@@ -155,6 +172,7 @@ impl Part {
     pub(crate) fn hot(&self) -> Hot {
         match self {
             Self::Flash(flash) => flash.hot(),
+            Self::Zoned(zoned) => zoned.flash.hot(),
             Self::Array(array) => Hot::first_of(&**array),
             Self::Limited(limited) => limited.device.hot(),
             _ => Hot::first_of(self),
@@ -164,9 +182,10 @@ impl Part {
     /// Ends a request from a host or another component with an error, instead of processing its last event.
     #[cold]
     pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
-        match self.as_flash_mut() {
-            Some(flash) => flash.fail(core, slot),
-            None => core.complete(slot, Some(IoError::Io)),
+        match self.inner_mut() {
+            Self::Flash(flash) => flash.fail(core, slot),
+            Self::Zoned(zoned) => zoned.fail(core, slot),
+            _ => core.complete(slot, Some(IoError::Io)),
         }
     }
 
@@ -206,6 +225,7 @@ impl Part {
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         match self.inner_mut() {
             Self::Flash(flash) => flash.power_on(core),
+            Self::Zoned(zoned) => zoned.power_on(core),
             Self::Array(array) => array.power_on(core),
             _ => {}
         }
@@ -265,18 +285,35 @@ impl Part {
         }
     }
 
+    /// Translates an address to that of a flash device behind zones.
+    fn stored_at(&self, at: u64) -> u64 {
+        if let Self::Zoned(zoned) = self.inner() { zoned.stored_at(at) } else { at }
+    }
+
+    fn stored_units(&self, units: &Range<u64>) -> Range<u64> {
+        let first = self.stored_at(units.start * UNIT_BYTES) / UNIT_BYTES;
+        first..first + (units.end - units.start)
+    }
+
+    /// Describes the zones of a zoned device; `None` for other components.
+    pub(crate) fn zones(&self) -> Option<Vec<Zone>> {
+        if let Self::Zoned(zoned) = self.inner() { Some(zoned.zones()) } else { None }
+    }
+
     /// Makes the page or the erase block at an offset unreadable. No-op except on flash.
     pub(crate) fn damage(&mut self, offset_bytes: u64, whole_block: bool) {
+        let stored_at = self.stored_at(offset_bytes);
         if let Some(flash) = self.as_flash_mut() {
-            flash.damage(offset_bytes, whole_block);
+            flash.damage(stored_at, whole_block);
         }
     }
 
     /// Makes units unreadable. Returns false if the component does not track unreadable units, so that the
     /// machine must.
     pub(crate) fn damage_units(&mut self, units: &Range<u64>) -> bool {
+        let units = self.stored_units(units);
         let Some(flash) = self.as_flash_mut() else { return false };
-        flash.damage_units(units.clone());
+        flash.damage_units(units);
         true
     }
 
@@ -284,7 +321,7 @@ impl Part {
     /// memory read even unwritten units from the medium.
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
         match self.as_flash() {
-            Some(flash) => flash.medium(units),
+            Some(flash) => flash.medium(self.stored_units(&units)),
             None => Medium { held: Held::OnMedium, has_pages: false, is_rebuilt: false },
         }
     }
@@ -307,6 +344,7 @@ impl Part {
     pub(crate) fn keep_content(&mut self, core: &mut Core) {
         match self {
             Self::Flash(flash) => flash.keep_content(),
+            Self::Zoned(zoned) => zoned.flash.keep_content(),
             Self::Disk(disk) => disk.keep_content(),
             Self::Memory(memory) => memory.keep_content(),
             Self::CloudVolume(volume) => volume.keep_content(),
@@ -324,6 +362,9 @@ impl Part {
     pub(crate) fn unit_value(&self, unit: u64, parts: &[Self], core: &Core) -> Option<u64> {
         match self {
             Self::Flash(flash) => flash.unit_value(unit),
+            Self::Zoned(zoned) => {
+                zoned.flash.unit_value(zoned.stored_at(unit * UNIT_BYTES) / UNIT_BYTES)
+            }
             Self::Disk(disk) => disk.unit_value(unit),
             Self::Memory(memory) => memory.unit_value(unit),
             Self::CloudVolume(volume) => volume.unit_value(unit),
@@ -344,7 +385,11 @@ impl Part {
 
     /// Checks the invariants of this component alone.
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.as_flash().map_or(Ok(()), FlashDevice::check)
+        match self.inner() {
+            Self::Flash(flash) => flash.check(),
+            Self::Zoned(zoned) => zoned.check(),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the counters of a flash device; `None` for other kinds of component.
@@ -365,6 +410,7 @@ impl Part {
         }
         match self.inner() {
             Self::Flash(flash) => flash.stores(take),
+            Self::Zoned(zoned) => zoned.flash.stores(take),
             Self::Disk(disk) => disk.stores(take),
             Self::ReadCache(cache) => take(cache.store()),
             _ => {}
@@ -380,12 +426,16 @@ impl Part {
 
     /// Applies an operation to the map of a flash device without time. Returns false for other parts.
     pub(crate) fn age(&mut self, op: &Op) -> bool {
-        self.as_flash_mut().map(|flash| flash.age(op)).is_some()
+        match self.inner_mut() {
+            Self::Flash(flash) => flash.age(op),
+            _ => return false,
+        }
+        true
     }
 
     /// Ends the aging of a flash device.
     pub(crate) fn aged(&mut self) {
-        if let Some(flash) = self.as_flash_mut() {
+        if let Self::Flash(flash) = self.inner_mut() {
             flash.aged();
         }
     }
@@ -403,7 +453,7 @@ impl Part {
     /// Returns the name of the kind of component, used in reports.
     pub(crate) fn level(&self) -> &'static str {
         match self.inner() {
-            Self::Flash(_) => "flash device",
+            Self::Flash(_) | Self::Zoned(_) => "flash device",
             Self::Disk(_) => "disk",
             Self::Memory(_) => "memory device",
             Self::CloudVolume(_) => "cloud volume",

@@ -7,6 +7,7 @@
 use crate::content_event::{UNIT_BYTES, UnitBytes};
 use crate::part_id::PartId;
 use crate::prefetch::Address;
+use crate::zones::ZoneAction;
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
@@ -62,6 +63,8 @@ pub(crate) enum Work {
     Erase,
     /// No operation: the controller completes the request without a die.
     Nothing,
+    /// A change of a zone's state, of a zoned device.
+    Manage(ZoneAction),
 }
 
 /// The origin of a request, which is notified of its completion.
@@ -91,7 +94,8 @@ pub(crate) struct Request {
     pub next: u32,
     /// Index of the request of the same component that waits for this one; `NIL`: none.
     pub parent: u32,
-    /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer.
+    /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer; for the reset of
+    /// a zone, number of units that it held.
     pub pending: u32,
     /// Origin of the request, which is notified of its completion.
     pub origin: Origin,

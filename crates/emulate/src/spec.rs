@@ -8,6 +8,7 @@ mod array;
 mod limit;
 mod read_cache;
 mod system;
+mod zones;
 
 use crate::disk::DiskSpec;
 pub use adapter::{
@@ -19,6 +20,7 @@ use iodyno_units::{Precondition, human};
 pub use limit::{Counted, Credits, Limit, LimitOf};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
+pub use zones::Zones;
 
 /// State of a device before the machine starts: a [`Precondition`] in which the values left to the workload
 /// have been filled in.
@@ -264,6 +266,8 @@ pub struct Flash {
     pub buffer: Buffer,
     /// The translation layer: reserved space, writes of the map, and stalls.
     pub translation: Translation,
+    /// Zones, which must be written in order. `None`: a device that accepts writes anywhere.
+    pub zones: Option<Zones>,
     /// Rated write endurance.
     pub endurance: Endurance,
     /// Divisor of the capacity, the raw space and the pages per block of the map, at least 1. See

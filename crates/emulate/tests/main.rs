@@ -41,3 +41,4 @@ mod stores;
 mod translation_unit;
 mod variation;
 mod volume_classes;
+mod zones;

@@ -126,6 +126,7 @@ impl Emulated {
         system: &System,
         cell: &CellSpec,
     ) -> Result<(Arc<Live<CompletionHandle>>, Vec<Medium>), String> {
+        system.check_served()?;
         let mut machine = Machine::new(system, cell.seed)?;
         let beside: u32 = cell.beside.iter().map(|cell| cell.spec.threads()).sum();
         let threads = cell.spec.threads() + beside;

@@ -90,7 +90,9 @@ fn machine(
 ) -> Result<(Arc<Served>, Option<f64>), ServeError> {
     let request = setup.request;
     let Opened { stores, folders } = opened;
-    let mut machine = Machine::new(&setup.system, request.seed).map_err(|why| {
+    let machine =
+        setup.system.check_served().and_then(|()| Machine::new(&setup.system, request.seed));
+    let mut machine = machine.map_err(|why| {
         stores.iter().for_each(Store::abandon);
         for (_, folder) in &folders {
             folder.remove_made();

@@ -62,6 +62,14 @@ pub enum CellFigure {
     Least,
     /// Pages programmed per page that the host wrote, with the parity of stripes.
     WriteAmplification,
+    /// Reads per second.
+    ReadIops,
+    /// Writes per second.
+    WriteIops,
+    /// Mean latency of reads, ns.
+    ReadMean,
+    /// Mean latency of writes, ns.
+    WriteMean,
 }
 
 impl CellKey {
@@ -98,6 +106,10 @@ pub struct Taken {
     pub mean_error: f64,
     /// Bytes read per second, and bytes written per second.
     pub kinds_bytes_per_s: (f64, f64),
+    /// Reads per second, and their mean latency, ns.
+    pub reads: (f64, f64),
+    /// Writes per second, and their mean latency, ns.
+    pub writes: (f64, f64),
     /// Bytes per second in the fastest interval.
     pub peak_bytes_per_s: f64,
     /// Standard deviation of the bytes per interval, as a fraction of their mean.
@@ -142,6 +154,10 @@ impl Taken {
             CellFigure::UpperQuartile => self.quartiles_ns.1,
             CellFigure::Least => self.least_ns,
             CellFigure::WriteAmplification => self.write_amplification,
+            CellFigure::ReadIops => self.reads.0,
+            CellFigure::WriteIops => self.writes.0,
+            CellFigure::ReadMean => self.reads.1,
+            CellFigure::WriteMean => self.writes.1,
         }
     }
 
@@ -185,6 +201,8 @@ impl Taken {
         let interval_s = cells.first().map_or(f64::INFINITY, |c| c.interval_ns as f64 / 1e9);
         let (ops, bytes, sum_ns) = (mean(&|b| b.ops), mean(&|b| b.bytes), mean(&|b| b.sum_ns));
         let read = mean(&|b| b.read_bytes) / interval_s;
+        let of_kind =
+            |ops: f64, sum_ns: f64| (ops / interval_s, if ops > 0.0 { sum_ns / ops } else { 0.0 });
         let most = batches.iter().map(|b| b.bytes).fold(0.0, f64::max);
         let plain = batches.iter().map(|b| b.bytes).sum::<f64>() / batches.len().max(1) as f64;
         let squares: f64 = batches.iter().map(|b| (b.bytes - plain).powi(2)).sum();
@@ -202,6 +220,8 @@ impl Taken {
             iops_error: error(&|b| b.ops - ops, ops),
             mean_error: error(&|b| b.sum_ns - mean_ns * b.ops, sum_ns),
             kinds_bytes_per_s: (read, bytes / interval_s - read),
+            reads: of_kind(mean(&|b| b.reads.0), mean(&|b| b.reads.1)),
+            writes: of_kind(mean(&|b| b.writes.0), mean(&|b| b.writes.1)),
             peak_bytes_per_s: most / interval_s,
             variation: if plain > 0.0 { deviation / plain } else { 0.0 },
             quartiles_ns: (quartile(0.25), quartile(0.75)),
@@ -222,10 +242,15 @@ pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
 }
 
 /// Totals of one interval over all devices.
+#[derive(Default)]
 struct Batch {
     ops: f64,
     bytes: f64,
     read_bytes: f64,
+    /// Number of reads, and sum of their latencies, ns.
+    reads: (f64, f64),
+    /// Number of writes, and sum of their latencies, ns.
+    writes: (f64, f64),
     /// Sum of the latencies of all operations, ns.
     sum_ns: f64,
 }
@@ -233,11 +258,17 @@ struct Batch {
 fn batches(cells: &[Cell]) -> Vec<Batch> {
     let longest = cells.iter().map(|c| c.series.len()).max().unwrap_or(0);
     let in_interval = |i: usize| {
-        let mut batch = Batch { ops: 0.0, bytes: 0.0, read_bytes: 0.0, sum_ns: 0.0 };
+        let mut batch = Batch::default();
         for interval in cells.iter().filter_map(|cell| cell.series.get(i)) {
             batch.ops += interval.ops() as f64;
             batch.bytes += interval.bytes() as f64;
             batch.read_bytes += interval.class(OpKind::Read).map_or(0, |c| c.bytes) as f64;
+            for (of, kind) in [(&mut batch.reads, OpKind::Read), (&mut batch.writes, OpKind::Write)]
+            {
+                let Some(class) = interval.class(kind) else { continue };
+                of.0 += class.ops() as f64;
+                of.1 += class.response_time().sum_ns() as f64;
+            }
             batch.sum_ns +=
                 interval.iter().map(|(_, c)| c.response_time().sum_ns() as f64).sum::<f64>();
         }

@@ -89,7 +89,7 @@ pub fn run<'a>(
     stop: &AtomicBool,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Outcome<'a>, StudyError> {
-    let wanted: BTreeSet<CellKey> = study.rows.iter().flat_map(|row| row.recipe.cells()).collect();
+    let wanted: BTreeSet<CellKey> = study.rows.iter().flat_map(|row| study.cells(row)).collect();
     let cells: BTreeSet<CellKey> = wanted.iter().map(short).collect();
     let pilots: BTreeSet<CellKey> = cells.iter().map(|key| pilot_of(study, key)).collect();
     let known = pilots.len() + cells.len();
@@ -321,7 +321,7 @@ impl Lab<'_> {
         let written = workload.written(key);
         let system = || {
             let fill = filled(&workload.spec(key)?, bench, key, written)?;
-            bench.system(key.devices, written, fill, workload.scale)
+            bench.system(key.devices, written, fill, workload.scale, workload.appends)
         };
         system().map_err(|why: String| self.fail(key, &why))
     }
@@ -442,7 +442,7 @@ fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result
     if spec.file_set().is_none() {
         return Ok(key.fill.fraction());
     }
-    let capacity_bytes = bench.system(key.devices, written, 1.0, 1)?.capacity_bytes(0);
+    let capacity_bytes = bench.system(key.devices, written, 1.0, 1, false)?.capacity_bytes(0);
     let geometry = Geometry { capacity_bytes, align_bytes: 1, workers: 1 };
     let shared = Shared::new(spec, 1, &geometry).map_err(|e| e.to_string())?;
     let (start, len) = shared.active_bytes();

@@ -86,6 +86,14 @@ pub enum Metric {
     WriteAmplification,
     /// Highest sustained rate of the workload, beyond which an open loop would have a growing backlog.
     KneeRate,
+    /// Reads per second.
+    ReadIops,
+    /// Writes per second.
+    WriteIops,
+    /// Mean latency of reads.
+    ReadLatencyMean,
+    /// Mean latency of writes.
+    WriteLatencyMean,
 }
 
 /// Fraction of the highest rate that defines [`Metric::Depth95`].
@@ -95,7 +103,7 @@ const PEAK_SHARE: f64 = 0.97;
 
 impl Metric {
     /// All metrics.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 41] = [
         Self::IopsMax,
         Self::Iops,
         Self::Bandwidth,
@@ -133,6 +141,10 @@ impl Metric {
         Self::LatencyMin,
         Self::WriteAmplification,
         Self::KneeRate,
+        Self::ReadIops,
+        Self::WriteIops,
+        Self::ReadLatencyMean,
+        Self::WriteLatencyMean,
     ];
 
     /// Names of [`Self::ALL`], in the same order.
@@ -191,6 +203,10 @@ impl Metric {
             Self::LatencyMin => "latency_min",
             Self::WriteAmplification => "write_amplification",
             Self::KneeRate => "knee_rate",
+            Self::ReadIops => "read_iops",
+            Self::WriteIops => "write_iops",
+            Self::ReadLatencyMean => "read_latency_mean",
+            Self::WriteLatencyMean => "write_latency_mean",
         }
     }
 
@@ -234,6 +250,10 @@ impl Metric {
             Self::LatencyMin => "shortest latency",
             Self::WriteAmplification => "write amplification",
             Self::KneeRate => "knee: highest sustained rate",
+            Self::ReadIops => "reads a second",
+            Self::WriteIops => "writes a second",
+            Self::ReadLatencyMean => "mean latency of reads",
+            Self::WriteLatencyMean => "mean latency of writes",
         }
     }
 
@@ -252,6 +272,8 @@ impl Metric {
             | Self::IopsLow
             | Self::IopsHigh
             | Self::KneeRate
+            | Self::ReadIops
+            | Self::WriteIops
             | Self::MessagesPerS => Unit::PerSecond,
             Self::Bandwidth | Self::BandwidthRead | Self::BandwidthWrite | Self::BandwidthPeak => {
                 Unit::MegabytesPerSecond
@@ -266,6 +288,8 @@ impl Metric {
             | Self::LatencyP50
             | Self::LatencyP75
             | Self::LatencyMin
+            | Self::ReadLatencyMean
+            | Self::WriteLatencyMean
             | Self::LatencyMeanAlone => Unit::Microseconds,
             Self::IopsVsNoThink
             | Self::LatencyVsNoThink
@@ -357,6 +381,10 @@ impl Metric {
             Self::LatencyP75 => CellFigure::UpperQuartile,
             Self::LatencyMin => CellFigure::Least,
             Self::WriteAmplification => CellFigure::WriteAmplification,
+            Self::ReadIops => CellFigure::ReadIops,
+            Self::WriteIops => CellFigure::WriteIops,
+            Self::ReadLatencyMean => CellFigure::ReadMean,
+            Self::WriteLatencyMean => CellFigure::WriteMean,
             _ => return None,
         })
     }

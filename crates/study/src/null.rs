@@ -12,6 +12,7 @@
 //!   sharing the time.
 //! * Threads on memory: the printed latency of one thread with one outstanding operation; for rates, times the number
 //!   of threads, or of cores at the optimum.
+//! * A system with a `competitor`: the same cell with the competitor's device file, simulated (`outcome.rs`).
 //! * Think time: each operation takes as long as without think time.
 //!
 //! If a printed figure that it needs is missing, there is no null model.
@@ -45,6 +46,8 @@ pub enum NullModel {
     DataSheet,
     /// From the published value of another workload, times a factor that the study states.
     OtherWorkload,
+    /// From a simulation with another description of the device, which the study names.
+    Competitor,
 }
 
 impl NullModel {
@@ -57,6 +60,7 @@ impl NullModel {
             Self::Threads => "one thread times n",
             Self::Members => "members times n with write penalties, at most the link",
             Self::DataSheet => "the data sheet",
+            Self::Competitor => "a competitor's constants through this simulation",
             Self::OtherWorkload => "another workload's figure, times a factor",
         }
     }

@@ -5,7 +5,7 @@ use crate::cell::{CellKey, Rounds, Taken};
 use crate::conclusion::{Finding, Simulated};
 use crate::error_strata::{Stratum, strata};
 use crate::metric::{AtOptimum, Recipe};
-use crate::null::null;
+use crate::null::{NullModel, null};
 use crate::over_time::OverTime;
 use crate::published::Figure;
 use crate::row::{Null, Row};
@@ -124,7 +124,9 @@ fn row(study: &Study, wanted: &Wanted, taken: &BTreeMap<CellKey, Taken>) -> Row 
     let value = value(&wanted.recipe, taken);
     let ours = value.map(|(value, _)| value / wanted.unit.scale());
     let printed = wanted.printed.map(|i| &study.printed[i]);
-    let null = null(study, wanted).map(|(model, value)| {
+    let rival = study.competitor_of(wanted).and_then(|recipe| self::value(&recipe, taken));
+    let rival = rival.map(|(value, _)| (NullModel::Competitor, value / wanted.unit.scale()));
+    let null = rival.or_else(|| null(study, wanted)).map(|(model, value)| {
         let score = printed.map(|figure| score(value, figure));
         Null { model, value, score }
     });

@@ -129,6 +129,11 @@ fn completed(raw: &Record, at: CellKey, systems: &[Bench], workloads: &[Workload
         block_bytes: other("block", at.block_bytes, workload.block_bytes),
         depth: other("depth", at.depth, workload.depth.or(system.depth)),
         devices: other("devices", at.devices, system.devices),
+        threads: if raw.get("threads").is_some() {
+            at.threads
+        } else {
+            workload.threads.unwrap_or(1)
+        },
         fill: if raw.get("fill").is_some() { at.fill } else { workload.fill },
         ..at
     }
@@ -147,7 +152,7 @@ fn of(at: &CellKey, axis: &str) -> u32 {
 /// several arrays selects all of them.
 fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usize>, Problem> {
     if raw.get("systems").is_none() {
-        return Ok((0..systems.len()).collect());
+        return Ok((0..systems.len()).filter(|&i| !systems[i].only_named).collect());
     }
     let all: Vec<&str> = systems.iter().map(|s| s.name.as_str()).collect();
     let mut found = Vec::new();
@@ -425,7 +430,7 @@ fn check(
     }
     for (system, most) in sizes {
         let Some(written) = written.filter(|_| built.insert((system, most))) else { continue };
-        if let Err(why) = systems[system].system(most, written, 1.0, 1) {
+        if let Err(why) = systems[system].system(most, written, 1.0, 1, false) {
             let message = format!("{most} devices can't be in `{}`: {why}", systems[system].name);
             return Err(Problem::at(file, raw.place("devices"), message, None));
         }

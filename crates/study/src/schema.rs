@@ -63,6 +63,10 @@ const SYSTEM: &[Key] = &[
     Key::optional("occupancy", ValueType::Word(&["default", "max"])),
     Key::optional("ramp", TIME),
     Key::optional("note", ValueType::Text),
+    // Another description of the device, whose figures are the null model of this one.
+    Key::optional("competitor", ValueType::Text),
+    // Whether only panels that name the system have rows of it.
+    Key::optional("only_named", ValueType::Flag),
 ];
 
 const WORKLOAD: &[Key] = &[
@@ -76,6 +80,8 @@ const WORKLOAD: &[Key] = &[
     Key::optional("addresses", ValueType::Word(&["random", "sequential"])),
     Key::optional("block", ValueType::Bytes),
     Key::optional("depth", NUMBER),
+    // Threads per device.
+    Key::optional("threads", NUMBER),
     // Number of files that hold the addresses, and the share of the volume that they fill.
     Key::optional("files", NUMBER),
     Key::optional("fill", ValueType::Percent),
@@ -98,6 +104,8 @@ const WORKLOAD: &[Key] = &[
     Key::optional("aged", ValueType::Count(1, 100)),
     // Divisor of the device's capacity and of the workload's sizes.
     Key::optional("scale", ValueType::Count(1, 65_536)),
+    // Whether writes to a zoned device are appends.
+    Key::optional("appends", ValueType::Flag),
     Key::required("ramp", TIME),
 ];
 

@@ -2,6 +2,7 @@
 //! the file, the printed figures and all files that these name, and creates every row of the study.
 
 use crate::assign_provenance;
+use crate::cell::CellKey;
 use crate::conclusion::Conclusion;
 use crate::implausible;
 use crate::metric::Recipe;
@@ -52,6 +53,18 @@ impl Study {
     /// Keeps only the rows for which `keep` returns true. Cells that no kept row needs are not simulated.
     pub fn retain(&mut self, keep: impl Fn(&Wanted) -> bool) {
         self.rows.retain(keep);
+    }
+
+    /// Cells from which a row is computed, with those of the competitor of its system.
+    pub(crate) fn cells(&self, row: &Wanted) -> Vec<CellKey> {
+        let rival = self.competitor_of(row).map(|rival| rival.cells());
+        [row.recipe.cells(), rival.unwrap_or_default()].concat()
+    }
+
+    /// The recipe of the same row on the competitor of its system; None without one.
+    pub(crate) fn competitor_of(&self, row: &Wanted) -> Option<Recipe> {
+        let rival = self.systems[row.at?.system].competitor?;
+        Some(row.recipe.clone().on_system(rival))
     }
 
     /// Keeps only the rows of the named tables and figures.
@@ -118,6 +131,16 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
             refuse_twice(file, system, &built.name, systems.iter().map(|s| s.name.as_str()))?;
             systems.push(built);
         }
+    }
+    let competitors = raw.records("systems").filter(|system| system.get("competitor").is_some());
+    for system in competitors {
+        let built = testbed::competitor(file, system, &mut parameters)?;
+        let rival = systems.len();
+        let of = systems.iter_mut().find(|of| of.name == system.said("name"));
+        if let Some(of) = of {
+            of.competitor = Some(rival);
+        }
+        systems.push(built);
     }
     let mut workloads: Vec<Workload> = Vec::new();
     for raw in raw.records("workloads") {
@@ -213,6 +236,7 @@ fn workload(file: &File, raw: &Record, before: &[Workload]) -> Result<Workload, 
         like,
         block_bytes: small("block"),
         depth: small("depth"),
+        threads: small("threads").filter(|threads| *threads > 0),
         files: small("files"),
         fill: raw.real("fill").map_or(Percent::ALL, Percent::from_fraction),
         ops,
@@ -231,6 +255,7 @@ fn workload(file: &File, raw: &Record, before: &[Workload]) -> Result<Workload, 
             .map(|name| (name.to_owned(), raw.real("null_factor").unwrap_or(1.0))),
         aged_passes: small("aged").unwrap_or(0),
         scale: small("scale").unwrap_or(1),
+        appends: raw.flag("appends") == Some(true),
         ramp_ns: raw.whole("ramp").unwrap_or_default(),
     })
 }

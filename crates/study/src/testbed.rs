@@ -42,6 +42,10 @@ pub struct Bench {
     pub link_bytes_per_s: Option<f64>,
     /// Minimum warm-up for workloads with writes, ns: the time over which earlier writes affect the results.
     pub ramp_ns: u64,
+    /// Index in `Study::systems` of another description of the device, whose figures are the null model of this one.
+    pub competitor: Option<usize>,
+    /// Whether only panels that name the system have rows of it.
+    pub only_named: bool,
     /// Remarks on the system; mostly empty.
     pub note: String,
     /// Settings of the study that differ from the files: for arrays, options of a target name; otherwise a
@@ -93,7 +97,8 @@ impl Bench {
     }
 
     /// Builds the server with `devices` devices. Each is preconditioned by writing the fraction `fill` of its
-    /// capacity in the pattern `written`, and reduced to one `scale`-th of its capacity.
+    /// capacity in the pattern `written`, and reduced to one `scale`-th of its capacity. `appends`: writes to a zoned
+    /// device are appends.
     ///
     /// # Errors
     /// Message about the server's rules of population that this number of devices breaks.
@@ -103,6 +108,7 @@ impl Bench {
         written: Written,
         fill: f64,
         scale: u32,
+        appends: bool,
     ) -> Result<Arc<System>, String> {
         let how = match (written, self.array.and_then(|array| array.strip_bytes)) {
             // A member receives at most one strip of a write at a time.
@@ -127,6 +133,9 @@ impl Bench {
         let mut device = self.device.clone();
         if let spec::Kind::Flash(flash) = &mut device.kind {
             flash.scale_down(scale);
+            if let Some(zones) = &mut flash.zones {
+                zones.appends = appends;
+            }
         }
         let devices = vec![(device, state); devices as usize];
         let system = System::populate(self.name.as_str(), self.host.clone(), devices);
@@ -170,6 +179,17 @@ pub(crate) fn benches(
         Ok(bench)
     };
     arrays.iter().map(one).collect()
+}
+
+/// Reads the competitor of a system: the same system with another description of its device.
+pub(crate) fn competitor(
+    file: &File,
+    raw: &Record,
+    all: &mut Vec<Owned>,
+) -> Result<Bench, Problem> {
+    let device = raw.said("competitor");
+    let bench = bench(file, raw, device, raw.place("competitor"), all)?;
+    Ok(Bench { name: device.to_owned(), only_named: true, ..bench })
 }
 
 /// Reads the server and the device of one system, and adds their parameters to `all`.
@@ -238,6 +258,8 @@ fn bench(
         depth: small("depth").or(a_device),
         link_bytes_per_s: raw.real("link"),
         ramp_ns: raw.whole("ramp").unwrap_or(0),
+        competitor: None,
+        only_named: raw.flag("only_named") == Some(true),
         note: raw.text("note").unwrap_or_default().to_owned(),
         options,
     })

@@ -22,6 +22,8 @@ pub struct Workload {
     /// Default number of outstanding operations per volume if the panel does not vary it; overrides the system's
     /// default.
     pub depth: Option<u32>,
+    /// Default number of threads per device if the panel does not vary it; None: one.
+    pub threads: Option<u32>,
     /// Number of files on which the workload operates; None: it operates on the volume directly.
     pub files: Option<u32>,
     /// Default used fraction of the volume if the panel does not vary it.
@@ -53,6 +55,8 @@ pub struct Workload {
     pub aged_passes: u32,
     /// Divisor of the device's capacity and of the workload's sizes; 1: full size.
     pub scale: u32,
+    /// Whether writes to a zoned device are appends.
+    pub appends: bool,
     /// Warm-up before the measurement, ns.
     pub ramp_ns: u64,
 }

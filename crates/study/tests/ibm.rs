@@ -170,11 +170,14 @@ fn arrays_and_demand_are_the_papers() {
         }
     }
     let of = |name: &str| study.systems.iter().find(|bench| bench.name == name).unwrap();
-    let system =
-        of("57b4-gen1-raid6").system(48, iodyno_emulate::spec::Written::Fresh, 1.0, 1).unwrap();
+    let system = of("57b4-gen1-raid6")
+        .system(48, iodyno_emulate::spec::Written::Fresh, 1.0, 1, false)
+        .unwrap();
     assert_eq!((system.volumes.len(), system.devices().count()), (12, 48));
     assert!(
-        of("57b4-gen1-raid6").system(46, iodyno_emulate::spec::Written::Fresh, 1.0, 1).is_err()
+        of("57b4-gen1-raid6")
+            .system(46, iodyno_emulate::spec::Written::Fresh, 1.0, 1, false)
+            .is_err()
     );
 }
 

@@ -12,16 +12,52 @@ pub enum IoError {
     NoSpace,
     /// The device has failed, or all paths to it have.
     Gone,
+    /// The operation violates the rules of a zoned device.
+    Zone(ZoneError),
+}
+
+/// Rule of a zoned device that an operation violates (NVM Express Zoned Namespace Command Set, status codes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ZoneError {
+    /// A write does not start at the write pointer, or is not a multiple of 4 KiB.
+    InvalidWrite,
+    /// A read or write exceeds the zone, or its capacity.
+    Boundary,
+    /// A write to a full zone.
+    Full,
+    /// One more zone would be open than the device allows.
+    TooManyOpen,
+    /// One more zone would be active (open, or closed with room for data) than the device allows.
+    TooManyActive,
+    /// The zone's state does not allow the transition, such as closing an empty zone.
+    InvalidTransition,
+}
+
+impl ZoneError {
+    /// Name of the status code in the standard.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidWrite => "Zone Invalid Write",
+            Self::Boundary => "Zone Boundary Error",
+            Self::Full => "Zone Is Full",
+            Self::TooManyOpen => "Too Many Open Zones",
+            Self::TooManyActive => "Too Many Active Zones",
+            Self::InvalidTransition => "Invalid Zone State Transition",
+        }
+    }
 }
 
 impl IoError {
-    /// Linux error number of the failure, positive: EIO, EINVAL, ENOSPC or ENODEV.
+    /// Linux error number of the failure, positive: EIO, EINVAL, ENOSPC or ENODEV; of a zoned device EIO, ETOOMANYREFS
+    /// (open zones) or EOVERFLOW (active zones).
     pub const fn errno(self) -> i32 {
         match self {
-            Self::Io => 5,
             Self::OutOfRange => 22,
             Self::NoSpace => 28,
             Self::Gone => 19,
+            Self::Zone(ZoneError::TooManyOpen) => 109,
+            Self::Zone(ZoneError::TooManyActive) => 75,
+            Self::Io | Self::Zone(_) => 5,
         }
     }
 }

@@ -23,7 +23,7 @@ pub mod verifiable;
 mod volume_options;
 
 pub use distance::nearest;
-pub use io_error::IoError;
+pub use io_error::{IoError, ZoneError};
 pub use op::{Op, OpKind};
 pub use parse::{
     ParseUnitError, parse_bandwidth_bytes_per_s, parse_duration_ns, parse_percent, parse_rate_iops,

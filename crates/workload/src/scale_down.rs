@@ -29,7 +29,10 @@ impl Spec {
         self.active = ActiveRange { start: divided(start), end: divided(end), is_length };
         for Address { pattern, .. } in self.tables.iter_mut().flat_map(|t| &mut t.addresses) {
             match pattern {
-                Pattern::Zones { zone_bytes, .. } => *zone_bytes /= u64::from(by),
+                Pattern::Zones { zone_bytes, capacity_bytes, .. } => {
+                    *zone_bytes /= u64::from(by);
+                    *capacity_bytes = capacity_bytes.map(|bytes| bytes / u64::from(by));
+                }
                 Pattern::Zipf { theta } => *pattern = zipf(*theta, places, by),
                 _ => {}
             }

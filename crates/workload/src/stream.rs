@@ -334,8 +334,18 @@ struct General {
     address_align_bytes: u64,
     counted: Counted,
     recent_misses: u64,
-    /// Part of a zone that is still to be trimmed, bytes, and the write that opened the zone.
-    reset: Option<(Range<u64>, Op)>,
+    /// Trims of a zone that are still to be issued, and the write that opened the zone.
+    reset: Option<Reset>,
+}
+
+/// The trims of a zone before it is written.
+#[derive(Clone, Debug)]
+struct Reset {
+    /// Part of the zone that is still to be trimmed, bytes.
+    zone: Range<u64>,
+    trim_bytes_max: u64,
+    /// The write that opened the zone.
+    write: Op,
 }
 
 #[derive(Clone, Debug)]
@@ -423,10 +433,10 @@ impl General {
     /// Returns the next trim of a zone that was opened, or, after the last one, the write that opened it.
     #[cold]
     fn next_of_reset(&mut self) -> Option<Op> {
-        let (zone, write) = self.reset.as_mut()?;
-        let len = (zone.end - zone.start).min(TRIM_BYTES_MAX);
+        let Reset { zone, trim_bytes_max, write } = self.reset.as_mut()?;
+        let len = (zone.end - zone.start).min(*trim_bytes_max);
         if len == 0 {
-            return self.reset.take().map(|(_, write)| write);
+            return self.reset.take().map(|reset| reset.write);
         }
         let offset_bytes = zone.start;
         zone.start += len;
@@ -503,9 +513,11 @@ impl General {
         if let (Some(read_back), OpKind::Write) = (&mut self.read_back, op.kind) {
             read_back.writes.push_back(op);
         }
-        if let Some(zone) = opened {
+        if let Some((zone, one_trim)) = opened {
             let at = |unit: u64| self.start_bytes + (unit << self.shift);
-            self.reset = Some((at(zone.start)..at(zone.end), op));
+            let trim_bytes_max = if one_trim { u32::MAX.into() } else { TRIM_BYTES_MAX };
+            self.reset =
+                Some(Reset { zone: at(zone.start)..at(zone.end), trim_bytes_max, write: op });
             return self.next_of_reset().unwrap_or(op);
         }
         op

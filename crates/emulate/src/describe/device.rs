@@ -13,7 +13,7 @@ use crate::content_event::UNIT_BYTES;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, Kind, Memory, Nand,
-    Slc, Stall, Translation, Variation, VictimRule,
+    Slc, Stall, Translation, Variation, VictimRule, Zones,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -205,6 +205,7 @@ fn flash(v: &Record) -> Option<Kind> {
             victim: victim(v),
             stall: stall(v),
         },
+        zones: zones(v),
         endurance: Endurance {
             drive_writes_per_day: v.real("endurance.drive_writes_per_day")?,
             years: v.real("endurance.years")?,
@@ -258,6 +259,18 @@ fn nand(v: &Record) -> Option<Nand> {
         slc: slc(v),
         folding: folding(v),
         parity_stripe: v.whole("nand.parity_stripe")? as u32,
+    })
+}
+
+fn zones(v: &Record) -> Option<Zones> {
+    Some(Zones {
+        size_bytes: v.whole("zones.size")?,
+        capacity_bytes: v.whole("zones.capacity")?,
+        open_max: v.whole("zones.open_max")? as u32,
+        active_max: v.whole("zones.active_max")? as u32,
+        append_command_ns: v.whole("zones.append_command")?,
+        reset_ns: v.whole("zones.reset")?,
+        appends: false,
     })
 }
 

@@ -3,6 +3,7 @@
 //! compares those pages with these lists.
 
 mod limits;
+mod zones;
 
 use std::ops::RangeInclusive;
 
@@ -13,6 +14,7 @@ use super::rules::VOLUMES_MAX;
 use crate::flash::LANES_MAX;
 use crate::spec::VictimRule;
 use limits::{IOPS_LIMIT, SIZE_RULE, THROUGHPUT_LIMIT};
+use zones::ZONES;
 
 const fn parameter(path: &'static str, value: ValueType) -> Key {
     Key::required(path, value).sourced()
@@ -211,6 +213,7 @@ pub(super) const DEVICE: &[Key] = &[
             },
         ],
     ),
+    optional(FLASH, "zones", ZONES),
     optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),
     required(
         FLASH,

@@ -347,7 +347,7 @@ impl FlashDevice {
         self.owe_erases(f64::from(self.program_units) / self.gc.pages_per_erase as f64);
     }
 
-    fn owe_erases(&mut self, count: f64) {
+    pub(super) fn owe_erases(&mut self, count: f64) {
         self.gc.erase_credit += count;
         self.gc.erases_due += self.gc.erase_credit as u32;
         self.gc.erase_credit -= libm::floor(self.gc.erase_credit);

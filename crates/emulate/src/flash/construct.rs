@@ -7,6 +7,7 @@ use super::merge::Merging;
 use super::sensing::{Sensing, share_of_u64};
 use super::slc::Slc;
 use super::write::WriteBuffer;
+use super::zone::ZoneBuffer;
 use super::{Counts, Die, FlashDevice, HostInterface, Phases, SLOW, UNIT_BYTES, UNPLACED, unit_of};
 use crate::bug_injection::InjectedBug;
 use crate::core::{Core, Thread};
@@ -143,7 +144,9 @@ impl FlashDevice {
         let die_count = n.channels * n.dies_per_channel;
         let program_units = program_units(n) as u32;
         let logical_pages = spec.capacity_bytes / UNIT_BYTES;
-        let represent = population.represent(logical_pages);
+        // The map of a device behind zones only says which pages are written, which any sample says of all.
+        let represent_min = if spec.zones.is_some() { 2 } else { 1 };
+        let represent = population.represent(logical_pages).max(represent_min);
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let mut ftl = preconditioned_ftl(spec, before, written, represent, number, population)?;
         let gc = garbage_collection(spec, before, &mut ftl);
@@ -197,7 +200,11 @@ impl FlashDevice {
                 Vec::new()
             },
             represent,
-            merging: Merging::new(unit_of(u64::from(spec.translation.unit_bytes))).map(Box::new),
+            merging: merging(spec).map(Box::new),
+            zones: spec.zones.map(|zones| {
+                let zone_units = zones.capacity_bytes / UNIT_BYTES;
+                Box::new(ZoneBuffer::new(zone_units, program_units, zones.reset_ns))
+            }),
             gc,
             stall: spec.translation.stall,
             stall_left: spec.translation.stall.map_or(u64::MAX, |s| s.every_bytes),
@@ -214,6 +221,16 @@ impl FlashDevice {
             counts: Counts::default(),
         })
     }
+}
+
+/// Returns the state of units that are programmed as a whole: those of the translation layer or, behind zones, the program
+/// operations.
+fn merging(spec: &spec::Flash) -> Option<Merging> {
+    if spec.zones.is_some() {
+        return Some(Merging::of(program_units(&spec.nand)));
+    }
+    let units = unit_of(u64::from(spec.translation.unit_bytes));
+    (units > 1).then(|| Merging::of(units))
 }
 
 /// Returns the preconditioning with random writes of at least a whole unit of the translation layer.
@@ -309,7 +326,10 @@ fn host_interface(
             waiting: List::default(),
             processor: Server::default(),
             read_command_ticks: ticks(spec.controller.read_command_ns),
-            write_command_ticks: ticks(spec.controller.write_command_ns),
+            write_command_ticks: ticks(match spec.zones {
+                Some(zones) if zones.appends => zones.append_command_ns,
+                _ => spec.controller.write_command_ns,
+            }),
             copy_ticks: ticks(spec.controller.copy_ns) * program_units(&spec.nand),
             turn_ticks: ticks(spec.controller.turn_ns),
             reading: true,

@@ -73,6 +73,12 @@ impl Content {
         self.waiting.remove(index).flatten()
     }
 
+    /// Removes a waiting value, at this position in the order of programming, which will not be programmed.
+    pub(super) fn forget(&mut self, index: usize, unit: u64) {
+        self.waiting.remove(index);
+        self.buffer.remove(&unit);
+    }
+
     /// Returns the value of a unit in flash, to be programmed again.
     pub(super) fn moved(&self, unit: u64, ftl: &Ftl) -> Option<Stored> {
         self.in_flash(unit, ftl).map(|&stored| Stored { moved: true, ..stored })

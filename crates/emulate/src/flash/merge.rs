@@ -32,10 +32,9 @@ pub(super) struct Merging {
 }
 
 impl Merging {
-    /// Creates the state for units of the translation layer of `units` × 4 KiB; `None` if they are of 4 KiB.
-    pub(super) fn new(units: u64) -> Option<Self> {
-        let (programming, numbers) = (BTreeSet::new(), VecDeque::new());
-        (units > 1).then_some(Self { units, programming, numbers })
+    /// Creates the state for units of the translation layer of `units` × 4 KiB.
+    pub(super) fn of(units: u64) -> Self {
+        Self { units, programming: BTreeSet::new(), numbers: VecDeque::new() }
     }
 
     /// Returns a range of 4 KiB units, extended to whole units of the translation layer.
@@ -61,6 +60,11 @@ impl Merging {
         self.numbers.extend(numbers);
     }
 
+    /// Removes the unit at this position of the buffer's order.
+    pub(super) fn forget(&mut self, index: usize) {
+        self.numbers.remove(index);
+    }
+
     /// Sequence number of the oldest unit that waits in the buffer; `None` if none waits.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.numbers.front().copied()
@@ -77,6 +81,9 @@ impl FlashDevice {
     /// Returns whether the oldest unit of the buffer has to wait, because a program operation of the same unit of the
     /// translation layer has not ended, or because too many reads for merging are in progress.
     pub(super) fn waits_to_merge(&self) -> bool {
+        if let Some(zones) = &self.zones {
+            return !zones.has_complete();
+        }
         let (Some(merging), Some(&unit)) = (&self.merging, self.buffer.drain.front()) else {
             return false;
         };
@@ -89,8 +96,7 @@ impl FlashDevice {
     pub(super) fn take_whole(&mut self, batch: &mut Batch, merging: &mut Merging) -> (u32, u64) {
         let (mut slots, mut new) = (0, 0);
         while slots + merging.units as u32 <= self.program_units
-            && let Some(&first) = self.buffer.drain.front()
-            && !merging.is_programming(&(first..first + 1))
+            && let Some(first) = self.next_whole(merging)
         {
             merging.programming.insert(first / merging.units);
             let whole = merging.whole(first..first + 1);
@@ -113,7 +119,7 @@ impl FlashDevice {
                 if self.content.is_some() {
                     batch.stored.push(stored);
                 }
-                if let Some(page) = self.ftl.applies(unit) {
+                if let Some(page) = self.ftl.applies(unit).filter(|_| self.zones.is_none()) {
                     let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
                     batch.host.push((page, slot));
                 }
@@ -132,6 +138,15 @@ impl FlashDevice {
             slots += merging.units as u32;
         }
         (slots, new)
+    }
+
+    /// Returns a unit of the unit of the translation layer that is programmed next; `None` if none can be.
+    fn next_whole(&mut self, merging: &Merging) -> Option<u64> {
+        if let Some(zones) = &mut self.zones {
+            return zones.take_complete();
+        }
+        let first = *self.buffer.drain.front()?;
+        (!merging.is_programming(&(first..first + 1))).then_some(first)
     }
 
     /// Leaves trimmed units out of the program operations that move them.

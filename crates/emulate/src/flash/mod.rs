@@ -18,6 +18,7 @@ mod sensing;
 mod slc;
 mod usage;
 mod write;
+mod zone;
 
 use crate::bug_injection::InjectedBug;
 use crate::content_event::UNIT_BYTES;
@@ -40,6 +41,7 @@ use merge::Merging;
 use sensing::Sensing;
 use slc::Slc;
 use write::WriteBuffer;
+use zone::ZoneBuffer;
 
 /// The operation that occupies a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -237,6 +239,8 @@ pub(crate) struct FlashDevice {
     unit_dies: Vec<u16>,
     /// `None` if the translation layer has units of 4 KiB.
     merging: Option<Box<Merging>>,
+    /// `None` unless the device is behind zones.
+    zones: Option<Box<ZoneBuffer>>,
     gc: GarbageCollection,
     stall: Option<spec::Stall>,
     stall_left: u64,

@@ -77,6 +77,9 @@ impl FlashDevice {
         if let Some(merging) = &mut self.merging {
             merging.power_off(self.buffer.units_out..self.buffer.units_in);
         }
+        if let Some(zones) = &mut self.zones {
+            zones.power_off(self.buffer.drain.iter().copied());
+        }
         core.tell(ContentEvent::PowerCut { part: self.part });
         self.ftl.power_cut(abandoned);
         self.gc.collecting = false;

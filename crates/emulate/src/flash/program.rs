@@ -26,7 +26,8 @@ impl FlashDevice {
                 continue;
             }
             let waiting = self.buffer.drain.len() as u32;
-            let full = waiting >= self.program_units;
+            let full = waiting >= self.program_units
+                || self.zones.as_ref().is_some_and(|zones| zones.has_complete());
             let held = self.owes_copies() || !self.copies_ready.is_empty();
             if waiting == 0 || held || (!full && self.buffer.flushes.is_empty()) {
                 break;
@@ -87,7 +88,9 @@ impl FlashDevice {
         }
         self.batches[number] = batch;
         self.counts.host_pages += u64::from(units);
-        self.earn(self.program_units);
+        if self.zones.is_none() {
+            self.earn(self.program_units);
+        }
         Some(number)
     }
 
@@ -114,6 +117,9 @@ impl FlashDevice {
     #[cold]
     pub(super) fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
+        if self.zones.is_some() {
+            return;
+        }
         for _ in 0..units {
             self.gc.filler_phase += 1;
             if self.gc.filler_phase >= self.represent {
@@ -190,7 +196,9 @@ impl FlashDevice {
         match core.slab[slot].work {
             Work::Erase => self.erase(core, slot),
             Work::Program => self.load(core, slot),
-            Work::Sense | Work::Nothing => unreachable!("reads begin elsewhere"),
+            Work::Sense | Work::Nothing | Work::Manage(_) => {
+                unreachable!("only programs and erases wait as others")
+            }
         }
     }
 
@@ -274,6 +282,9 @@ impl FlashDevice {
             self.buffer.units_out += u64::from(freed);
             debug_assert!(self.buffer.free <= self.buffer.units);
             self.end_flushes(core);
+            if self.zones.is_some() {
+                self.end_zone_waits(core);
+            }
             self.admit_waiting(core);
         }
         self.pump(core);

@@ -91,6 +91,9 @@ impl FlashDevice {
         if let Some(merging) = &mut self.merging {
             merging.enter(self.buffer.units_in..self.buffer.units_in + u64::from(units));
         }
+        if let Some(zones) = &mut self.zones {
+            zones.enter(first..first + u64::from(units));
+        }
         self.buffer.units_in += u64::from(units);
         if request.pending > 0 {
             return;
@@ -224,6 +227,9 @@ impl FlashDevice {
 
     /// Processes a trim. If the range has data in the buffer, once all earlier writes have left the buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
+        if self.zones.is_some() {
+            return self.manage_zone(core, slot);
+        }
         let request = &core.slab[slot];
         let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
         if self.buffers_any(&(request.at / UNIT_BYTES..end)) {
@@ -236,7 +242,7 @@ impl FlashDevice {
     }
 
     /// Returns whether data of a range is in the buffer, including program operations in progress.
-    fn buffers_any(&self, units: &Range<u64>) -> bool {
+    pub(super) fn buffers_any(&self, units: &Range<u64>) -> bool {
         self.buffer.units_out < self.buffer.units_in
             && (self.buffer.drain.iter().any(|unit| units.contains(unit))
                 || self
@@ -246,7 +252,7 @@ impl FlashDevice {
     }
 
     /// Trims the units that are entirely within the request's range.
-    fn forget(&mut self, core: &mut Core, slot: u32) {
+    pub(super) fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len, token) = (request.at, u64::from(request.len), request.token);
         let start = at.div_ceil(UNIT_BYTES);

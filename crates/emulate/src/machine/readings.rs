@@ -10,6 +10,7 @@ use crate::part::Part;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
 use crate::usage::{self, Phase, Resource, Snapshot, VolumeUsage};
+use crate::zones::Zone;
 
 impl Machine {
     /// Returns the array of a volume; `None` without an array.
@@ -27,6 +28,11 @@ impl Machine {
     /// Same as [`Self::array_state`], for any array in a volume's tree, such as a member of another array.
     pub fn array_state_of(&self, part: PartId) -> Option<ArrayState> {
         self.parts[part.index()].array_state()
+    }
+
+    /// Describes the zones of a volume; `None` unless it is a zoned device.
+    pub fn zones(&self, volume: u32) -> Option<Vec<Zone>> {
+        self.parts[self.system.volumes[volume as usize].root.index()].zones()
     }
 
     /// Counters of a volume's read cache since the start; `None` without a read cache.

@@ -69,6 +69,13 @@ pub struct PlacedDevice {
     pub socket: u32,
 }
 
+impl PlacedDevice {
+    /// Whether the device is a zoned one.
+    fn is_zoned(&self) -> bool {
+        matches!(&self.device.kind, Kind::Flash(flash) if flash.zones.is_some())
+    }
+}
+
 impl Part {
     /// Returns the components to which this one sends requests.
     pub fn children(&self) -> impl Iterator<Item = PartId> {
@@ -367,6 +374,20 @@ impl System {
         (0, 0.0)
     }
 
+    /// Checks that the system can be served to clients and keep their bytes.
+    ///
+    /// # Errors
+    /// The system has a zoned device, whose zones no frontend shows to its clients.
+    pub fn check_served(&self) -> Result<(), String> {
+        match self.devices().find(|placed| placed.is_zoned()) {
+            Some(placed) => Err(format!(
+                "{} is a zoned device, which can be emulated in virtual time only: use `model:` instead",
+                placed.device.name
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Returns whether a volume includes a rotating disk.
     pub fn is_rotational(&self, volume: u32) -> bool {
         let is_disk = |kind: &Kind| matches!(kind, Kind::Disk(_));
@@ -405,6 +426,14 @@ impl System {
         for (number, part) in self.parts.iter().enumerate() {
             if let Some(child) = part.children().find(|child| child.index() >= number) {
                 return Err(format!("part {number} must come after part {child}, its child"));
+            }
+        }
+        for part in self.parts.iter().filter(|part| part.device().is_none()) {
+            let is_zoned = |child: &PartId| {
+                self.parts[child.index()].device().is_some_and(PlacedDevice::is_zoned)
+            };
+            if part.children().any(|child| is_zoned(&child)) {
+                return Err("a zoned device can't be part of an array, or behind adapters or a read cache: use it as a volume of its own".to_owned());
             }
         }
         let absent = |volume: &&Volume| volume.root.index() >= self.parts.len();

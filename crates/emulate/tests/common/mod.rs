@@ -60,6 +60,7 @@ pub(crate) fn flash() -> Flash {
             victim: VictimRule::default(),
             stall: None,
         },
+        zones: None,
         endurance: Endurance { drive_writes_per_day: 3.0, years: 5.0, cycles: 3000 },
         scale: 1,
     }

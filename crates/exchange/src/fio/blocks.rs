@@ -96,7 +96,10 @@ impl Reading<'_> {
             (Walk::Holes(_, skip), _) => (Pattern::Skips { run: 1, skip_bytes: *skip }, true),
             (Walk::Zones(zone, open), _) => {
                 let open = u32::try_from(*open).unwrap_or(u32::MAX);
-                (Pattern::Zones { zone_bytes: *zone, open, trim: false }, false)
+                (
+                    Pattern::Zones { zone_bytes: *zone, open, trim: false, capacity_bytes: None },
+                    false,
+                )
             }
             (Walk::Backward(stride, start), _) => {
                 let (stride_bytes, start_bytes) = (*stride, *start);

@@ -30,7 +30,7 @@ fn a_twin_behaves_like_the_measured_volume() {
     let run = "run random-read --depth 64 --time 2s --json --on";
     let of = |target: &str| {
         let document = place.iodyno(&format!("{run} {target}")).succeeds().json();
-        number(&document["cells"][0]["iops"])
+        number(&document["cells"][0]["totals"]["iops"])
     };
     let (twin, measured) = (of("model:./my.toml"), of("model:ebs-gp3"));
     assert!((twin / measured - 1.0).abs() < 0.03, "{twin} for {measured}");
@@ -50,7 +50,7 @@ fn what_cannot_be_fitted_is_refused() {
     let output = place.iodyno("fit --from two");
     output.exits(2);
     assert!(output.stderr.contains("a fit is of one"), "{}", output.stderr);
-    let output = place.iodyno("fit model:ebs-gp3 --like 'raid5(hdd-10k-300g*4)'");
+    let output = place.iodyno("fit model:ebs-gp3 --like raid5(hdd-10k-300g*4)");
     output.exits(2);
     assert!(output.stderr.contains("is an array"), "{}", output.stderr);
     let plan = place.iodyno("fit model:hdd-10k-300g --plan");

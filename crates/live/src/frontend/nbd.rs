@@ -33,7 +33,7 @@ pub enum Reply {
 /// Converts an error to an NBD reply. A device that is gone is reported as a server shutdown.
 pub fn failed(error: IoError) -> Answer<'static> {
     Answer::Failed(match error {
-        IoError::Io => Errno::Io,
+        IoError::Io | IoError::Zone(_) => Errno::Io,
         IoError::OutOfRange => Errno::Inval,
         IoError::NoSpace => Errno::NoSpace,
         IoError::Gone => Errno::Shutdown,

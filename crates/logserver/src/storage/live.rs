@@ -75,6 +75,7 @@ impl LiveStorage {
     /// # Errors
     /// The system description is not valid. The message states the rule that it violates.
     fn new(system: &System, capacity_bytes: u64, seed: u64) -> Result<Self, String> {
+        system.check_served()?;
         let mut machine = Machine::new(system, seed)?;
         for _ in 0..WORKERS {
             machine.add_worker(VOLUME);

@@ -20,8 +20,8 @@ impl Described {
     /// Derives the properties of a device from its parameters.
     pub fn new(device: DescribedDevice) -> Self {
         let outlook = match &device.device.kind {
-            Kind::Flash(flash) => Some(outlook(flash)),
-            Kind::Disk(_) | Kind::Memory(_) | Kind::Volume(_) => None,
+            Kind::Flash(flash) if flash.zones.is_none() => Some(outlook(flash)),
+            Kind::Flash(_) | Kind::Disk(_) | Kind::Memory(_) | Kind::Volume(_) => None,
         };
         Self { device, outlook }
     }

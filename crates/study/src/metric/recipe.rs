@@ -108,6 +108,33 @@ impl Recipe {
         }
     }
 
+    /// The same recipe on another system.
+    #[must_use]
+    pub fn on_system(self, system: usize) -> Self {
+        let on = |cell: CellKey| CellKey { system, ..cell };
+        let all = |cells: Vec<CellKey>| cells.into_iter().map(on).collect();
+        let each = |recipes: Vec<Self>| recipes.into_iter().map(|r| r.on_system(system)).collect();
+        let boxed = |recipe: Box<Self>| Box::new(recipe.on_system(system));
+        match self {
+            Self::Of(quantity, cell) => Self::Of(quantity, on(cell)),
+            Self::Figure(figure, cell) => Self::Figure(figure, on(cell)),
+            Self::Messages(messages, cell) => Self::Messages(messages, on(cell)),
+            Self::FewestThreads(share, cells) => Self::FewestThreads(share, all(cells)),
+            Self::MaxIops(cells) => Self::MaxIops(all(cells)),
+            Self::Ratio(a, b) => Self::Ratio(boxed(a), boxed(b)),
+            Self::Little(a, b) => Self::Little(boxed(a), boxed(b)),
+            Self::DepthReached(share, cells) => Self::DepthReached(share, all(cells)),
+            Self::AtOptimum(at, Optimum { cells, ceiling_ns }) => {
+                Self::AtOptimum(at, Optimum { cells: all(cells), ceiling_ns })
+            }
+            Self::Lowest(recipes) => Self::Lowest(each(recipes)),
+            Self::Highest(recipes) => Self::Highest(each(recipes)),
+            Self::Mean(recipes) => Self::Mean(each(recipes)),
+            Self::Saturation(one, cell) => Self::Saturation(on(one), on(cell)),
+            Self::Given(value) => Self::Given(value),
+        }
+    }
+
     /// Long cells that measure the optima in this recipe.
     pub fn long_cells(&self, taken: &BTreeMap<CellKey, Taken>) -> Vec<CellKey> {
         match self {

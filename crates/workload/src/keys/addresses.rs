@@ -31,6 +31,7 @@ pub(super) const ADDRESSES: &[Key] = &[
     Key::required("zone", ValueType::Bytes).only(&["zones"]).such_as("\"256MiB\""),
     Key::required("open", COUNT).only(&["zones"]).such_as("32"),
     Key::optional("trim", ValueType::Flag).only(&["zones"]),
+    Key::optional("capacity", ValueType::Bytes).only(&["zones"]),
     Key::required("spots", ValueType::Tables(SPOTS))
         .only(&["hot-spots"])
         .such_as("[{ share = 80, range = \"20%\" }, { share = 20, range = \"80%\" }]"),
@@ -133,6 +134,7 @@ fn pattern(address: &Record) -> Pattern {
             zone_bytes: address.whole("zone").unwrap_or(1 << 30),
             open: saturated(address.whole("open").unwrap_or(1)),
             trim: is("trim"),
+            capacity_bytes: address.whole("capacity"),
         },
         Some("hot-spots") => {
             let spot = |spot: &Record| {
@@ -215,9 +217,13 @@ fn pattern_text(pattern: &Pattern, form: Form) -> (&'static str, String) {
         Pattern::Zipf { theta } => ("zipf", format!(", theta = {theta}")),
         Pattern::Pareto { h } => ("pareto", format!(", h = {h}")),
         Pattern::Normal { deviation } => ("normal", format!(", deviation = \"{deviation}\"")),
-        Pattern::Zones { zone_bytes, open, trim } => {
+        Pattern::Zones { zone_bytes, open, trim, capacity_bytes } => {
             let trim = if *trim { ", trim = true" } else { "" };
-            ("zones", format!(", zone = \"{}\", open = {open}{trim}", size_text(*zone_bytes)))
+            let capacity =
+                capacity_bytes.map(|bytes| format!(", capacity = \"{}\"", size_text(bytes)));
+            let capacity = capacity.unwrap_or_default();
+            let zone = size_text(*zone_bytes);
+            ("zones", format!(", zone = \"{zone}\", open = {open}{trim}{capacity}"))
         }
         Pattern::HotSpots { spots, scatter } => {
             let spots: Vec<String> = spots

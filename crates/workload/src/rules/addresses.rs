@@ -6,6 +6,8 @@ use crate::spec::{Address, MAX_ITEMS, Pattern, Percent, Scope, Spec, Spot};
 use iodyno_units::{OpKind, human};
 
 /// Maximum number of blocks in a sequential run.
+/// Maximum size of a zone with a capacity, which one trim resets.
+const ZONE_BYTES_MAX: u64 = 1 << 31;
 const MAX_RUN: u64 = 1 << 40;
 /// Maximum number of interleaved streams.
 const MAX_STREAMS: u64 = 65_536;
@@ -116,7 +118,16 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
                 faults.add(of.path("h"), "`h` must be above 0 and below 1", help);
             }
         }
-        Pattern::Zones { zone_bytes, open, trim: _ } => {
+        Pattern::Zones { zone_bytes, open, trim: _, capacity_bytes } => {
+            if let Some(bytes) = *capacity_bytes {
+                of.distance("capacity", "the capacity of a zone", bytes, faults);
+                if bytes > *zone_bytes || *zone_bytes > ZONE_BYTES_MAX {
+                    let help =
+                        "give the zone size of the device, which is the distance of two zones";
+                    let message = "a zone with a `capacity` must have that size, and at most 2 GiB";
+                    faults.add(of.path("capacity"), message, help);
+                }
+            }
             of.distance("zone", "a zone", *zone_bytes, faults);
             faults.whole(&of.path("open"), "the number of open zones", (*open).into(), MAX_STREAMS);
             of.needs_one_size("zone", "zones need a single block size", faults);

@@ -55,6 +55,9 @@ pub enum Pattern {
         open: u32,
         /// Whether a zone is trimmed when it is opened, before its first write.
         trim: bool,
+        /// Writable bytes at the start of each zone of a zoned device, which a single trim resets. None: the whole
+        /// zone.
+        capacity_bytes: Option<u64>,
     },
     /// Consecutive blocks up to the end of the range, with one cursor per worker. If there are several sizes, a
     /// block that does not fit before the end gets another random size.

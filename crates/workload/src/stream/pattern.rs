@@ -125,9 +125,13 @@ pub(crate) enum Pattern {
         first: u64,
         apart: u64,
         zone_units: u64,
+        /// Units that are written of each zone.
+        written_units: u64,
         /// Open zones: number of the zone, and next position within it in units of the workload's alignment.
         open: Box<[(u64, u64)]>,
         trims: bool,
+        /// Whether one trim covers the zone, whatever its size.
+        one_trim: bool,
         /// First unit of a zone that must be trimmed before the latest address is written; `None` if there is none.
         opened: Option<u64>,
     },
@@ -268,9 +272,20 @@ impl Pattern {
                 }
                 at as u64 * *part + step(&mut next[at], len)
             }
-            Self::Zones { rng, zones, first, apart, zone_units, open, trims, opened } => {
+            Self::Zones {
+                rng,
+                zones,
+                first,
+                apart,
+                zone_units,
+                written_units,
+                open,
+                trims,
+                opened,
+                ..
+            } => {
                 let at = below(rng, open.len() as u64) as usize;
-                if open[at].1 + len > *zone_units {
+                if open[at].1 + len > *written_units {
                     open[at] = (another_zone(rng, *zones, open, at), 0);
                 }
                 let (zone, next) = &mut open[at];
@@ -326,11 +341,11 @@ impl Pattern {
         }
     }
 
-    /// Takes the zone, in units, that must be trimmed before the latest address is written.
+    /// Takes the zone, in units, that must be trimmed before the latest address is written, and whether by one trim.
     #[inline]
-    pub(crate) fn take_opened(&mut self) -> Option<Range<u64>> {
-        let Self::Zones { zone_units, opened, .. } = self else { return None };
-        opened.take().map(|start| start..start + *zone_units)
+    pub(crate) fn take_opened(&mut self) -> Option<(Range<u64>, bool)> {
+        let Self::Zones { zone_units, opened, one_trim, .. } = self else { return None };
+        opened.take().map(|start| (start..start + *zone_units, *one_trim))
     }
 
     /// Whether addresses are drawn at random rather than sequential.

@@ -61,6 +61,20 @@ struct Worker {
     index: WorkerIndex,
 }
 
+/// Zones, in units of the workload's alignment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ZonesPlan {
+    zone_units: u64,
+    /// Units that are written of each zone.
+    written_units: u64,
+    /// Open zones per worker.
+    open: u64,
+    /// Whether a zone is trimmed when it is opened.
+    trims: bool,
+    /// Whether one trim covers the zone, whatever its size.
+    one_trim: bool,
+}
+
 /// An address pattern, from which any worker's state of it is created.
 #[derive(Debug)]
 pub(super) enum PatternPlan {
@@ -79,9 +93,7 @@ pub(super) enum PatternPlan {
     Normal(u64, Arc<Permutation>),
     Skips(u64, u64),
     Streams(u64),
-    /// Size of a zone in units of the workload's alignment, and number of open zones per worker, and whether
-    /// a zone is trimmed when it is opened.
-    Zones(u64, u64, bool),
+    Zones(ZonesPlan),
     Jumps(u64),
 }
 
@@ -238,9 +250,7 @@ impl TablePlan {
             PatternPlan::Jumps(below) => {
                 Pattern::Jumps { rng: rng(), next: 0, below: *below, units, block_units }
             }
-            PatternPlan::Zones(zone_units, open, trims) => {
-                self.zones((*zone_units, *open, *trims), of, rng())
-            }
+            PatternPlan::Zones(plan) => self.zones(*plan, of, rng()),
             walk => self.walk(walk, position, of),
         }
     }
@@ -252,7 +262,7 @@ impl TablePlan {
 
     fn zones(
         &self,
-        (zone_units, open, trims): (u64, u64, bool),
+        ZonesPlan { zone_units, written_units, open, trims, one_trim }: ZonesPlan,
         of: Worker,
         mut rng: Generator,
     ) -> Pattern {
@@ -262,7 +272,18 @@ impl TablePlan {
         // Distinct random zones: the first ones in a random order of all.
         let order = Permutation::new(zones, rng.next_u64());
         let open = (0..open).map(|n| (order.apply(n), 0)).collect();
-        Pattern::Zones { rng, zones, first, apart, zone_units, open, trims, opened: None }
+        Pattern::Zones {
+            rng,
+            zones,
+            first,
+            apart,
+            zone_units,
+            written_units,
+            open,
+            trims,
+            one_trim,
+            opened: None,
+        }
     }
 
     /// Creates a pattern without random draws. Workers begin at different offsets in the range.
@@ -377,15 +398,17 @@ impl PatternPlan {
             spec::Pattern::Skips { run, skip_bytes } => {
                 Self::Skips(*run, skip_bytes >> range.shift)
             }
-            spec::Pattern::Zones { zone_bytes, open, trim } => {
+            spec::Pattern::Zones { zone_bytes, open, trim, capacity_bytes } => {
                 let zone_units = zone_bytes >> range.shift;
                 let workers = if is_own { 1 } else { u64::from(geometry.workers) };
                 let zones = extent.units / zone_units.max(1);
-                if zone_units < extent.block_units || zones < workers {
+                let written_units = capacity_bytes.map_or(zone_units, |bytes| bytes >> range.shift);
+                if written_units < extent.block_units || zones < workers {
                     return Err(GeometryError::FewZones { zones, workers });
                 }
                 let open = (u64::from(*open) / workers).max(1).min(zones / workers);
-                Self::Zones(zone_units, open, *trim)
+                let one_trim = capacity_bytes.is_some();
+                Self::Zones(ZonesPlan { zone_units, written_units, open, trims: *trim, one_trim })
             }
             spec::Pattern::Streams { streams } => {
                 let streams = u64::from(*streams);

@@ -103,7 +103,7 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
     Rule {
         name: "raw-above-capacity",
         check: |v| {
-            let (raw, capacity) = (v.whole("nand.raw")?, v.whole("capacity")?);
+            let (raw, capacity) = (v.whole("nand.raw")?, stored_bytes(v)?);
             if raw > capacity {
                 return None;
             }
@@ -122,7 +122,7 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
     Rule {
         name: "spare",
         check: |v| {
-            let (raw, capacity) = (v.whole("nand.raw")?, v.whole("capacity")?);
+            let (raw, capacity) = (v.whole("nand.raw")?, stored_bytes(v)?);
             let spare = spare(v)?;
             if raw <= capacity || spare >= SPARE_MIN {
                 return None;
@@ -147,7 +147,7 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
         check: |v| {
             let (raw, row) = (v.whole("nand.raw")?, row_bytes(v)?);
             let usable = usable_bytes(v)? / row;
-            let needed = v.whole("capacity")?.div_ceil(row) + SPARE_BLOCKS_MIN;
+            let needed = stored_bytes(v)?.div_ceil(row) + SPARE_BLOCKS_MIN;
             // Other rules report a shortage of raw or spare space.
             let others = raw / row < BLOCKS_PER_PLANE_MIN || spare(v)? < SPARE_MIN;
             if usable >= needed || others {
@@ -263,6 +263,73 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
         },
     },
     Rule {
+        name: "zone-size",
+        check: |v| {
+            let (size, capacity) = (v.whole("zones.size")?, v.whole("capacity")?);
+            if capacity.is_multiple_of(size) && v.whole("zones.capacity")? <= size {
+                return None;
+            }
+            let message = "the capacity must be a multiple of the zone's size, of which at most all is writable";
+            let help =
+                format!("the next multiple is \"{}\"", exact(capacity.next_multiple_of(size)));
+            Some(fault("zones.size", message.to_owned(), help))
+        },
+    },
+    Rule {
+        name: "zone-blocks",
+        check: |v| {
+            let (writable, row) = (v.whole("zones.capacity")?, row_bytes(v)?);
+            if writable.is_multiple_of(row) {
+                return None;
+            }
+            let message = format!(
+                "a zone is erased as a whole, so its capacity must be a multiple of one block on every plane of every die, {}",
+                human::size(row)
+            );
+            let help =
+                format!("the next multiple is \"{}\"", exact(writable.next_multiple_of(row)));
+            Some(fault("zones.capacity", message, help))
+        },
+    },
+    Rule {
+        name: "zone-limits",
+        check: |v| {
+            if v.whole("zones.open_max")? <= v.whole("zones.active_max")? {
+                return None;
+            }
+            let message =
+                "an open zone is active, so as many zones must be allowed to be active as open";
+            Some(fault("zones.active_max", message.to_owned(), None))
+        },
+    },
+    Rule {
+        name: "zone-buffer",
+        check: |v| {
+            let program = v.whole("nand.planes")? * v.whole("nand.page")?;
+            let needed = (v.whole("zones.active_max")? + 1) * program;
+            if v.flag("buffer.protected")? && v.whole("buffer.size")? >= needed {
+                return None;
+            }
+            let message = format!(
+                "the buffer must be protected, and hold the begun program operation of each active zone and one more, {}",
+                human::size(needed)
+            );
+            Some(fault("buffer.size", message, None))
+        },
+    },
+    Rule {
+        name: "zones-alone",
+        check: |v| {
+            v.whole("zones.size")?;
+            let other =
+                ["slc.size", "translation.unit"].into_iter().find(|key| v.get(key).is_some())?;
+            let message = format!(
+                "a zoned device has neither an SLC cache nor units of its map: remove `{other}`"
+            );
+            Some(fault(other, message, None))
+        },
+    },
+    Rule {
         name: "poll",
         check: |v| {
             let alone = v.whole("memory_channel.poll")?;
@@ -298,10 +365,20 @@ fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
+/// Returns the space for data, in bytes: the capacity or, of a zoned device, the writable parts of its zones, and of one
+/// more in its place while it is erased.
+fn stored_bytes(v: &Record) -> Option<u64> {
+    let capacity = v.whole("capacity")?;
+    if v.get("zones.size").is_none() && v.get("zones.capacity").is_none() {
+        return Some(capacity);
+    }
+    Some((capacity / v.whole("zones.size")? + 1) * v.whole("zones.capacity")?)
+}
+
 /// Returns the fraction of the usable bytes that is spare; negative if the exported capacity
 /// exceeds them.
 fn spare(v: &Record) -> Option<f64> {
-    Some(1.0 - v.whole("capacity")? as f64 / usable_bytes(v)? as f64)
+    Some(1.0 - stored_bytes(v)? as f64 / usable_bytes(v)? as f64)
 }
 
 /// Returns the total size in bytes of one block on every plane.
