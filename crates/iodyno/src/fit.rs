@@ -179,7 +179,10 @@ fn measure(
 
 /// The measured target of a run, the cells to fit to, and those that are held out. A cell with a warning has no weight,
 /// unless `with_doubtful`; an invalid one never.
-fn cells(run: &Run, with_doubtful: bool) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Failure> {
+fn cells(
+    run: &Run,
+    with_doubtful: bool,
+) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Failure> {
     let [target] = run.head.targets.as_slice() else {
         return Err(Failure::input(format!(
             "run {} has {} targets, and a fit is of one",

@@ -30,7 +30,7 @@ fn a_twin_behaves_like_the_measured_volume() {
     let run = "run random-read --depth 64 --time 2s --json --on";
     let of = |target: &str| {
         let document = place.iodyno(&format!("{run} {target}")).succeeds().json();
-        number(&document["cells"][0]["totals"]["iops"])
+        number(&document["cells"][0]["total"]["iops"])
     };
     let (twin, measured) = (of("model:./my.toml"), of("model:ebs-gp3"));
     assert!((twin / measured - 1.0).abs() < 0.03, "{twin} for {measured}");
