@@ -13,7 +13,14 @@ pub const IDENTIFIED: f64 = 0.05;
 const WEAK: f64 = 0.5;
 /// Smallest scale of the errors. Residuals are smaller than their errors where all statistics of a cell err together, which
 /// moves the parameters and leaves no residual.
-const SCALE_MIN: f64 = 0.75;
+const SCALE_MIN: f64 = 1.0;
+/// Distance of a logarithm that stands for no end of an interval: a factor of 20.
+const UNBOUNDED: f64 = 3.0;
+/// Rounds in which the end of an interval is searched, and the factor by which it moves away.
+const ROUNDS_MAX: usize = 7;
+const FARTHER: f64 = 3.0;
+/// Share of the wanted growth of the misfit from which the end follows by a square root.
+const GROWN_MIN: f64 = 0.5;
 /// Largest half-width of the interval of a combination, in the logarithm.
 const COMBINED: f64 = 0.1;
 /// Smallest share of a parameter in a combination that is printed.
@@ -107,8 +114,20 @@ pub(crate) fn estimates(
     Ok((all, combinations(problem, &covariance, &unknown, t)))
 }
 
+/// One end of the interval of a parameter, while it is searched.
+struct Side {
+    parameter: usize,
+    /// -1 for the lower end, 1 for the upper one.
+    sign: f64,
+    /// Distance of the logarithm from the best value.
+    distance: f64,
+    is_found: bool,
+}
+
 /// Distances to the ends of the interval of each parameter, below and above: with the parameter fixed there and the
-/// others adjusted, the misfit grows by t² standard errors. Only for parameters whose linear interval is worth it.
+/// others adjusted, the misfit grows by t² standard errors. The search begins at the ends of the linear model, and goes
+/// farther where the misfit hardly grows: a limit that does not bind is known from one side only. A distance of
+/// [`UNBOUNDED`] stands for no end.
 fn profiles(
     problem: &Problem<'_>,
     best: &Point,
@@ -117,38 +136,59 @@ fn profiles(
     scale: f64,
     t: f64,
 ) -> Result<Vec<(f64, f64)>, FitError> {
-    let mut wanted = Vec::new();
-    for (j, half) in half.iter().enumerate().filter(|(_, half)| **half <= WEAK) {
-        for sign in [-1.0, 1.0] {
-            let mut moved = best.clone();
-            let by = sign * half.max(0.002);
-            moved.at[j] += by;
-            // By the linear model, what the move does to the residuals, and how the others make up for it.
-            for (residual, slope) in moved.residuals.iter_mut().zip(&slope.of[j]) {
-                *residual += by * slope;
+    let mut sides: Vec<Side> = half
+        .iter()
+        .enumerate()
+        .flat_map(|(parameter, half)| {
+            let (distance, is_found) = (half.clamp(0.002, UNBOUNDED), *half > WEAK);
+            [-1.0, 1.0].map(|sign| Side { parameter, sign, distance, is_found })
+        })
+        .collect();
+    // A cost that was minimised is lucky: with other random numbers it is larger by this much.
+    let least = problem.cost(best) + problem.luck(best)?;
+    for _ in 0..ROUNDS_MAX {
+        let open: Vec<usize> = (0..sides.len()).filter(|i| !sides[*i].is_found).collect();
+        if open.is_empty() {
+            break;
+        }
+        let at: Vec<Vec<f64>> =
+            open.iter().map(|i| adjusted(problem, best, slope, &sides[*i])).collect();
+        for (i, point) in open.into_iter().zip(problem.points(&at)?) {
+            let grown = (problem.cost(&point) - least) / (scale * scale);
+            let side = &mut sides[i];
+            let linear = half[side.parameter];
+            if grown >= GROWN_MIN * t * t {
+                // Chance in the misfit makes an end seem near: the linear model is the least.
+                side.distance = (side.distance * t / grown.sqrt()).max(linear);
+                side.is_found = true;
+            } else {
+                side.distance *= FARTHER;
+                side.is_found = side.distance >= UNBOUNDED;
             }
-            if let Some(step) = problem.step(&moved, slope, 0.0, Some(j)) {
-                for (x, by) in moved.at.iter_mut().zip(step) {
-                    *x += by;
-                }
-            }
-            problem.bounded(&mut moved.at);
-            wanted.push(moved.at);
         }
     }
-    let mut points = problem.points(&wanted)?.into_iter();
-    let least = problem.cost(best);
-    let side = |half: f64, point: Option<Point>| {
-        let grown = point.map_or(0.0, |point| (problem.cost(&point) - least) / (scale * scale));
-        half.max(0.002) * (t / grown.max(0.04).sqrt()).clamp(0.7, 3.0)
-    };
-    let both = |half: &f64| {
-        if *half > WEAK {
-            return (*half, *half);
+    for side in sides.iter_mut().filter(|side| !side.is_found) {
+        side.distance = UNBOUNDED;
+    }
+    let end = |side: &Side| side.distance.min(UNBOUNDED);
+    Ok(sides.chunks(2).map(|both| (end(&both[0]), end(&both[1]))).collect())
+}
+
+/// The parameters with one fixed at an end, and the others where the linear model makes up for it best.
+fn adjusted(problem: &Problem<'_>, best: &Point, slope: &Slope, side: &Side) -> Vec<f64> {
+    let mut moved = best.clone();
+    let by = side.sign * side.distance;
+    moved.at[side.parameter] += by;
+    for (residual, slope) in moved.residuals.iter_mut().zip(&slope.of[side.parameter]) {
+        *residual += by * slope;
+    }
+    if let Some(step) = problem.step(&moved, slope, 0.0, Some(side.parameter)) {
+        for (x, by) in moved.at.iter_mut().zip(step) {
+            *x += by;
         }
-        (side(*half, points.next()), side(*half, points.next()))
-    };
-    Ok(half.iter().map(both).collect())
+    }
+    problem.bounded(&mut moved.at);
+    moved.at
 }
 
 /// Names of the cells whose statistics depend most on a parameter.

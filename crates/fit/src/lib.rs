@@ -21,7 +21,7 @@ mod statistic;
 
 pub use device_file::device_file;
 pub use interval::{Combination, Estimate, IDENTIFIED, Known};
-use iodyno_emulate::spec::Device;
+use iodyno_emulate::spec::{Device, Kind};
 use iodyno_measure::Cell;
 use iodyno_workload::Spec;
 pub use parameter::{Parameter, Unit, parameters};
@@ -33,8 +33,8 @@ pub use statistic::{Figure, Statistic, statistics};
 
 /// Operations of a simulated cell while the parameters are far from their values.
 const OPS_COARSE: u64 = 1500;
-/// Operations of a simulated cell in the last iterations.
-const OPS_FINE: u64 = 8000;
+/// Operations of a simulated cell in the last iterations: of an SSD, whose machine has many parts, and of others.
+const OPS_FINE: (u64, u64) = (8000, 24000);
 /// Iterations far from and near the solution.
 const ITERATIONS: (usize, usize) = (10, 4);
 /// Ratio of residuals and standard errors above which no device of the family behaves as measured.
@@ -133,7 +133,8 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
         ));
     }
     let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
-    let fine = Problem::new(&bench, cells, &parameters, &first, OPS_FINE, start.seed)?;
+    let ops = if matches!(device.kind, Kind::Flash(_)) { OPS_FINE.0 } else { OPS_FINE.1 };
+    let fine = Problem::new(&bench, cells, &parameters, &first, ops, start.seed)?;
     let best = fine.refine(fine.point(&near.at)?, ITERATIONS.1)?;
     let slope = fine.slope(&best)?;
     let (estimates, combinations) = interval::estimates(&fine, &best, &slope)?;

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 /// the cells leave open.
 pub(crate) const PRIOR: f64 = 1.0;
 /// Half of the difference of logarithms in a numeric derivative.
-const STEP: f64 = 0.04;
+const STEP: f64 = 0.08;
+/// Seeds with which the luck of a minimum is estimated.
+const OTHERS: u64 = 4;
 /// Largest change of a logarithm in one iteration.
 const MOVE_MAX: f64 = 1.0;
 /// Factors by which each parameter alone is moved to leave a local minimum.
@@ -85,7 +87,7 @@ impl<'a> Problem<'a> {
             threads: parallel::processors(),
             weights: Vec::new(),
         };
-        let simulated = problem.simulate(&problem.start)?;
+        let simulated = problem.simulate(&problem.start, seed)?;
         for (number, (measured, simulated)) in cells.iter().zip(&simulated).enumerate() {
             let of_simulation = statistics(number, simulated);
             let same = |a: &Statistic, b: &Statistic| (a.kind, a.figure) == (b.kind, b.figure);
@@ -109,10 +111,10 @@ impl<'a> Problem<'a> {
         self.weights.iter().sum()
     }
 
-    fn simulate(&self, at: &[f64]) -> Result<Vec<iodyno_measure::Cell>, FitError> {
+    fn simulate(&self, at: &[f64], seed: u64) -> Result<Vec<iodyno_measure::Cell>, FitError> {
         let values: Vec<f64> = at.iter().map(|x| x.exp()).collect();
         let bench = self.bench.with(self.parameters, &values);
-        self.cells.iter().map(|cell| bench.simulate(cell, self.ops, self.seed)).collect()
+        self.cells.iter().map(|cell| bench.simulate(cell, self.ops, seed)).collect()
     }
 
     /// Simulates all cells with each of these parameters, in parallel.
@@ -123,7 +125,23 @@ impl<'a> Problem<'a> {
 
     /// Simulates all cells with these parameters.
     pub(crate) fn point(&self, at: &[f64]) -> Result<Point, FitError> {
-        let simulated = self.simulate(at)?;
+        self.point_of(at, self.seed)
+    }
+
+    /// By how much the cost is larger with other random numbers, in the mean over [`OTHERS`] seeds; at least 0.
+    pub(crate) fn luck(&self, best: &Point) -> Result<f64, FitError> {
+        let seeds: Vec<u64> = (1..=OTHERS).map(|n| self.seed.wrapping_add(n << 32)).collect();
+        let work = |seed: &u64| self.point_of(&best.at, *seed);
+        let ((), done) = parallel::at_once(self.threads, &seeds, work, || ());
+        let mut sum = 0.0;
+        for point in done.into_iter().flatten() {
+            sum += self.cost(&point?);
+        }
+        Ok((sum / OTHERS as f64 - self.cost(best)).max(0.0))
+    }
+
+    fn point_of(&self, at: &[f64], seed: u64) -> Result<Point, FitError> {
+        let simulated = self.simulate(at, seed)?;
         let residual = |of: &Statistic| {
             simulated_ns(of, &simulated[of.cell])
                 .map_or(0.0, |ns| (ns / of.value_ns).ln() / of.error)

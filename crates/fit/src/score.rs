@@ -56,7 +56,7 @@ pub(crate) fn predict(
         fitted.iter().enumerate().map(|(i, cell)| (i, statistics(i, &cell.cell))).collect();
     let mut all = Vec::new();
     for (number, measured) in held_out.iter().enumerate() {
-        let simulated = twin.simulate(measured, OPS_FINE, seed)?;
+        let simulated = twin.simulate(measured, OPS_FINE.0, seed)?;
         for of in statistics(number, &measured.cell) {
             let Some(predicted_ns) = simulated_ns(&of, &simulated) else { continue };
             let same = |s: &&Statistic| (s.kind, s.figure) == (of.kind, of.figure);

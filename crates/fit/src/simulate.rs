@@ -20,8 +20,8 @@ const PAGES_MAX: f64 = 4.0;
 const SIMULATED_BYTES: u64 = 8 << 30;
 /// Most events of a warm-up, which fills buffers and caches.
 const WARM_UP_EVENTS_MAX: u64 = 400_000;
-/// Longest simulated window, relative to the measured one.
-const WINDOW_MAX: f64 = 1.0;
+/// Longest simulated window, relative to the measured one: cells are steady, and a longer one has smaller errors.
+const WINDOW_MAX: f64 = 20.0;
 
 /// A device in a system, whose parameters are to be fitted.
 #[derive(Clone, Debug)]
