@@ -157,12 +157,7 @@ fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
 }
 
 fn combined(fitted: &Fitted) -> Vec<String> {
-    let words = |combination: &crate::Combination| {
-        let factors: Vec<String> =
-            combination.factors.iter().map(|(key, x)| format!("{key}^{x:.2}")).collect();
-        format!("{} to ± {:.1} %", factors.join(" × "), combination.half_width * 100.0)
-    };
-    fitted.combinations.iter().map(words).collect()
+    fitted.combinations.iter().map(crate::Combination::words).collect()
 }
 
 /// Formats the result as text.

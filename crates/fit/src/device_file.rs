@@ -24,17 +24,7 @@ pub fn device_file(
         one_line(target),
     );
     for combination in &fitted.combinations {
-        let factors: Vec<String> = combination
-            .factors
-            .iter()
-            .map(|(key, exponent)| format!("{key}^{exponent:.2}"))
-            .collect();
-        let _ = writeln!(
-            text,
-            "# Known to ± {:.1} % only together: {}",
-            combination.half_width * 100.0,
-            factors.join(" × ")
-        );
+        let _ = writeln!(text, "# Known only together: {}", combination.words());
     }
     let _ = writeln!(
         text,

@@ -63,11 +63,27 @@ pub struct Combination {
     pub half_width: f64,
 }
 
+impl Combination {
+    /// The combination as text: `nand.read^1.00 × link.latency^0.31 to ± 2.1 %`.
+    pub fn words(&self) -> String {
+        let factors: Vec<String> =
+            self.factors.iter().map(|(key, exponent)| format!("{key}^{exponent:.2}")).collect();
+        format!("{} to ± {:.1} %", factors.join(" × "), self.half_width * 100.0)
+    }
+}
+
 /// Scale of the errors: 1 if the residuals are as large as the standard errors claim.
 pub(crate) fn scale(problem: &Problem<'_>, best: &Point, slope: &Slope) -> (f64, f64) {
-    let information = problem.information(slope);
-    let determined = information.iter().enumerate().filter(|(j, row)| row[*j] > 4.0).count();
-    let degrees = (problem.observations() - determined as f64).max(1.0);
+    let mut information = problem.information(slope);
+    for (j, row) in information.iter_mut().enumerate() {
+        row[j] += 1.0 / (PRIOR * PRIOR);
+    }
+    // A parameter that the prior determines takes no degree of freedom.
+    let count = best.at.len();
+    let determined = inverse(&information).map_or(count as f64, |covariance| {
+        (0..count).map(|j| 1.0 - covariance[j][j] / (PRIOR * PRIOR)).sum()
+    });
+    let degrees = (problem.observations() - determined).max(1.0);
     ((problem.misfit(best) / degrees).sqrt(), degrees)
 }
 
@@ -87,8 +103,11 @@ pub(crate) fn estimates(
         }
         row[j] += 1.0 / (PRIOR * PRIOR);
     }
-    let covariance = inverse(&information)
-        .ok_or_else(|| FitError::Start("the cells give no information".to_owned()))?;
+    let covariance = inverse(&information).ok_or_else(|| {
+        FitError::Start(
+            "the cells give no information: measure more of them, or each for longer".to_owned(),
+        )
+    })?;
     let half: Vec<f64> = (0..best.at.len()).map(|j| t * covariance[j][j].max(0.0).sqrt()).collect();
     let sides = profiles(problem, best, slope, &half, scale, t)?;
     let mut all = Vec::new();
@@ -104,13 +123,15 @@ pub(crate) fn estimates(
             parameter: *parameter,
             start: problem.start[j].exp(),
             value: best.at[j].exp(),
-            interval: ((best.at[j] - low).exp(), (best.at[j] + high).exp()),
+            interval: (
+                (best.at[j] - low).exp().max(parameter.bounds.0),
+                (best.at[j] + high).exp().min(parameter.bounds.1),
+            ),
             known,
             from: cells_of(problem, &slope.of[j]),
         });
     }
-    let unknown: Vec<usize> =
-        (0..all.len()).filter(|j| all[*j].known == Known::NotIdentified).collect();
+    let unknown: Vec<usize> = (0..all.len()).filter(|j| half[*j] > WEAK).collect();
     Ok((all, combinations(problem, &covariance, &unknown, t)))
 }
 
@@ -125,7 +146,7 @@ struct Side {
 }
 
 /// Distances to the ends of the interval of each parameter, below and above: with the parameter fixed there and the
-/// others adjusted, the misfit grows by t² standard errors. The search begins at the ends of the linear model, and goes
+/// others adjusted, the misfit grows by (t × scale)². The search begins at the ends of the linear model, and goes
 /// farther where the misfit hardly grows: a limit that does not bind is known from one side only. A distance of
 /// [`UNBOUNDED`] stands for no end.
 fn profiles(
@@ -223,7 +244,14 @@ fn combinations(
             .filter(|(_, x)| x.abs() >= SHARE_MIN)
             .collect();
         factors.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-        let half_width = t * variance.max(0.0).sqrt() / most.abs();
+        // The exponents that are not printed count too.
+        let dropped: f64 = of
+            .iter()
+            .zip(&direction)
+            .filter(|(_, x)| (*x / most).abs() < SHARE_MIN)
+            .map(|(&j, x)| (x / most).powi(2) * covariance[j][j])
+            .sum();
+        let half_width = t * (variance.max(0.0) / (most * most) + dropped).sqrt();
         if factors.len() > 1 && half_width <= COMBINED {
             found.push(Combination { factors, half_width });
         }

@@ -1,5 +1,5 @@
-//! Fits the parameters of an emulated device to measured cells: a twin of a device that one has. The twin predicts what
-//! was not measured. Each parameter has an interval, or is declared unidentified; the fit is scored by cells that it has
+//! Fits the parameters of an emulated device to measured cells. The result, a twin of the user's device, predicts cells
+//! that were not measured. Each parameter has an interval, or is declared unidentified; the fit is scored by cells that it has
 //! not seen.
 //!
 //! The model is the emulator itself: [`refine`] simulates the measured cells and moves the parameters until the latencies
@@ -30,6 +30,8 @@ use refine::Problem;
 pub use score::{Prediction, median_error};
 use simulate::Bench;
 pub use statistic::{Figure, Statistic, statistics};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Operations of a simulated cell while the parameters are far from their values.
 const OPS_COARSE: u64 = 1500;
@@ -46,6 +48,9 @@ pub enum FitError {
     /// The device to start from, or the cells, can't be used.
     #[error("{0}")]
     Start(String),
+    /// The fit was stopped.
+    #[error("the fit was interrupted")]
+    Interrupted,
     /// A cell can't be simulated on the device.
     #[error("{cell} can't be simulated: {why}")]
     Simulation {
@@ -77,6 +82,8 @@ pub struct Start {
     pub capacity_bytes: Option<u64>,
     /// Seed of the simulations.
     pub seed: u64,
+    /// Set from outside to stop the fit.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Difference of a simulated and a measured statistic.
@@ -106,12 +113,12 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// Whether the device is not one of its family: the residuals are far larger than chance explains.
+    /// Whether the residuals are far larger than chance explains, so that the device is not of this family.
     pub fn is_misfit(&self) -> bool {
         self.scale > MISFIT
     }
 
-    /// Value of the parameter `key`; `None` if it is not fitted.
+    /// Estimate of the parameter `key`; `None` if it is not fitted.
     pub fn estimate(&self, key: &str) -> Option<&Estimate> {
         self.estimates.iter().find(|estimate| estimate.parameter.key == key)
     }
@@ -122,11 +129,11 @@ impl Fitted {
 /// # Errors
 /// See [`FitError`].
 pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<Fitted, FitError> {
-    let bench = Bench::new(&start.target, start.capacity_bytes)?;
+    let bench = Bench::new(start)?;
     let device = bench.device();
     let parameters = parameters(device);
     let first = start::values(&parameters, device, cells);
-    let coarse = Problem::new(&bench, cells, &parameters, &first, OPS_COARSE, start.seed)?;
+    let coarse = Problem::new(&bench, cells, &parameters, &first, None, OPS_COARSE, start.seed)?;
     if coarse.statistics.is_empty() {
         return Err(FitError::Start(
             "no cell has enough operations to fit to: measure each for longer".to_owned(),
@@ -134,13 +141,17 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
     }
     let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
     let ops = if matches!(device.kind, Kind::Flash(_)) { OPS_FINE.0 } else { OPS_FINE.1 };
-    let fine = Problem::new(&bench, cells, &parameters, &first, ops, start.seed)?;
+    let fine = Problem::new(&bench, cells, &parameters, &first, Some(&near.at), ops, start.seed)?;
     let best = fine.refine(fine.point(&near.at)?, ITERATIONS.1)?;
     let slope = fine.slope(&best)?;
-    let (estimates, combinations) = interval::estimates(&fine, &best, &slope)?;
+    let (mut estimates, combinations) = interval::estimates(&fine, &best, &slope)?;
     let (scale, _) = interval::scale(&fine, &best, &slope);
     let values: Vec<f64> = best.at.iter().map(|x| x.exp()).collect();
     let twin = bench.with(&parameters, &values);
+    // Values that exclude each other were moved.
+    for estimate in &mut estimates {
+        estimate.value = estimate.parameter.of(twin.device()).unwrap_or(estimate.value);
+    }
     let residual =
         |(of, residual): (&Statistic, &f64)| Residual { of: *of, log_ratio: residual * of.error };
     Ok(Fitted {

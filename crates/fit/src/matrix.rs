@@ -63,7 +63,6 @@ pub(crate) fn eigen(a: &Symmetric) -> Vec<(f64, Vec<f64>)> {
                 }
                 let tau = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
                 let t = tau.signum() / (tau.abs() + (1.0 + tau * tau).sqrt());
-                let t = if tau == 0.0 { 1.0 } else { t };
                 let c = 1.0 / (1.0 + t * t).sqrt();
                 let s = t * c;
                 for row in &mut a {

@@ -134,7 +134,8 @@ macro_rules! of_link {
 fn limit(device: &mut Device, counts: Counted) -> Option<Place<'_>> {
     let mut found = device.limits.iter_mut().filter(|limit| limit.counts == counts);
     let first = found.next()?;
-    found.next().is_none().then_some(Place::Whole(&mut first.rate))
+    // The burst rate of a limit with credits bounds its rate, and a fit does not see credits run out.
+    (found.next().is_none() && first.credits.is_none()).then_some(Place::Whole(&mut first.rate))
 }
 
 const TIME: (f64, f64) = (50.0, 1e8);

@@ -66,12 +66,14 @@ pub(crate) struct Slope {
 }
 
 impl<'a> Problem<'a> {
-    /// Selects the statistics that measurement and simulation both have.
+    /// Selects the statistics that measurement and simulation both have, the latter with the logarithms `at` (`None`: the
+    /// start).
     pub(crate) fn new(
         bench: &'a Bench,
         cells: &'a [Measured],
         parameters: &'a [Parameter],
         start: &[f64],
+        at: Option<&[f64]>,
         ops: u64,
         seed: u64,
     ) -> Result<Self, FitError> {
@@ -87,7 +89,7 @@ impl<'a> Problem<'a> {
             threads: parallel::processors(),
             weights: Vec::new(),
         };
-        let simulated = problem.simulate(&problem.start, seed)?;
+        let simulated = problem.simulate(at.unwrap_or(&problem.start), seed)?;
         for (number, (measured, simulated)) in cells.iter().zip(&simulated).enumerate() {
             let of_simulation = statistics(number, simulated);
             let same = |a: &Statistic, b: &Statistic| (a.kind, a.figure) == (b.kind, b.figure);
@@ -144,7 +146,7 @@ impl<'a> Problem<'a> {
         let simulated = self.simulate(at, seed)?;
         let residual = |of: &Statistic| {
             simulated_ns(of, &simulated[of.cell])
-                .map_or(0.0, |ns| (ns / of.value_ns).ln() / of.error)
+                .map_or(1.0 / of.error, |ns| (ns / of.value_ns).ln() / of.error)
         };
         Ok(Point { at: at.to_vec(), residuals: self.statistics.iter().map(residual).collect() })
     }

@@ -1,8 +1,9 @@
-//! Predictions of cells that the fit has not seen, beside those of a reader without a model: the nearest measured cell.
+//! Predictions of held-out cells, compared with the nearest measured cell.
 
 use crate::simulate::Bench;
 use crate::statistic::{Figure, Statistic, simulated_ns, statistics};
 use crate::{FitError, Measured, OPS_FINE};
+use iodyno_measure::statistics::describe;
 use iodyno_units::OpKind;
 use iodyno_workload::Spec;
 
@@ -36,13 +37,9 @@ impl Prediction {
 /// predictions of it.
 pub fn median_error(predictions: &[Prediction], figure: Figure) -> Option<(f64, f64)> {
     let of = predictions.iter().filter(|p| p.of.figure == figure);
-    let (mut twin, mut nearest): (Vec<f64>, Vec<f64>) =
-        of.map(|p| (p.error().abs(), p.nearest_error().map_or(f64::INFINITY, f64::abs))).unzip();
-    let median = |all: &mut Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
-    };
-    Some((median(&mut twin)?, median(&mut nearest)?))
+    let (twin, nearest): (Vec<f64>, Vec<f64>) =
+        of.filter_map(|p| Some((p.error().abs(), p.nearest_error()?.abs()))).unzip();
+    (!twin.is_empty()).then(|| (describe::median(&twin), describe::median(&nearest)))
 }
 
 /// Predicts the statistics of the cells `held_out`.
@@ -79,6 +76,9 @@ pub(crate) fn predict(
 fn place(spec: &Spec, kind: OpKind) -> [f64; 3] {
     let bytes = spec.blocks(kind).iter().map(|block| f64::from(block.bytes)).fold(0.0, f64::max);
     let in_flight = f64::from(spec.threads()) * f64::from(spec.depth());
-    let reads: f64 = spec.kinds().filter(|(k, _)| *k == OpKind::Read).map(|(_, share)| share).sum();
+    let share = |of: &dyn Fn(OpKind) -> bool| -> f64 {
+        spec.kinds().filter(|(kind, _)| of(*kind)).map(|(_, share)| share).sum()
+    };
+    let reads = share(&|kind| kind == OpKind::Read) / share(&|_| true);
     [bytes.max(1.0).ln(), in_flight.ln(), 2.0 * reads]
 }

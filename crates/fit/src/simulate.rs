@@ -1,14 +1,16 @@
 //! A measured cell, simulated on a device with given parameters.
 
 use crate::parameter::Parameter;
-use crate::{FitError, Measured};
+use crate::{FitError, Measured, Start};
 use iodyno_drive::{Length, Unobserved, blocks, drive_model};
 use iodyno_emulate::spec::{Device, Kind};
 use iodyno_measure::Cell;
 use iodyno_run::{Emulated, Files, emulated};
 use iodyno_targets::TargetName;
+use iodyno_units::OpKind;
 use iodyno_workload::{EmulationOptions, Spec};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Fewest operations for each operation in flight, so that the start of a cell does not count.
 const ROUNDS_MIN: f64 = 20.0;
@@ -20,7 +22,7 @@ const PAGES_MAX: f64 = 4.0;
 const SIMULATED_BYTES: u64 = 8 << 30;
 /// Most events of a warm-up, which fills buffers and caches.
 const WARM_UP_EVENTS_MAX: u64 = 400_000;
-/// Longest simulated window, relative to the measured one: cells are steady, and a longer one has smaller errors.
+/// Longest simulated window, relative to the measured one. A steady cell may be longer, with smaller errors.
 const WINDOW_MAX: f64 = 20.0;
 
 /// A device in a system, whose parameters are to be fitted.
@@ -28,12 +30,14 @@ const WINDOW_MAX: f64 = 20.0;
 pub(crate) struct Bench {
     device: Device,
     emulated: Emulated,
+    stop: Arc<AtomicBool>,
 }
 
 impl Bench {
     /// Takes the device of an emulated target, such as `model:nvme-tlc-3840g?state=sequential`, and changes it to this
     /// capacity.
-    pub(crate) fn new(target: &str, capacity_bytes: Option<u64>) -> Result<Self, FitError> {
+    pub(crate) fn new(start: &Start) -> Result<Self, FitError> {
+        let (target, capacity_bytes) = (&start.target, start.capacity_bytes);
         let name = TargetName::parse(target).map_err(|e| FitError::Start(e.to_string()))?;
         let found =
             emulated(&[name], &mut Files::default()).map_err(|e| FitError::Start(e.to_string()))?;
@@ -51,12 +55,19 @@ impl Bench {
         }
         let device = placed.device.clone();
         drop(devices);
-        Ok(Self { device, emulated })
+        Ok(Self { device, emulated, stop: Arc::clone(&start.stop) })
     }
 
     /// The device.
     pub(crate) fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether a longer cell would use up what the measured one did not: burst credits, or a cache of single-level cells.
+    fn is_used_up(&self, spec: &Spec) -> bool {
+        let writes = spec.kinds().any(|(kind, _)| kind != OpKind::Read);
+        let has_slc = matches!(&self.device.kind, Kind::Flash(flash) if flash.nand.slc.is_some());
+        self.device.limits.iter().any(|limit| limit.credits.is_some()) || writes && has_slc
     }
 
     /// The same device with these values of parameters.
@@ -76,11 +87,12 @@ impl Bench {
         bench
     }
 
-    /// Simulates a measured cell with about `ops` operations, at most for the time that was measured.
+    /// Simulates a measured cell with about `ops` operations.
     pub(crate) fn simulate(&self, of: &Measured, ops: u64, seed: u64) -> Result<Cell, FitError> {
         let fail = |why: String| FitError::Simulation { cell: of.name.clone(), why };
         let per_s = of.cell.per_second(of.cell.total().ops() as f64);
-        let mut length = length(&of.spec, per_s, of.cell.window_ns, ops);
+        let longest = if self.is_used_up(&of.spec) { 1.0 } else { WINDOW_MAX };
+        let mut length = length(&of.spec, per_s, of.cell.window_ns as f64 * longest, ops);
         if !self.device.limits.is_empty() {
             // The burst allowance of a limit must be used up as it was in the measurement.
             length.ramp_ns = of.spec.limits().ramp_ns;
@@ -91,23 +103,27 @@ impl Bench {
             .experiment(&of.name, of.spec.clone(), length, &options)
             .map_err(|e| fail(e.to_string()))?;
         plan.cell.seed = seed;
+        // Intervals show how much neighbouring operations have in common.
+        plan.cell.interval_ns = Some((length.window_ns / 20).max(1));
         // The measured cell has had its ramp; the simulated one is as short as its figures allow.
         plan = plan.warmed_up();
         plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(WARM_UP_EVENTS_MAX));
-        let ran = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)
-            .map_err(|e| fail(e.to_string()))?;
+        let ran =
+            drive_model(&plan, &self.stop, &mut Unobserved).map_err(|e| fail(e.to_string()))?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(FitError::Interrupted);
+        }
         ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))
     }
 }
 
 /// Ramp and window that hold about `ops` operations at `per_s`.
-fn length(spec: &Spec, per_s: f64, measured_ns: u64, ops: u64) -> Length {
+fn length(spec: &Spec, per_s: f64, longest_ns: f64, ops: u64) -> Length {
     let in_flight = f64::from(spec.threads()) * f64::from(spec.depth());
     let mean_bytes: f64 = blocks(spec).iter().map(|(bytes, share)| f64::from(*bytes) * share).sum();
     let ops_of_pages = ops as f64 * PAGES_MAX * 4096.0 / mean_bytes.max(4096.0);
     let ops = (ops as f64).min(ops_of_pages).max(OPS_MIN).max(ROUNDS_MIN * in_flight);
-    let most_ns = measured_ns as f64 * WINDOW_MAX;
-    let window_ns = (ops / per_s.max(1e-3) * 1e9).min(most_ns).max(1e6);
+    let window_ns = (ops / per_s.max(1e-3) * 1e9).min(longest_ns).max(1e6);
     let ramp_ns = (spec.limits().ramp_ns as f64).min(window_ns / 2.0);
     Length { ramp_ns: ramp_ns as u64, window_ns: window_ns as u64 }
 }

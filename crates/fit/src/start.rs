@@ -1,5 +1,5 @@
-//! Closed forms for start values: what the extreme cells say at once. A parameter that may limit a rate starts where it
-//! just does not exceed what was measured, so that the refinement sees its effect.
+//! Closed forms for start values: what the extreme cells say at once. A parameter that may limit a rate starts 3 %
+//! above the largest measured rate, so that the refinement sees its effect.
 
 use crate::Measured;
 use crate::parameter::Parameter;

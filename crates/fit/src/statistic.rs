@@ -64,7 +64,7 @@ pub struct Statistic {
     pub error: f64,
 }
 
-/// Computes the statistics of cell number `cell` of a list.
+/// Computes the statistics of a cell. `number`: its index in the list.
 pub fn statistics(number: usize, cell: &Cell) -> Vec<Statistic> {
     let total = cell.total();
     let mut all = Vec::new();
@@ -95,8 +95,8 @@ pub(crate) fn simulated_ns(of: &Statistic, cell: &Cell) -> Option<f64> {
     of.figure.of(latencies).filter(|ns| *ns > 0.0)
 }
 
-/// Number of operations that are worth one independent operation: operations in flight together share their fate. 1
-/// where the cell has too few intervals to tell.
+/// Number of correlated operations equivalent to one independent operation. Operations in flight together are delayed
+/// together. 1 if there are too few intervals.
 fn inflation(cell: &Cell, kind: OpKind) -> f64 {
     let of = |interval: &iodyno_measure::Interval| {
         let latencies = interval.class(kind)?.response_time();

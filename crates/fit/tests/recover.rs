@@ -15,6 +15,7 @@ use iodyno_targets::TargetName;
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_workload::EmulationOptions;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Largest difference of a drawn parameter from that of the catalog's device, in the logarithm: a factor of 1.8.
@@ -85,7 +86,7 @@ fn trial(family: Family, seed: u64) -> Trial {
     let drawn = change(device, &parameters(&like.device), &mut stream(seed, "twin", 0));
     let (cells, held_out) = measure(&truth, family, seed);
     // Another seed than that of the measurement, as for a real device.
-    let start = Start { target, capacity_bytes: None, seed: seed + 1000 };
+    let start = Start { target, capacity_bytes: None, seed: seed + 1000, stop: Arc::default() };
     let fitted = fit(&start, &cells, &held_out).unwrap();
     Trial { drawn, fitted, like, start }
 }
@@ -185,7 +186,12 @@ fn drawn_devices_are_recovered() {
 fn another_kind_of_device_is_a_misfit() {
     let disk = emulated_device(&start_target(Family::Disk));
     let (cells, _) = measure(&disk, Family::Disk, 1);
-    let start = Start { target: start_target(Family::Volume), capacity_bytes: None, seed: 1 };
+    let start = Start {
+        target: start_target(Family::Volume),
+        capacity_bytes: None,
+        seed: 1,
+        stop: Arc::default(),
+    };
     let fitted = fit(&start, &cells, &[]).unwrap();
     assert!(fitted.is_misfit(), "scale {}", fitted.scale);
 }

@@ -5,26 +5,27 @@ use crate::console::{print, print_json, remark};
 use crate::failure::{Failure, METHOD_FAILED};
 use crate::live::{Live, LiveLine};
 use crate::request::{MAX_ERRORS, process, stored};
-use crate::{ranks, report, show, style};
+use crate::{ranks, report, show, signals, style};
 use iodyno_drive::EngineOptions;
 use iodyno_emulate::describe::DescribedDevice;
+use iodyno_emulate::spec::{Limit, LimitOf};
 use iodyno_fit::answer::{self, About};
-use iodyno_fit::{
-    Family, FitError, Fitted, HELD_OUT, Measured, Probe, Start, device_file, fit, probes,
-};
+use iodyno_fit::{Family, FitError, HELD_OUT, Measured, Probe, Start, device_file, fit, probes};
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
 use iodyno_page::terminal::Style;
 use iodyno_run::{Files, ListedCell, RanksRequest, ResolvedRun, RunRequest, Work, described};
 use iodyno_targets::output::Output;
 use iodyno_targets::{ModelName, TargetName, inspect};
-use iodyno_units::human;
 use iodyno_units::text::for_shell;
+use iodyno_units::{Precondition, human};
 use iodyno_workload::Spec;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+/// All of a capacity, in millionths.
+const WHOLE_PPM: u32 = 1_000_000;
 /// Name of the run of a fit.
 const NAME: &str = "fit";
 /// Measured time of a cell, ns: of a disk, whose operations are slow, and of others.
@@ -36,7 +37,8 @@ pub(crate) fn command(
     words: &[OsString],
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    // Detect an unwritable file before the work.
+    // Detect unwritable files before the work.
+    let output = flags.output.as_deref().map(Output::at).transpose()?;
     let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
     let run = match (&flags.from, &flags.target) {
         (Some(from), _) => stored_run(from, cli)?,
@@ -58,11 +60,13 @@ pub(crate) fn command(
     live.clear();
     let fitted = fitted.map_err(|e| match e {
         FitError::Start(why) => Failure::input(why),
+        FitError::Interrupted => Failure::interrupted(e.to_string()),
         FitError::Simulation { .. } => {
             Failure::input(format!("{e}. Start from another device with --like"))
         }
     })?;
-    let file = write(flags, &fitted, &like, &start, &run, target)?;
+    let text = device_file(&fitted, &like, &start, &run.id, &target.name);
+    let file = write(output, &text)?;
     let about = About {
         target: target.name.clone(),
         run: run.id.clone(),
@@ -206,7 +210,10 @@ fn cells(
             continue;
         }
         let record = run.head.workloads.iter().find(|workload| workload.name == cell.key.workload);
-        let Some(record) = record else { continue };
+        let Some(record) = record else {
+            remark("note", &format!("{} has no stored workload, and is not used", cell.key.name));
+            continue;
+        };
         let spec: Spec = serde_json::from_value(record.spec.clone())
             .map_err(|e| Failure::notebook(format!("the workload of run {}: {e}", run.id)))?;
         all.push(Measured { name: cell.key.name.clone(), spec, cell: cell.clone() });
@@ -215,17 +222,24 @@ fn cells(
     let (held_out, fitted): (Vec<Measured>, Vec<Measured>) =
         all.into_iter().partition(|cell| cell.name.starts_with(HELD_OUT));
     let codes = codes.into_iter().collect::<Vec<_>>().join(", ");
+    if all_count == 0 || doubtful == 0 && fitted.is_empty() {
+        return Err(Failure::input(format!(
+            "run {} has no cell to fit to: measure one whose name does not begin with {HELD_OUT}",
+            run.id
+        )));
+    }
     if doubtful > all_count / 2 || fitted.is_empty() {
         return Err(Failure::of_code(
             METHOD_FAILED,
             format!(
-                "{doubtful} of {all_count} cells of run {} have warnings ({codes}), so nothing was fitted: measure again when the machine and the target are quiet, or use them all with --from {} --doubtful",
+                "{doubtful} of {all_count} cells of run {} have warnings ({codes}), so nothing was fitted: measure again when the machine and the target are quiet. --from {} --doubtful uses all cells that are not invalid",
                 run.id, run.id
             ),
         ));
     }
     if doubtful > 0 {
-        remark("note", &format!("{doubtful} cells have warnings ({codes}), and are not used"));
+        let cells = human::counted(doubtful as u64, "cell");
+        remark("note", &format!("warnings ({codes}): {cells} not used"));
     }
     Ok((target, fitted, held_out))
 }
@@ -250,6 +264,17 @@ fn device(name: &str) -> Result<DescribedDevice, Failure> {
     }
     let Ok(TargetName::Model(model)) = parsed else { unreachable!("matched above") };
     let mut all = described(&model)?;
+    let twice = |device: &DescribedDevice| {
+        let limits = &device.device.limits;
+        let same = |a: &Limit, b: &Limit| a.counts == b.counts;
+        limits.iter().any(|limit| limit.of != LimitOf::All)
+            || limits.iter().enumerate().any(|(i, a)| limits[..i].iter().any(|b| same(a, b)))
+    };
+    if all.iter().any(twice) {
+        return Err(Failure::input(format!(
+            "`{name}` has several limits of a kind, and a fit needs one of each: use --like virtual-disk"
+        )));
+    }
     match all.len() {
         1 => Ok(all.remove(0)),
         n => Err(Failure::input(format!("`{name}` has {n} devices, and a fit is of one"))),
@@ -292,32 +317,31 @@ fn start(flags: &Fit, target: &TargetRecord, like: &DescribedDevice) -> Start {
     let described = target.description();
     let name = flags.like.as_deref().unwrap_or(&like.device.name);
     // Emulated targets were in the state that their name gives; real ones hold data that were written in order.
-    let is_emulated = described.emulated.device.is_some();
-    let state = match target.name.split_once("state=") {
-        Some((_, rest)) if is_emulated => rest.split('&').next().unwrap_or("auto"),
-        _ if is_emulated => "auto",
-        _ => "sequential",
+    let (state, fill) = match TargetName::parse(&target.name) {
+        Ok(TargetName::Model(model)) => (model.state.word(), model.fill_ppm),
+        _ => (Precondition::Sequential.word(), WHOLE_PPM),
     };
     Start {
-        target: format!("model:{name}?state={state}"),
+        target: format!("model:{name}?state={state}&fill={}%", f64::from(fill) / 1e4),
         capacity_bytes: described.opened_bytes.or(described.size_bytes),
         seed: flags.seed.wrapping_add(1),
+        stop: signals::stop_flag(),
     }
 }
 
 /// Writes the device file, and returns its name.
-fn write(
-    flags: &Fit,
-    fitted: &Fitted,
-    like: &DescribedDevice,
-    start: &Start,
-    run: &Run,
-    target: &TargetRecord,
-) -> Result<Option<String>, Failure> {
-    let Some(path) = &flags.output else { return Ok(None) };
-    let text = device_file(fitted, like, start, &run.id, &target.name);
-    Output::at(path)?.write(text.as_bytes())?;
+fn write(output: Option<Output>, text: &str) -> Result<Option<String>, Failure> {
+    let Some(output) = output else { return Ok(None) };
+    iodyno_emulate::describe::device("twin", text).map_err(|errors| {
+        let rules: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
+        Failure::input(format!(
+            "the twin would be no valid device ({}), so no file was written: start from another device with --like",
+            rules.join("; ")
+        ))
+    })?;
     // A bare name would be looked up in the catalog.
-    let shown = path.display().to_string();
-    Ok(Some(if shown.contains('/') { shown } else { format!("./{shown}") }))
+    let shown = output.path().display().to_string();
+    let shown = if shown.contains('/') { shown } else { format!("./{shown}") };
+    output.write(text.as_bytes())?;
+    Ok(Some(shown))
 }

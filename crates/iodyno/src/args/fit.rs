@@ -13,7 +13,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno fit --from last -o my.toml                 fit again, without the device
   iodyno run oltp-67-33-4k --on model:./my.toml     what the twin predicts
 
-Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), the others as of `iodyno`.";
+Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), or most cells have warnings; others as in
+`iodyno --help`.";
 
 /// Flags of `fit`.
 #[derive(Debug, Args)]
@@ -30,16 +31,16 @@ pub struct Fit {
     /// Write the twin to this device file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Start from this device of the catalog, or this file; it gives the structure and all that is not measured
+    /// Start from this device (catalog name or file): its structure, and values for what is not measured
     /// [default: by the kind of target]
     #[arg(long, value_name = "DEVICE")]
     pub like: Option<String>,
     /// Measure each cell for this time, after a ramp of a fifth of it (half of it on a disk)
     /// [default: 1s, on a disk 20s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns)]
+    #[arg(long, value_name = "TIME", value_parser = cell_time, conflicts_with = "from")]
     pub time: Option<u64>,
     /// Never write to the target; parameters of writes stay as they are
-    #[arg(long)]
+    #[arg(long, conflicts_with = "from")]
     pub read_only: bool,
     /// Fit also to cells that have warnings
     #[arg(long)]
@@ -65,4 +66,12 @@ pub struct Fit {
     /// Print no live progress on standard error
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Parses the time of a cell: 20 ms to 1 h.
+fn cell_time(text: &str) -> Result<u64, String> {
+    match parse_duration_ns(text).map_err(|e| e.to_string())? {
+        time_ns @ 20_000_000..=3_600_000_000_000 => Ok(time_ns),
+        _ => Err("must be from 20ms to 1h".to_owned()),
+    }
 }
