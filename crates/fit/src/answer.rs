@@ -43,7 +43,8 @@ fn known(estimate: &Estimate, like: &str) -> String {
             let rough = if estimate.known == Known::Roughly { "roughly; " } else { "" };
             format!("{rough}{}", estimate.from.join(", "))
         }
-        Known::NotIdentified => format!("not identified: near {like}"),
+        Known::NotIdentified if estimate.is_of_device => format!("not identified: as {like}"),
+        Known::NotIdentified => "not identified: one of many values that agree".to_owned(),
     }
 }
 
@@ -312,6 +313,7 @@ pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
             "high": estimate.interval.1,
             "start": estimate.start,
             "known": known,
+            "as_like": estimate.is_of_device,
             "from": estimate.from,
         })
     });

@@ -82,7 +82,12 @@ fn source(estimate: &Estimate, like: &str) -> String {
         Known::Roughly => {
             format!("fitted: roughly, {interval}, from cells {}", estimate.from.join(", "))
         }
-        Known::NotIdentified => format!("assumed: not identified by this fit, near {like}"),
+        Known::NotIdentified if estimate.is_of_device => {
+            format!("assumed: as {like}, not identified by this fit")
+        }
+        Known::NotIdentified => {
+            "assumed: not identified by this fit, one of many values that agree".to_owned()
+        }
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Estimate {
     pub interval: (f64, f64),
     /// How well it is determined.
     pub known: Known,
+    /// Whether the value is that of the device that the fit started from.
+    pub is_of_device: bool,
     /// Names of the cells that determine it most, at most three.
     pub from: Vec<String>,
 }
@@ -92,6 +94,7 @@ pub(crate) fn estimates(
     problem: &Problem<'_>,
     best: &Point,
     slope: &Slope,
+    others: &[Vec<f64>],
 ) -> Result<(Vec<Estimate>, Vec<Combination>), FitError> {
     let (scale, degrees) = scale(problem, best, slope);
     let scale = scale.max(SCALE_MIN);
@@ -109,7 +112,18 @@ pub(crate) fn estimates(
         )
     })?;
     let half: Vec<f64> = (0..best.at.len()).map(|j| t * covariance[j][j].max(0.0).sqrt()).collect();
-    let sides = profiles(problem, best, slope, &half, scale, t)?;
+    let mut sides = profiles(problem, best, slope, &half, scale, t)?;
+    // Solutions far from the best that agree as well belong to the intervals.
+    let most = misfit_max(problem, best, scale, t)?;
+    for point in problem.points(others)? {
+        if problem.misfit(&point) > most {
+            continue;
+        }
+        for (j, side) in sides.iter_mut().enumerate() {
+            let by = point.at[j] - best.at[j];
+            *side = (side.0.max(-by), side.1.max(by));
+        }
+    }
     let mut all = Vec::new();
     for (j, parameter) in problem.parameters.iter().enumerate() {
         let (low, high) = sides[j];
@@ -128,11 +142,43 @@ pub(crate) fn estimates(
                 (best.at[j] + high).exp().min(parameter.bounds.1),
             ),
             known,
+            is_of_device: false,
             from: cells_of(problem, &slope.of[j]),
         });
     }
     let unknown: Vec<usize> = (0..all.len()).filter(|j| half[*j] > WEAK).collect();
     Ok((all, combinations(problem, &covariance, &unknown, t)))
+}
+
+/// Largest misfit of parameters that agree with the cells as well as the best ones.
+fn misfit_max(problem: &Problem<'_>, best: &Point, scale: f64, t: f64) -> Result<f64, FitError> {
+    Ok(problem.misfit(best) + problem.luck(best)? + (t * scale).powi(2))
+}
+
+/// Gives unidentified parameters the values of the device that the fit started from, where the cells allow it. Returns the
+/// logarithms of all parameters.
+pub(crate) fn like_device(
+    problem: &Problem<'_>,
+    best: &Point,
+    estimates: &mut [Estimate],
+    of_device: &[f64],
+    scale: f64,
+) -> Result<Vec<f64>, FitError> {
+    let most = misfit_max(problem, best, scale.max(SCALE_MIN), 2.0)?;
+    let mut at = best.at.clone();
+    for (j, estimate) in estimates.iter_mut().enumerate() {
+        if estimate.known != Known::NotIdentified {
+            continue;
+        }
+        let mut tried = at.clone();
+        tried[j] = of_device[j];
+        if problem.misfit(&problem.point(&tried)?) <= most {
+            at = tried;
+            estimate.value = of_device[j].exp();
+            estimate.is_of_device = true;
+        }
+    }
+    Ok(at)
 }
 
 /// One end of the interval of a parameter, while it is searched.

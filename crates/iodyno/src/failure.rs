@@ -35,12 +35,20 @@ enum Kind {
     Refused,
     Target,
     Notebook,
+    Method,
     Interrupted,
 }
 
 impl Kind {
-    const ALL: [Self; 6] =
-        [Self::Fault, Self::Input, Self::Refused, Self::Target, Self::Notebook, Self::Interrupted];
+    const ALL: [Self; 7] = [
+        Self::Fault,
+        Self::Input,
+        Self::Refused,
+        Self::Target,
+        Self::Notebook,
+        Self::Method,
+        Self::Interrupted,
+    ];
 
     const fn exit_code(self) -> u8 {
         match self {
@@ -49,6 +57,7 @@ impl Kind {
             Self::Refused => 3,
             Self::Target => 4,
             Self::Notebook => 5,
+            Self::Method => METHOD_FAILED,
             Self::Interrupted => 130,
         }
     }
@@ -98,6 +107,11 @@ impl Failure {
             }
         };
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
+    }
+
+    /// A failure of a method: what it measured does not suffice.
+    pub(crate) fn method(text: impl Into<String>) -> Self {
+        Self::new(Kind::Method, text.into())
     }
 
     /// Recreates the failure of another process from its exit code and message.

@@ -37,6 +37,11 @@ pub(crate) fn command(
     words: &[OsString],
     style: Style,
 ) -> Result<ExitCode, Failure> {
+    if flags.output.is_some() && flags.output == flags.report {
+        return Err(Failure::input(
+            "-o and --report name the same file: give the page another name",
+        ));
+    }
     // Detect unwritable files before the work.
     let output = flags.output.as_deref().map(Output::at).transpose()?;
     let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
@@ -96,6 +101,12 @@ fn stored_run(selector: &str, cli: &Cli) -> Result<Run, Failure> {
 
 /// The cells to measure on a target.
 fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
+    let found = iodyno_run::emulated(std::slice::from_ref(target), &mut Files::default())?;
+    if let Some(count) = found.map(|it| it.volumes.len()).filter(|count| *count != 1) {
+        return Err(Failure::input(format!(
+            "`{target}` is {count} volumes, and a fit is of one: leave `*{count}` out"
+        )));
+    }
     let family = match (&flags.like, target) {
         (Some(like), _) => Family::of(&device(like)?.device.kind),
         (None, TargetName::Model(name)) => {
@@ -229,13 +240,10 @@ fn cells(
         )));
     }
     if doubtful > all_count / 2 || fitted.is_empty() {
-        return Err(Failure::of_code(
-            METHOD_FAILED,
-            format!(
-                "{doubtful} of {all_count} cells of run {} have warnings ({codes}), so nothing was fitted: measure again when the machine and the target are quiet. --from {} --doubtful uses all cells that are not invalid",
-                run.id, run.id
-            ),
-        ));
+        return Err(Failure::method(format!(
+            "{doubtful} of {all_count} cells of run {} have warnings ({codes}), so nothing was fitted: measure again when the machine and the target are quiet. --from {} --doubtful uses all cells that are not invalid",
+            run.id, run.id
+        )));
     }
     if doubtful > 0 {
         let cells = human::counted(doubtful as u64, "cell");
@@ -253,6 +261,7 @@ fn like(flags: &Fit, target: &TargetRecord) -> Result<DescribedDevice, Failure> 
 }
 
 fn device(name: &str) -> Result<DescribedDevice, Failure> {
+    let name = name.strip_prefix("model:").unwrap_or(name);
     let parsed = TargetName::parse(&format!("model:{name}"));
     let Ok(TargetName::Model(ModelName { arrays, .. })) = &parsed else {
         return Err(Failure::input(format!(
@@ -316,6 +325,7 @@ fn of_facts(kind: TargetKind, kernel_name: Option<&str>, rotational: Option<bool
 fn start(flags: &Fit, target: &TargetRecord, like: &DescribedDevice) -> Start {
     let described = target.description();
     let name = flags.like.as_deref().unwrap_or(&like.device.name);
+    let name = name.strip_prefix("model:").unwrap_or(name);
     // Emulated targets were in the state that their name gives; real ones hold data that were written in order.
     let (state, fill) = match TargetName::parse(&target.name) {
         Ok(TargetName::Model(model)) => (model.state.word(), model.fill_ppm),

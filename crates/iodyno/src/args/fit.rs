@@ -46,7 +46,7 @@ pub struct Fit {
     #[arg(long)]
     pub doubtful: bool,
     /// Print the cells with their time, and measure nothing
-    #[arg(long, conflicts_with = "from")]
+    #[arg(long, conflicts_with_all = ["from", "json"])]
     pub plan: bool,
     /// Set the seed of all random streams
     #[arg(long, value_name = "N", default_value_t = 1)]

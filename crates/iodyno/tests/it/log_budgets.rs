@@ -135,7 +135,7 @@ fn requests_share_a_budget_of_memory() {
     let server = LogServer::start(&place, "ram:64MiB --memory 64MiB");
     fill(&place, "t", 100);
     let half = connect(&place);
-    half.stream().send(&[&60_000_u32.to_le_bytes()[..], &[3; 30_000]].concat(), None).unwrap();
+    half.stream().send(&[&60_000_u32.to_le_bytes()[..], &vec![3; 30_000]].concat(), None).unwrap();
     waits_until("half of a frame is counted", || used_bytes(&place) > 50_000);
     // Each of two leaves a stream unread, and has queries of 3.8 MB wait behind it; there are 8 MiB.
     let filter = format!("/a = '{}'", "a".repeat(60_000));
