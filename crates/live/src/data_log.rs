@@ -5,21 +5,16 @@
 //! completed meanwhile; at the end come the writes without an answer. A power cut ends the log.
 
 use crate::store::remove_made;
+use iodyno_units::log_writes::{DISCARD, FLUSH, FUA, MAGIC, VERSION};
 use iodyno_units::{Op, OpKind};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::Path;
 
-const MAGIC: u64 = 0x006a_7366_7773_6872;
-const VERSION: u64 = 1;
 const SECTOR_BYTES: u64 = 512;
 /// Position of the number of entries in the super block, bytes.
 const ENTRIES_AT: u64 = 16;
-
-const FLUSH: u64 = 1;
-const FUA: u64 = 1 << 1;
-const DISCARD: u64 = 1 << 2;
 
 /// Writer of such a log.
 #[derive(Debug)]
