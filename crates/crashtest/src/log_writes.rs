@@ -2,29 +2,23 @@
 //! one file.
 //!
 //! Format: `drivers/md/dm-log-writes.c`. A super block takes the first sector; then each entry takes a sector, and the
-//! data of a write follow. Entries are in the order of completion, so a flush keeps all that precede it.
+//! data of a write follow. Entries are in the order of completion, so a flush makes all earlier entries durable.
 
 use crate::change::{Change, Made, NodeId};
 use crate::history::{Event, History};
 use crate::tree::{ROOT, Tree};
+use iodyno_units::log_writes::{DISCARD, FLUSH, FUA, MAGIC, MARK, VERSION};
 use std::sync::Arc;
 
 /// Name of the file that holds the device's content.
 pub const DISK: &str = "disk";
 
-const MAGIC: u64 = 0x006a_7366_7773_6872;
-const VERSION: u64 = 1;
 const SECTOR_BYTES_MIN: u64 = 512;
 const SECTOR_BYTES_MAX: u64 = 4096;
 /// Length of an entry without its padding, bytes.
 const ENTRY_BYTES: u64 = 32;
 /// Largest device, bytes.
 const DEVICE_BYTES_MAX: u64 = 1 << 50;
-
-const FLUSH: u64 = 1;
-const FUA: u64 = 1 << 1;
-const DISCARD: u64 = 1 << 2;
-const MARK: u64 = 1 << 3;
 
 /// Whether a file begins as such a log does.
 #[must_use]

@@ -109,7 +109,8 @@ Exit codes:
     7 compare: something is slower
     8 compare: nothing is proven slower, but not everything could be judged (only with --strict, or if
       nothing could be compared); replay: the record was cut off
-    9 a method failed: no steady state, or a stage measured nothing (results are kept)
+    9 a method failed: no steady state, or a stage measured nothing (results are kept);
+      fit: no device of this kind behaves as measured, or most cells have warnings
   130 interrupted (results so far are kept)";
 
 /// When to use colours.

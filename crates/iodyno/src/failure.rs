@@ -26,6 +26,7 @@ pub(crate) const SLOWER: u8 = 7;
 /// Also of a replay whose record was truncated, so that its events can't be compared.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
+/// Also of a fit: no device of this kind behaves as measured, or most cells have warnings.
 pub(crate) const METHOD_FAILED: u8 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

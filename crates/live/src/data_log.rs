@@ -1,25 +1,20 @@
 //! Log of a volume's writes with their bytes, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`), from which
 //! `iodyno crashtest --from` derives the states that a power cut can leave of a device with a volatile write cache.
 //!
-//! A flush covers the writes that were complete when it began. The log has those first, then the flush, then the writes that
-//! completed meanwhile; at the end come the writes without an answer. A power cut ends the log.
+//! Order in the log: writes complete before the flush began, the flush, writes completed during it. Unanswered writes come
+//! last. A power cut ends the log.
 
 use crate::store::remove_made;
+use iodyno_units::log_writes::{DISCARD, FLUSH, FUA, MAGIC, VERSION};
 use iodyno_units::{Op, OpKind};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::Path;
 
-const MAGIC: u64 = 0x006a_7366_7773_6872;
-const VERSION: u64 = 1;
 const SECTOR_BYTES: u64 = 512;
 /// Position of the number of entries in the super block, bytes.
 const ENTRIES_AT: u64 = 16;
-
-const FLUSH: u64 = 1;
-const FUA: u64 = 1 << 1;
-const DISCARD: u64 = 1 << 2;
 
 /// Writer of such a log.
 #[derive(Debug)]
@@ -31,7 +26,8 @@ pub struct DataLog {
     in_flight: HashMap<u64, Logged>,
     /// Flushes that are not complete, in the order in which they began, with the writes that each covers.
     flushes: Vec<(u64, Vec<Logged>)>,
-    /// Complete writes that no flush covers.
+    /// Writes that completed during a flush, and that no flush covers. Empty while no flush is in flight, so that memory
+    /// is bounded by the writes during a flush.
     complete: Vec<Logged>,
     has_ended: bool,
     failed: Option<io::Error>,
@@ -103,7 +99,9 @@ impl DataLog {
             }
             OpKind::Write => {
                 let Some(bytes) = data else {
-                    self.failed = Some(io::Error::other("the volume keeps no data"));
+                    self.failed = Some(io::Error::other(
+                        "a write has no bytes to log: log a volume that stores its data",
+                    ));
                     return;
                 };
                 self.in_flight.insert(token, Logged { op: *op, bytes: bytes.to_vec() });
@@ -122,6 +120,7 @@ impl DataLog {
         if let Some(write) = self.in_flight.remove(&token) {
             if !write.op.fua || has_failed {
                 self.complete.push(write);
+                self.write_uncovered();
                 return;
             }
             // Before it come the writes that it may overwrite.
@@ -134,11 +133,20 @@ impl DataLog {
                 let (_, covered) = self.flushes.remove(at);
                 let next = self.flushes.get_mut(at).map_or(&mut self.complete, |(_, of)| of);
                 next.splice(..0, covered);
-                return;
+            } else {
+                self.write_covered(at + 1);
+                self.flushes.remove(at);
+                self.entry([0, 0, FLUSH, 0], |_| Ok(()));
             }
-            self.write_covered(at + 1);
-            self.flushes.remove(at);
-            self.entry([0, 0, FLUSH, 0], |_| Ok(()));
+            self.write_uncovered();
+        }
+    }
+
+    /// Writes the complete writes once no flush is in flight.
+    fn write_uncovered(&mut self) {
+        if self.flushes.is_empty() {
+            let complete = std::mem::take(&mut self.complete);
+            self.write_plain(&complete);
         }
     }
 
@@ -296,6 +304,31 @@ mod tests {
         ] {
             assert_eq!(logged(steps), expected, "{steps}");
         }
+    }
+
+    #[test]
+    fn bytes_stay_in_memory_only_during_a_flush() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = DataLog::create(&path).unwrap();
+        let write = |log: &mut DataLog, token: u64| {
+            let op = Op { offset_bytes: 0, len_bytes: 512, kind: OpKind::Write, fua: false };
+            log.submitted(token, &op, Some(&[1; 512]));
+            log.completed(token, false);
+            log.complete.len()
+        };
+        for (first, has_failed) in [(0, false), (1000, true)] {
+            for token in first..first + 100 {
+                assert_eq!(write(&mut log, token), 0, "no flush is in flight");
+            }
+            log.submitted(first + 100, &Op::FLUSH, None);
+            assert_eq!(write(&mut log, first + 101), 1, "a flush is in flight");
+            log.completed(first + 100, has_failed);
+            assert!(log.complete.is_empty() && log.in_flight.is_empty());
+        }
+        // A kill of this process keeps them, too.
+        log.flush();
+        assert_eq!(entries(&path).len(), 2 * 101 + 1);
     }
 
     #[test]

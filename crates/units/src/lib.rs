@@ -1,6 +1,6 @@
 //! The vocabulary of all other crates: operations; bytes, times and rates with their text forms; preconditions of
-//! emulated devices and options of cloud volumes; verifiable content; suggestions for mistyped names; cleaning of foreign text; and the named
-//! random streams that make a seed replay.
+//! emulated devices and options of cloud volumes; verifiable content; the format of dm-log-writes; suggestions for mistyped
+//! names; cleaning of foreign text; and the named random streams that make a seed replay.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
 //! is a `u64` of nanoseconds and a size a `u64` of bytes; text with units exists only at the edges,
@@ -13,6 +13,7 @@
 mod distance;
 pub mod human;
 mod io_error;
+pub mod log_writes;
 pub mod mark;
 pub mod op;
 pub mod parse;

@@ -18,9 +18,9 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
     let mut text = Lines::new(style);
     text.heading(&demand_in_words(answer), EMULATED);
     let Some(best) = answer.found.first() else {
-        text.line(&format!("No volumes of {} meet the demand.", answer.cloud));
+        text.line(&no_volumes_in_words(answer));
         text.blank();
-        in_burst(&mut text, answer);
+        list_cheaper(&mut text, answer);
         unfit(&mut text, answer);
         return text.end();
     };
@@ -39,7 +39,7 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
     text.labelled("instance", LABEL, &instance_in_words(answer, best_offer));
     text.labelled("burst", LABEL, &burst_in_words(answer, best_offer));
     text.labelled("run it", LABEL, &run_in_words(answer, best_offer));
-    in_burst(&mut text, answer);
+    list_cheaper(&mut text, answer);
     unfit(&mut text, answer);
     text.labelled(
         "prices",
@@ -162,9 +162,19 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
     words.join("; ")
 }
 
+/// Says that no volumes meet the demand, and what to change.
+fn no_volumes_in_words(answer: &CloudSizing) -> String {
+    let is_instance = answer.unfit.iter().any(|(_, why)| *why == Unfit::Instance);
+    let instance = if is_instance { "choose a larger instance, " } else { "" };
+    format!(
+        "No volumes of {} meet the demand: {instance}lower --rate, raise --p99, or add classes to the price file.",
+        answer.cloud
+    )
+}
+
 /// Lists cheaper volumes that meet the demand by their credits alone.
-fn in_burst(text: &mut Lines, answer: &CloudSizing) {
-    for (number, (offer, lasts_s)) in answer.in_burst.iter().enumerate() {
+fn list_cheaper(text: &mut Lines, answer: &CloudSizing) {
+    for (number, (offer, lasts_s)) in answer.by_credits_alone.iter().enumerate() {
         let label = if number == 0 { "not these" } else { "" };
         let after = 1.0 / offer.utilisation(&answer.load);
         let on = on(offer, false);
@@ -187,7 +197,12 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
     };
     let words = [
         (of(Unfit::Latency), "an idle volume is too slow for the latency".to_owned()),
-        (of(Unfit::Limits), format!("the limits of {VOLUMES_MAX} volumes are too low")),
+        (
+            of(Unfit::Limits),
+            format!(
+                "no size or rate of up to {VOLUMES_MAX} volumes meets the demand, or it has no price"
+            ),
+        ),
         (
             of(Unfit::Instance),
             "the limits of the instance are too low, or it can't attach all volumes".to_owned(),
@@ -233,7 +248,7 @@ pub fn document(answer: &CloudSizing) -> Value {
                 value["simulated"] = found.measured.as_ref().map(measured).into();
                 value
             }).collect::<Vec<_>>(),
-            "by_credits_alone": answer.in_burst.iter().map(|(offer, lasts_s)| {
+            "by_credits_alone": answer.by_credits_alone.iter().map(|(offer, lasts_s)| {
                 let mut value = offer_json(answer, offer);
                 value["lasts_s"] = (*lasts_s).into();
                 value

@@ -1,11 +1,11 @@
 //! The search finds the same price as trying every size, every rate and every instance.
 
 use super::load::{Conditions, Load};
-use super::prices::CloudPrices;
+use super::prices::{CloudPrices, VolumePrice};
 use super::search::{VOLUMES_MAX, cheapest};
 use super::{Instance, Offer, Unfit};
 use crate::Demand;
-use iodyno_emulate::describe::{self, DescribedDevice};
+use iodyno_emulate::describe::{self, DescribedDevice, VolumeClass};
 use iodyno_emulate::spec::{Counted, Credits, Limit, LimitOf};
 use iodyno_units::VolumeOptions;
 use iodyno_units::rng::{Generator, below, stream};
@@ -98,6 +98,45 @@ fn instances(random: &mut Generator, load: &Load, iops: f64) -> Option<Vec<Insta
     (count > 0).then(|| (0..count).map(&mut instance).collect())
 }
 
+/// Price of each of `count` volumes with these options; `None`: they have no price, or do not meet the conditions.
+fn price_of_each(
+    class: &VolumeClass,
+    price: &VolumePrice,
+    of: Conditions<'_>,
+    options: &VolumeOptions,
+    count: u32,
+) -> Option<f64> {
+    if options.size_bytes? * u64::from(count) < of.capacity_bytes {
+        return None;
+    }
+    let (bytes, limits) = class.volume("", options).ok()?;
+    let plain = VolumeOptions { on_demand: false, ..*options };
+    let mut each = price.of(class, bytes, &plain)?;
+    if !of.hold(&limits, count) {
+        return None;
+    }
+    if options.on_demand {
+        // One operation of 4 KiB counts as one, so bytes never exceed the operations.
+        let (_, limits) = class.volume("", &plain).unwrap();
+        let over = of.load.bytes_per_s() / 4096.0 / f64::from(count) - limits[0].rate as f64;
+        each += price.of_on_demand(over, 0.0).unwrap();
+    }
+    Some(each)
+}
+
+/// The least price of an instance that meets the conditions with `count` volumes; 0 if none is considered.
+fn least_instance_price(
+    instances: Option<&[Instance]>,
+    of: Conditions<'_>,
+    count: u32,
+) -> Option<f64> {
+    let Some(all) = instances else { return Some(0.0) };
+    let fits = |one: &&Instance| {
+        of.hold(&one.limits, 1) && one.volumes_max.is_none_or(|most| count <= most)
+    };
+    all.iter().filter(fits).map(|one| one.price).min_by(f64::total_cmp)
+}
+
 /// The least price over every size in GiB, provisioned rate, kind of bursting and instance, with the fewest volumes.
 fn least_price(
     device: &DescribedDevice,
@@ -120,57 +159,28 @@ fn least_price(
         }
         _ => rates.push((None, None)),
     }
+    let options = |on_demand: bool| {
+        let sizes = (from..=to).flat_map(|gib| rates.iter().map(move |rates| (gib, *rates)));
+        sizes.map(move |(gib, (iops, mbps))| VolumeOptions {
+            size_bytes: Some(gib << 30),
+            iops,
+            mbps,
+            on_demand,
+            ..VolumeOptions::default()
+        })
+    };
     let (mut best, mut is_sufficient) = (None::<f64>, false);
     for on_demand in [false, true] {
-        for count in 1..=VOLUMES_MAX {
-            let mut of_count = None::<f64>;
-            for gib in from..=to {
-                if (gib << 30) * u64::from(count) < of.capacity_bytes {
-                    continue;
-                }
-                for &(iops, mbps) in &rates {
-                    let plain = VolumeOptions {
-                        size_bytes: Some(gib << 30),
-                        iops,
-                        mbps,
-                        ..VolumeOptions::default()
-                    };
-                    let Ok((bytes, limits)) =
-                        class.volume("", &VolumeOptions { on_demand, ..plain })
-                    else {
-                        continue;
-                    };
-                    let Some(mut each) = price.of(class, bytes, &plain) else { continue };
-                    if !of.hold(&limits, count) {
-                        continue;
-                    }
-                    if on_demand {
-                        // One operation of 4 KiB counts as one, so bytes never exceed the operations.
-                        let (_, limits) = class.volume("", &plain).unwrap();
-                        let over = of.load.bytes_per_s() / 4096.0 / f64::from(count)
-                            - limits[0].rate as f64;
-                        each += price.of_on_demand(over, 0.0).unwrap();
-                    }
-                    let total = each * f64::from(count);
-                    of_count = Some(of_count.map_or(total, |least| least.min(total)));
-                }
-            }
-            let Some(least) = of_count else { continue };
-            is_sufficient = true;
-            let instance = match instances {
-                None => Some(0.0),
-                Some(all) => all
-                    .iter()
-                    .filter(|one| {
-                        of.hold(&one.limits, 1) && one.volumes_max.is_none_or(|most| count <= most)
-                    })
-                    .map(|one| one.price)
-                    .min_by(f64::total_cmp),
-            };
-            if let Some(price) = instance {
-                best = Some(best.map_or(least + price, |best| best.min(least + price)));
-            }
-            break;
+        let of_count = |count: u32| {
+            let prices = options(on_demand).filter_map(|of_each| {
+                Some(price_of_each(class, price, of, &of_each, count)? * f64::from(count))
+            });
+            Some((count, prices.min_by(f64::total_cmp)?))
+        };
+        let Some((count, least)) = (1..=VOLUMES_MAX).find_map(of_count) else { continue };
+        is_sufficient = true;
+        if let Some(price) = least_instance_price(instances, of, count) {
+            best = Some(best.map_or(least + price, |best| best.min(least + price)));
         }
     }
     best.ok_or(if is_sufficient { Unfit::Instance } else { Unfit::Limits })
@@ -191,8 +201,8 @@ fn the_search_is_exact() {
         let load = Load::of(&demand);
         let capacity_bytes = below(&mut random, 2 * device.class.as_ref().unwrap().sizes_bytes[2]);
         let instances = instances(&mut random, &load, iops);
-        let in_burst = below(&mut random, 4) == 0;
-        let of = Conditions { load: &load, capacity_bytes, headroom: 0.02, in_burst };
+        let at_burst_rates = below(&mut random, 4) == 0;
+        let of = Conditions { load: &load, capacity_bytes, headroom: 0.02, at_burst_rates };
         let cloud = ["aws", "azure"][at];
         let price = prices.of_cloud(cloud).next().unwrap();
         let found = cheapest(device, price, of, instances.as_deref());

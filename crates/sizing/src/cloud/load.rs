@@ -76,15 +76,16 @@ impl Load {
 
     /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes, at the rates that are
     /// served for ever, or at the burst rates.
-    pub fn utilisation(&self, limits: &[Limit], volumes: u32, in_burst: bool) -> f64 {
+    pub fn utilisation(&self, limits: &[Limit], volumes: u32, at_burst_rates: bool) -> f64 {
         let of = |limit: &Limit| {
-            let burst = limit.credits.as_ref().filter(|_| in_burst).map(|credits| credits.burst);
+            let credits = limit.credits.as_ref().filter(|_| at_burst_rates);
+            let burst = credits.map(|credits| credits.burst);
             self.units(limit) / (f64::from(volumes) * burst.unwrap_or(limit.rate) as f64)
         };
         limits.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Time for which full credits last under the load, s; infinite if it uses none up.
+    /// Time until full credits run out under the load, s; infinite if they never do.
     pub fn burst_s(&self, limits: &[Limit], volumes: u32) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref()?;
@@ -128,14 +129,14 @@ pub(super) struct Conditions<'a> {
     pub(super) capacity_bytes: u64,
     /// Fraction by which limits must exceed the load.
     pub(super) headroom: f64,
-    /// Whether burst rates count.
-    pub(super) in_burst: bool,
+    /// Whether limits with credits count with their burst rate.
+    pub(super) at_burst_rates: bool,
 }
 
 impl Conditions<'_> {
     /// Whether limits of each of `volumes` equal volumes exceed the load.
     pub(super) fn hold(&self, limits: &[Limit], volumes: u32) -> bool {
-        self.load.utilisation(limits, volumes, self.in_burst) * (1.0 + self.headroom) <= 1.0
+        self.load.utilisation(limits, volumes, self.at_burst_rates) * (1.0 + self.headroom) <= 1.0
     }
 
     /// Least size of each of `volumes` equal volumes.

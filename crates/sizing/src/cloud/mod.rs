@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Headroom of the limits over the demand that is tried first, and the step by which it grows until the simulation holds.
-/// Operations that arrive at random need some, or they wait without end.
+/// Random arrivals need some headroom, or queues grow without limit.
 const HEADROOM: (f64, f64) = (0.02, 0.03);
 /// Greatest headroom that is tried.
 const HEADROOM_MAX: f64 = 0.5;
@@ -44,6 +44,14 @@ const HEADROOM_MAX: f64 = 0.5;
 struct Class<'a> {
     device: DescribedDevice,
     price: &'a VolumePrice,
+}
+
+/// A class whose cheapest volumes are not confirmed by simulation yet.
+struct Unconfirmed<'a> {
+    class: Class<'a>,
+    /// Headroom with which its volumes were found.
+    headroom: f64,
+    offer: Offer,
 }
 
 /// Volumes, and the instance that they are attached to.
@@ -67,7 +75,7 @@ impl Offer {
         of_volumes.max(load.utilisation(self.shared(), 1, false))
     }
 
-    /// Time for which full credits last under a load, s; infinite if it uses none up.
+    /// Time until full credits run out under a load, s; infinite if they never do.
     pub fn burst_s(&self, load: &Load) -> f64 {
         let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
         of_volumes.min(load.burst_s(self.shared(), 1))
@@ -110,7 +118,8 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// The limits, the sizes or the prices of up to [`VOLUMES_MAX`] volumes do not suffice.
+    /// No size or rate of up to [`VOLUMES_MAX`] volumes meets the demand, in closed form or in a simulation, or it has no
+    /// price.
     Limits,
     /// The limits of no instance suffice, or it can't attach all volumes.
     Instance,
@@ -132,7 +141,7 @@ pub struct CloudSizing {
     /// The cheapest volumes of each class that meet the demand, cheapest first. The first is confirmed by simulation.
     pub found: Vec<Found>,
     /// Cheaper volumes that meet the demand only while their credits last, each with that time in s.
-    pub in_burst: Vec<(Offer, f64)>,
+    pub by_credits_alone: Vec<(Offer, f64)>,
     /// Classes that do not meet the demand.
     pub unfit: Vec<(String, Unfit)>,
     /// Number of simulated cells.
@@ -161,18 +170,17 @@ pub fn size_cloud(
         currency: prices.currency.clone(),
         as_of: prices.as_of.clone(),
         found: Vec::new(),
-        in_burst: Vec::new(),
+        by_credits_alone: Vec::new(),
         unfit: Vec::new(),
         cells: 0,
         load: load.clone(),
         demand,
     };
-    let offer = |class: &Class<'_>, headroom: f64, in_burst: bool| {
-        let of = Conditions { load: &load, capacity_bytes, headroom, in_burst };
+    let offer = |class: &Class<'_>, headroom: f64, at_burst_rates: bool| {
+        let of = Conditions { load: &load, capacity_bytes, headroom, at_burst_rates };
         cheapest(&class.device, class.price, of, instances.as_deref())
     };
-    // Classes whose cheapest volumes are not confirmed, with their headroom.
-    let mut open: Vec<(Class<'_>, f64, Offer)> = Vec::new();
+    let mut open = Vec::new();
     for class in classes {
         let name = class.price.class.clone();
         let Kind::Volume(volume) = &class.device.device.kind else { continue };
@@ -183,18 +191,33 @@ pub fn size_cloud(
         if let Ok(offer) = offer(&class, HEADROOM.0, true) {
             let lasts_s = offer.burst_s(&load);
             if lasts_s.is_finite() {
-                answer.in_burst.push((offer, lasts_s));
+                answer.by_credits_alone.push((offer, lasts_s));
             }
         }
         match offer(&class, HEADROOM.0, false) {
-            Ok(offer) => open.push((class, HEADROOM.0, offer)),
+            Ok(offer) => open.push(Unconfirmed { class, headroom: HEADROOM.0, offer }),
             Err(why) => answer.unfit.push((name, why)),
         }
     }
-    while let Some(best) =
-        (0..open.len()).min_by(|a, b| open[*a].2.price().total_cmp(&open[*b].2.price()))
-    {
-        let (class, headroom, best) = open.swap_remove(best);
+    confirm(&mut answer, open, &|class, headroom| offer(class, headroom, false), stop)?;
+    let most = answer.found.first().map_or(f64::INFINITY, |found| found.offer.price());
+    answer.by_credits_alone.retain(|(offer, _)| offer.price() < most);
+    Ok(answer)
+}
+
+/// Simulates the cheapest volumes first, with more headroom until the simulation holds or another class is cheaper. Adds
+/// the confirmed volumes to the answer, and then those of the other classes, cheapest first. `offer`: the cheapest volumes of
+/// a class with a headroom.
+fn confirm<'a>(
+    answer: &mut CloudSizing,
+    mut open: Vec<Unconfirmed<'a>>,
+    offer: &dyn Fn(&Class<'a>, f64) -> Result<Offer, Unfit>,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), RunError> {
+    let by_price =
+        |a: &Unconfirmed<'_>, b: &Unconfirmed<'_>| a.offer.price().total_cmp(&b.offer.price());
+    while let Some(best) = (0..open.len()).min_by(|a, b| by_price(&open[*a], &open[*b])) {
+        let Unconfirmed { class, headroom, offer: best } = open.swap_remove(best);
         let measured = measure(&answer.demand, &best, stop)?;
         answer.cells += 1;
         if measured.holds(answer.demand.rate_iops, &answer.demand) {
@@ -202,21 +225,16 @@ pub fn size_cloud(
             break;
         }
         let headroom = headroom + HEADROOM.1;
-        let more = if headroom <= HEADROOM_MAX {
-            offer(&class, headroom, false)
-        } else {
-            Err(Unfit::Limits)
-        };
+        let more =
+            if headroom <= HEADROOM_MAX { offer(&class, headroom) } else { Err(Unfit::Limits) };
         match more {
-            Ok(offer) => open.push((class, headroom, offer)),
+            Ok(offer) => open.push(Unconfirmed { class, headroom, offer }),
             Err(why) => answer.unfit.push((class.price.class.clone(), why)),
         }
     }
-    open.sort_by(|a, b| a.2.price().total_cmp(&b.2.price()));
-    answer.found.extend(open.into_iter().map(|(.., offer)| Found { offer, measured: None }));
-    let most = answer.found.first().map_or(f64::INFINITY, |found| found.offer.price());
-    answer.in_burst.retain(|(offer, _)| offer.price() < most);
-    Ok(answer)
+    open.sort_by(by_price);
+    answer.found.extend(open.into_iter().map(|of| Found { offer: of.offer, measured: None }));
+    Ok(())
 }
 
 /// The priced classes of a provider.
