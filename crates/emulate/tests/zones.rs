@@ -360,6 +360,76 @@ fn times_of_commands() {
     takes(Ok((OpKind::Read, 5)), 0, "no data there");
 }
 
+/// A read may cover any blocks of one zone. Only blocks below the capacity are read from flash.
+#[test]
+fn reads_stay_within_a_zone() {
+    // Also with more blocks between the capacity and the end than below the capacity.
+    for apart in [APART, 3 * BLOCKS] {
+        let mut system = zoned(false, 0.5);
+        let Kind::Flash(flash) = &mut system.devices_mut().next().unwrap().device.kind else {
+            unreachable!()
+        };
+        flash.capacity_bytes = ZONES * apart * BLOCK;
+        flash.zones.as_mut().unwrap().size_bytes = apart * BLOCK;
+        let mut machine = Machine::new(&system, 1).unwrap();
+        let worker = machine.add_worker(0);
+        let mut senses_before = 0;
+        let mut read = |block: u64, blocks: u64| {
+            let (at_ns, len_bytes) = (machine.now_ns(), (blocks * BLOCK) as u32);
+            let kind = OpKind::Read;
+            let op = Op { offset_bytes: block * BLOCK, len_bytes, kind, fua: false };
+            machine.submit(at_ns, worker, 0, &op, 0);
+            let failure = machine.next_completion(u64::MAX).unwrap().failure;
+            let senses = machine.flash_counts(0).unwrap().senses;
+            let new = senses - std::mem::replace(&mut senses_before, senses);
+            failure.map_or(Ok(new), Err)
+        };
+        let boundary = Err(IoError::Zone(ZoneError::Boundary));
+        assert_eq!(read(BLOCKS, apart - BLOCKS), Ok(0), "all blocks without space");
+        assert_eq!(read(BLOCKS - 2, 5), Ok(2), "the last blocks with space, and others");
+        assert_eq!(read(3 * apart, apart), Ok(BLOCKS), "a whole zone");
+        assert_eq!(read(apart - 1, 2), boundary, "into the next zone");
+        assert_eq!(read(BLOCKS, apart - BLOCKS + 1), boundary, "into the next zone");
+        let end = ZONES * apart;
+        assert_eq!(read(end - 1, 1), Ok(0));
+        assert_eq!(read(end - 1, 2), Err(IoError::OutOfRange));
+    }
+}
+
+/// In the long run a block is erased for each block that is programmed: resets of half-written zones erase half of
+/// their blocks, and of zones with data only in the buffer none.
+#[test]
+fn resets_erase_the_blocks_with_data() {
+    const PAGES: u64 = 8;
+    let mut system = zoned(false, 0.0);
+    let Kind::Flash(flash) = &mut system.devices_mut().next().unwrap().device.kind else {
+        unreachable!()
+    };
+    // Each zone has two rows of blocks.
+    flash.nand.pages_per_block = PAGES as u32;
+    let mut machine = Machine::new(&system, 1).unwrap();
+    let worker = machine.add_worker(0);
+    let mut run = |kind, block: u64, blocks: u64| {
+        let (at_ns, len_bytes) = (machine.now_ns(), (blocks * BLOCK) as u32);
+        let op = Op { offset_bytes: block * BLOCK, len_bytes, kind, fua: false };
+        machine.submit(at_ns, worker, 0, &op, 0);
+        while let Some(done) = machine.next_completion(u64::MAX) {
+            assert_eq!(done.failure, None);
+        }
+        machine.flash_counts(0).unwrap()
+    };
+    for cycle in 1..=100 {
+        run(OpKind::Write, 0, BLOCKS / 2);
+        run(OpKind::Trim, 0, APART);
+        run(OpKind::Write, APART, 2);
+        let counts = run(OpKind::Trim, APART, APART);
+        assert_eq!(counts.programs, cycle * BLOCKS / 2 / 4, "four planes");
+        let (due, row) = (counts.programs / PAGES, 4);
+        let erased = due.saturating_sub(2 * row)..=due;
+        assert!(erased.contains(&counts.erases), "{} erases of {due}", counts.erases);
+    }
+}
+
 #[test]
 fn zones_do_not_stand_below_arrays_or_frontends() {
     let system = zoned(false, 0.0);

@@ -221,7 +221,7 @@ fn new_workers<S: Source>(
         let Some(volume) = at.medium.model_volume() else { continue };
         let seed = seed_of(plan.cell.seed, target);
         let cell = plan.cell_on(target);
-        zoned::check(&carried.machine, volume, &cell.spec, at)?;
+        zoned::check(&cell.spec, at)?;
         let shared = shared(cell, at, seed)?;
         for number in 0..cell.spec.threads() {
             let machine_number = carried.worker(volume, workers_on[volume as usize])?;

@@ -1,39 +1,143 @@
 //! Workloads on zoned devices: writes must go through the zones in order.
 
+use crate::engine::Medium;
 use crate::plan::{DriveError, TargetPlan};
-use iodyno_emulate::Machine;
+use iodyno_emulate::spec::{PlacedDevice, Zones};
 use iodyno_units::OpKind;
 use iodyno_workload::{Pattern, Spec, size_text};
 
 /// Checks that a workload writes to a zoned volume only in the order of its zones.
 ///
 /// # Errors
-/// [`DriveError::DoesNotFit`] with the address pattern to use.
-pub(super) fn check(
-    machine: &Machine,
-    volume: u32,
-    spec: &Spec,
-    at: &TargetPlan,
-) -> Result<(), DriveError> {
-    let Some(zones) = machine.zones(volume) else { return Ok(()) };
-    let [first, second, ..] = zones.as_slice() else { return Ok(()) };
-    let (size, capacity) = (second.start_bytes - first.start_bytes, first.capacity_bytes);
-    let in_order = |pattern: &Pattern| {
-        matches!(pattern, Pattern::Zones { zone_bytes, capacity_bytes, .. }
-            if *zone_bytes == size && capacity_bytes.unwrap_or(size) == capacity)
-    };
-    let fits = !spec.issues(OpKind::WriteZeroes)
-        && !spec.addresses(OpKind::Write).is_empty()
-        && spec.addresses(OpKind::Write).iter().all(|address| in_order(&address.pattern));
-    if fits || !(spec.issues(OpKind::Write) || spec.issues(OpKind::WriteZeroes)) {
+/// [`DriveError::DoesNotFit`] with the change of the workload that is needed.
+pub(super) fn check(spec: &Spec, at: &TargetPlan) -> Result<(), DriveError> {
+    let Medium::Model { system, volume } = &at.medium else { return Ok(()) };
+    let Some(zones) = system.devices_of(*volume).find_map(PlacedDevice::zones) else {
         return Ok(());
+    };
+    match misfit(zones, spec) {
+        Some(why) => Err(DriveError::DoesNotFit { target: at.name.clone(), why }),
+        None => Ok(()),
     }
-    Err(DriveError::DoesNotFit {
-        target: at.name.clone(),
-        why: format!(
-            "its zones must be written in order: give writes the addresses {{ pattern = \"zones\", zone = \"{}\", capacity = \"{}\", open = 1, trim = true }}",
-            size_text(size),
-            size_text(capacity)
-        ),
+}
+
+/// Returns why a workload can't write to zones, and the remedy; `None` if it can, or only reads.
+fn misfit(zones: Zones, spec: &Spec) -> Option<String> {
+    if spec.issues(OpKind::WriteZeroes) {
+        return Some("zoned devices refuse write_zeroes: remove it from the mix".to_owned());
+    }
+    if !spec.issues(OpKind::Write) {
+        return None;
+    }
+    let Zones { size_bytes, capacity_bytes, open_max, .. } = zones;
+    let size = size_text(capacity_bytes);
+    // Without a capacity, a zone above 1 GiB is trimmed in parts, which reset nothing.
+    let open = match spec.addresses(OpKind::Write) {
+        [address] => match address.pattern {
+            Pattern::Zones { zone_bytes, open, capacity_bytes: Some(capacity), .. }
+                if (zone_bytes, capacity) == (size_bytes, capacity_bytes) =>
+            {
+                Some(u64::from(open))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some(open) = open else {
+        return Some(format!(
+            "its zones must be written in order: give writes the addresses {{ pattern = \"zones\", zone = \"{}\", capacity = \"{size}\", open = 1, trim = true }}",
+            size_text(size_bytes),
+        ));
+    };
+    let partial = |bytes: u32| !capacity_bytes.is_multiple_of(bytes.into());
+    if let Some(block) = spec.blocks(OpKind::Write).iter().find(|block| partial(block.bytes)) {
+        return Some(format!(
+            "blocks of {} never fill a zone of {size}, which then stays active: use a block size that divides {size}",
+            size_text(block.bytes.into()),
+        ));
+    }
+    let workers = u64::from(spec.threads());
+    let per_worker = match spec.worker_step_bytes() {
+        Some(_) => open,
+        None => (open / workers).max(1),
+    };
+    (workers * per_worker > open_max.into()).then(|| {
+        format!(
+            "{workers} workers with {per_worker} open zones each exceed the device's {open_max} open zones: reduce `threads` or `open`"
+        )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn misfit_of(text: &str) -> String {
+        let zones = Zones {
+            size_bytes: 2 << 30,
+            capacity_bytes: 1077 << 20,
+            open_max: 14,
+            active_max: 14,
+            append_command_ns: 0,
+            reset_ns: 0,
+            appends: false,
+        };
+        let spec = Spec::from_toml(&format!("schema = 1\n{text}")).unwrap();
+        misfit(zones, &spec).unwrap_or_default()
+    }
+
+    /// A workload of writes with this block size and number of threads, and these addresses after `zone`.
+    fn writes(block: &str, threads: u32, zones: &str) -> String {
+        misfit_of(&format!(
+            "threads = {threads}\n[mix]\nwrite = 1\n[all]\nblock = \"{block}\"\naddresses = {{ pattern = \"zones\", {zones} }}"
+        ))
+    }
+
+    #[test]
+    fn each_misfit_has_a_remedy() {
+        const ZONE: &str = "zone = \"2GiB\", capacity = \"1077MiB\", trim = true";
+        let open = |open: u32| format!("{ZONE}, open = {open}");
+        assert_eq!(writes("128KiB", 1, &open(14)), "");
+        assert_eq!(writes("128KiB", 14, &open(1)), "");
+        assert_eq!(writes("128KiB", 4, &open(14)), "", "3 zones per worker");
+        assert_eq!(misfit_of("[mix]\nread = 1"), "");
+        let exceeds = "exceed the device's 14 open zones";
+        assert!(writes("128KiB", 1, &open(15)).contains(exceeds));
+        assert!(writes("128KiB", 15, &open(1)).contains(exceeds));
+        let partial = writes("2MiB", 1, &open(1));
+        assert!(partial.contains("blocks of 2MiB never fill a zone of 1077MiB"), "{partial}");
+        let remedy = "zone = \"2GiB\", capacity = \"1077MiB\", open = 1, trim = true";
+        for zones in [
+            "zone = \"2GiB\", open = 1, trim = true",
+            "zone = \"1077MiB\", capacity = \"1077MiB\", open = 1, trim = true",
+            "zone = \"2GiB\", capacity = \"1GiB\", open = 1, trim = true",
+        ] {
+            let found = writes("128KiB", 1, zones);
+            assert!(found.contains(remedy), "{zones}: {found}");
+        }
+        assert!(misfit_of("[mix]\nwrite = 1").contains(remedy));
+        assert!(misfit_of("[mix]\nread = 1\nwrite_zeroes = 1").contains("remove it"));
+    }
+
+    /// A zone with all its blocks writable needs a `capacity` too: otherwise trims of at most 1 GiB do not reset it.
+    #[test]
+    fn a_capacity_is_required() {
+        let zones = Zones {
+            size_bytes: 2 << 30,
+            capacity_bytes: 2 << 30,
+            open_max: 1,
+            active_max: 1,
+            append_command_ns: 0,
+            reset_ns: 0,
+            appends: false,
+        };
+        let of = |capacity: &str| {
+            let text = format!(
+                "schema = 1\n[mix]\nwrite = 1\n[all]\naddresses = {{ pattern = \"zones\", zone = \"2GiB\", open = 1, trim = true{capacity} }}"
+            );
+            misfit(zones, &Spec::from_toml(&text).unwrap())
+        };
+        assert!(of("").unwrap().contains("capacity = \"2GiB\""));
+        assert_eq!(of(", capacity = \"2GiB\""), None);
+    }
 }

@@ -144,7 +144,7 @@ impl FlashDevice {
         let die_count = n.channels * n.dies_per_channel;
         let program_units = program_units(n) as u32;
         let logical_pages = spec.capacity_bytes / UNIT_BYTES;
-        // The map of a device behind zones only says which pages are written, which any sample says of all.
+        // Behind zones the map only records which pages are written, so a sample of pages suffices.
         let represent_min = if spec.zones.is_some() { 2 } else { 1 };
         let represent = population.represent(logical_pages).max(represent_min);
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;

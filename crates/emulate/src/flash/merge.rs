@@ -1,5 +1,5 @@
-//! Units of the translation layer that are larger than 4 KiB: they are written as a whole, so the rest of a unit that
-//! the host writes in part is read from flash first.
+//! Units above 4 KiB that are programmed as a whole: units of the translation layer or, behind zones, program
+//! operations. If the host writes part of a unit of the translation layer, the rest is read from flash first.
 
 use super::content::Stored;
 use super::{Batch, FlashDevice};
@@ -20,10 +20,10 @@ pub(super) struct Moved {
     stored: Option<usize>,
 }
 
-/// State of a translation layer with units above 4 KiB.
+/// State of units above 4 KiB that are programmed as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Merging {
-    /// Units of 4 KiB per unit of the translation layer, at least 2.
+    /// Size of a unit of the translation layer or, behind zones, of a program operation, in units of 4 KiB.
     pub(super) units: u64,
     /// Numbers of the units of the translation layer in program operations that have not ended.
     programming: BTreeSet<u64>,
@@ -78,8 +78,9 @@ impl Merging {
 }
 
 impl FlashDevice {
-    /// Returns whether the oldest unit of the buffer has to wait, because a program operation of the same unit of the
-    /// translation layer has not ended, or because too many reads for merging are in progress.
+    /// Returns whether no program operation can begin yet. Behind zones: because none has all its data. Otherwise,
+    /// because a program operation of the same unit of the translation layer as the oldest unit of the buffer has not
+    /// ended, or because too many reads for merging are in progress.
     pub(super) fn waits_to_merge(&self) -> bool {
         if let Some(zones) = &self.zones {
             return !zones.has_complete();
@@ -140,7 +141,8 @@ impl FlashDevice {
         (slots, new)
     }
 
-    /// Returns a unit of the unit of the translation layer that is programmed next; `None` if none can be.
+    /// First 4 KiB unit of what is programmed next: a unit of the translation layer or, behind zones, a complete
+    /// program operation. `None` if none is ready.
     fn next_whole(&mut self, merging: &Merging) -> Option<u64> {
         if let Some(zones) = &mut self.zones {
             return zones.take_complete();

@@ -110,6 +110,15 @@ impl FlashDevice {
         self.admit_waiting(core);
     }
 
+    /// Number of erases that the reset of a zone causes: one per die for each row of blocks with data. Rows are
+    /// programmed in order, each across all dies.
+    fn blocks_with_data(&self, zone: &Range<u64>) -> u64 {
+        let dies = self.dies.len() as u64;
+        let row_units = self.gc.pages_per_erase * dies;
+        let starts = zone.clone().step_by(row_units as usize);
+        starts.take_while(|&start| self.ftl.holds(start)).count() as u64 * dies
+    }
+
     /// Ends the resets and finishes whose zone has no data in the buffer.
     pub(super) fn end_zone_waits(&mut self, core: &mut Core) {
         let Some(zones) = &mut self.zones else { return };
@@ -126,9 +135,8 @@ impl FlashDevice {
             if core.slab[slot].work == Work::Manage(ZoneAction::Reset) {
                 let written = f64::from(core.slab[slot].pending);
                 end_ns += (reset_ns as f64 * written / (units.end - units.start) as f64) as u64;
+                let erases = self.blocks_with_data(&units);
                 self.forget(core, slot);
-                // A zone is whole rows of one block on every plane.
-                let erases = (units.end - units.start) / self.gc.pages_per_erase;
                 self.owe_erases(erases as f64);
             }
             core.at(end_ns, slot, State::Done);

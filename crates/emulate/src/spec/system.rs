@@ -3,7 +3,7 @@
 use super::ArrayShape;
 use super::{
     AdapterPath, Adapters, Array, Attach, Device, Host, Kind, Limit, Preconditioned, ReadCache,
-    SECTOR_BYTES, Written,
+    SECTOR_BYTES, Written, Zones,
 };
 use crate::part_id::PartId;
 use iodyno_raid::{LayoutError, Level};
@@ -70,9 +70,9 @@ pub struct PlacedDevice {
 }
 
 impl PlacedDevice {
-    /// Whether the device is a zoned one.
-    fn is_zoned(&self) -> bool {
-        matches!(&self.device.kind, Kind::Flash(flash) if flash.zones.is_some())
+    /// Zones of the device; `None` unless it is a zoned device.
+    pub fn zones(&self) -> Option<Zones> {
+        if let Kind::Flash(flash) = &self.device.kind { flash.zones } else { None }
     }
 }
 
@@ -379,7 +379,7 @@ impl System {
     /// # Errors
     /// The system has a zoned device, whose zones no frontend shows to its clients.
     pub fn check_served(&self) -> Result<(), String> {
-        match self.devices().find(|placed| placed.is_zoned()) {
+        match self.devices().find(|placed| placed.zones().is_some()) {
             Some(placed) => Err(format!(
                 "{} is a zoned device, which can be emulated in virtual time only: use `model:` instead",
                 placed.device.name
@@ -429,10 +429,8 @@ impl System {
             }
         }
         for part in self.parts.iter().filter(|part| part.device().is_none()) {
-            let is_zoned = |child: &PartId| {
-                self.parts[child.index()].device().is_some_and(PlacedDevice::is_zoned)
-            };
-            if part.children().any(|child| is_zoned(&child)) {
+            let zones = |child: PartId| self.parts[child.index()].device()?.zones();
+            if part.children().any(|child| zones(child).is_some()) {
                 return Err("a zoned device can't be part of an array, or behind adapters or a read cache: use it as a volume of its own".to_owned());
             }
         }

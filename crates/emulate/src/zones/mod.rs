@@ -146,12 +146,16 @@ impl Zoned {
         let within = at % spec.size_bytes;
         let start = zone as u64 * spec.capacity_bytes;
         match request.kind {
-            OpKind::Read if within >= spec.capacity_bytes && len <= spec.capacity_bytes => {
-                request.at = self.table.len() as u64 * spec.capacity_bytes;
-                Ok(None)
-            }
-            OpKind::Read if within + len <= spec.capacity_bytes => {
-                request.at = start + within;
+            OpKind::Read if within + len <= spec.size_bytes => {
+                // Blocks from the capacity to the end of the zone read as never written. They take no time after
+                // blocks below the capacity.
+                let left = spec.capacity_bytes.saturating_sub(within);
+                let without_space = self.table.len() as u64 * spec.capacity_bytes;
+                let (at, len_max) = match left {
+                    0 => (without_space, spec.capacity_bytes),
+                    _ => (start + within, left),
+                };
+                (request.at, request.len) = (at, len.min(len_max) as u32);
                 Ok(None)
             }
             OpKind::Read => Err(IoError::Zone(ZoneError::Boundary)),
