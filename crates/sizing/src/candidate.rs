@@ -118,6 +118,12 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     let names = if named { choice.devices.clone() } else { in_catalog.collect() };
     for name in names {
         let device = described_device(&name, &mut files)?;
+        if named && is_zoned(&device) {
+            let message = format!(
+                "`{name}` is zoned, and the demand's writes go anywhere: name a device without zones"
+            );
+            return Err(RunError::Impossible(message));
+        }
         if named || is_usual(&device) {
             devices.push((name, device));
         }
@@ -161,7 +167,14 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
 
 /// True for devices that are searched by default: hot-swappable drives.
 fn is_usual(device: &DescribedDevice) -> bool {
-    device.bay.is_some() && device.device.hot_swap && !matches!(device.device.kind, Kind::Memory(_))
+    device.bay.is_some()
+        && device.device.hot_swap
+        && !matches!(device.device.kind, Kind::Memory(_))
+        && !is_zoned(device)
+}
+
+fn is_zoned(device: &DescribedDevice) -> bool {
+    matches!(&device.device.kind, Kind::Flash(flash) if flash.zones.is_some())
 }
 
 /// The systems that the user named, otherwise all systems with RAID adapters.
