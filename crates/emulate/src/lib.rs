@@ -51,6 +51,7 @@ pub mod spec;
 mod store;
 pub mod usage;
 mod values;
+mod zone_table;
 mod zones;
 
 pub use adapters::{AdapterState, AdaptersState};
@@ -67,4 +68,5 @@ pub use part_id::PartId;
 pub use read_cache_counts::ReadCacheCounts;
 pub use spec::System;
 pub use store::{Keeps, Store};
-pub use zones::{Zone, ZoneAction, ZoneState};
+pub use zone_table::{ZoneAction, ZoneState};
+pub use zones::Zone;

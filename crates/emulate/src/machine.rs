@@ -29,7 +29,8 @@ use crate::quota::Quota;
 use crate::request::{NIL, Origin, Work};
 use crate::server::{PerByte, ticks};
 use crate::spec::System;
-use crate::zones::{Zone, ZoneAction};
+use crate::zone_table::ZoneAction;
+use crate::zones::Zone;
 use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@
 use crate::content_event::{UNIT_BYTES, UnitBytes};
 use crate::part_id::PartId;
 use crate::prefetch::Address;
-use crate::zones::ZoneAction;
+use crate::zone_table::ZoneAction;
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 

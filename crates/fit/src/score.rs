@@ -16,7 +16,7 @@ pub struct Prediction {
     pub of: Statistic,
     /// The twin's prediction, ns.
     pub predicted_ns: f64,
-    /// The same statistic of the measured cell that is nearest in block size, outstanding operations and share of
+    /// Value of this statistic in the measured cell that is nearest in block size, outstanding operations and share of
     /// reads, ns; `None` without one.
     pub nearest_ns: Option<f64>,
 }

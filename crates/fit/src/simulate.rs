@@ -70,7 +70,7 @@ impl Bench {
         self.device.limits.iter().any(|limit| limit.credits.is_some()) || writes && has_slc
     }
 
-    /// The same device with these values of parameters.
+    /// Copy of the device with these values of parameters.
     pub(crate) fn with(&self, parameters: &[Parameter], values: &[f64]) -> Self {
         let mut bench = self.clone();
         if let Some(placed) = bench.emulated.system.devices_mut().next() {

@@ -3,7 +3,7 @@
 use super::FlashDevice;
 use crate::core::Core;
 use crate::request::{State, Work};
-use crate::zones::ZoneAction;
+use crate::zone_table::ZoneAction;
 use std::collections::VecDeque;
 use std::ops::Range;
 

@@ -5,20 +5,14 @@
 //! address space is the writable parts of all zones. A reset or a finish begins when the writes before it have ended,
 //! and later commands to the zone wait for it.
 
-mod table;
-
 use crate::core::Core;
 use crate::flash::{FlashDevice, Place, Population};
 use crate::request::{State, Work};
 use crate::spec::{self, Preconditioned, Written};
 use crate::usage::{Phase, Resource};
+use crate::zone_table::{BLOCK_BYTES, ZoneAction, ZoneState, ZoneTable};
 use iodyno_units::{IoError, OpKind, ZoneError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use table::ZoneTable;
-pub use table::{ZoneAction, ZoneState};
-
-/// Granularity of writes.
-const BLOCK_BYTES: u64 = crate::content_event::UNIT_BYTES;
 
 /// Description of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,9 @@
 
 use iodyno_units::ZoneError;
 
+/// Granularity of writes.
+pub(crate) const BLOCK_BYTES: u64 = crate::content_event::UNIT_BYTES;
+
 /// State of a zone. The states of failing devices (read only, offline) do not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
@@ -103,7 +106,7 @@ impl ZoneTable {
         if at + len > self.capacity {
             return Err(ZoneError::Boundary);
         }
-        if at != found.pointer || !len.is_multiple_of(super::BLOCK_BYTES) {
+        if at != found.pointer || !len.is_multiple_of(BLOCK_BYTES) {
             return Err(ZoneError::InvalidWrite);
         }
         self.append(zone, len).map(|_| ())
@@ -118,7 +121,7 @@ impl ZoneTable {
         if at + len > self.capacity {
             return Err(ZoneError::Boundary);
         }
-        if !len.is_multiple_of(super::BLOCK_BYTES) {
+        if !len.is_multiple_of(BLOCK_BYTES) {
             return Err(ZoneError::InvalidWrite);
         }
         if !state.is_open() {
@@ -184,10 +187,10 @@ impl ZoneTable {
     /// the device has kept, which `held` gives for a zone and a distance from its start in blocks. A zone becomes full
     /// if too many would be active.
     pub(crate) fn power_off(&mut self, held: impl Fn(usize, u64) -> bool) {
-        let blocks = self.capacity / super::BLOCK_BYTES;
+        let blocks = self.capacity / BLOCK_BYTES;
         let unfinished = (0..self.zones.len()).filter(|&zone| !self.zones[zone].finished);
         for zone in unfinished.collect::<Vec<_>>() {
-            let mut end = self.zones[zone].pointer / super::BLOCK_BYTES;
+            let mut end = self.zones[zone].pointer / BLOCK_BYTES;
             while end > 0 && !held(zone, end - 1) {
                 end -= 1;
             }
@@ -199,8 +202,7 @@ impl ZoneTable {
             let state = if is_full { ZoneState::Full } else { ZoneState::Closed };
             self.change(zone, if end == 0 { ZoneState::Empty } else { state });
             self.zones[zone].finished = is_full && end < blocks;
-            self.zones[zone].pointer =
-                if is_full { self.capacity } else { end * super::BLOCK_BYTES };
+            self.zones[zone].pointer = if is_full { self.capacity } else { end * BLOCK_BYTES };
         }
     }
 
