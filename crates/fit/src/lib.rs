@@ -2,8 +2,8 @@
 //! that were not measured. Each parameter has an interval, or is declared unidentified; the fit is scored by cells that it has
 //! not seen.
 //!
-//! The model is the emulator itself: [`refine`] simulates the measured cells and moves the parameters until the latencies
-//! agree. [`interval`] derives what the cells determine, and what they do not.
+//! The model is the emulator itself: `refine.rs` simulates the measured cells and moves the parameters until the latencies
+//! agree. `interval.rs` derives what the cells determine, and what they do not.
 
 #![forbid(unsafe_code)]
 
