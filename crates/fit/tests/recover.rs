@@ -1,5 +1,5 @@
 //! Simulate and recover: devices with randomly drawn parameters are measured in virtual time, fitted from the device of
-//! the catalog, and compared with what was drawn. A few devices of each family run in `./test`; `soak` draws as many as
+//! the catalog, and compared with what was drawn. A few devices of each family run in `./test`; `soak_of_drawn_devices` draws as many as
 //! `IODYNO_FIT_DEVICES` says, of the families in `IODYNO_FIT_FAMILIES`.
 
 use iodyno_catalog::{Kind, find};
@@ -198,7 +198,7 @@ fn another_kind_of_device_is_a_misfit() {
 
 #[test]
 #[ignore = "takes minutes to hours"]
-fn soak() {
+fn soak_of_drawn_devices() {
     let devices = std::env::var("IODYNO_FIT_DEVICES").map_or(5, |n| n.parse().unwrap());
     let families = std::env::var("IODYNO_FIT_FAMILIES").unwrap_or_default();
     for family in Family::ALL {
