@@ -89,7 +89,7 @@ mod tests {
     /// A workload of writes with this block size and number of threads, and these addresses after `zone`.
     fn writes(block: &str, threads: u32, zones: &str) -> String {
         misfit_of(&format!(
-            "threads = {threads}\n[mix]\nwrite = 1\n[all]\nblock = \"{block}\"\naddresses = {{ pattern = \"zones\", {zones} }}"
+            "threads = {threads}\nblock = \"{block}\"\n[mix]\nwrite = 1\n[all]\naddresses = {{ pattern = \"zones\", {zones} }}"
         ))
     }
 
