@@ -104,7 +104,7 @@ mod tests {
         let exceeds = "exceed the device's 14 open zones";
         assert!(writes("128KiB", 1, &open(15)).contains(exceeds));
         assert!(writes("128KiB", 15, &open(1)).contains(exceeds));
-        let partial = writes("2MiB", 1, &open(1));
+        let partial = writes("2MiB\"\nalign = \"4KiB", 1, &open(1));
         assert!(partial.contains("blocks of 2MiB never fill a zone of 1077MiB"), "{partial}");
         let remedy = "zone = \"2GiB\", capacity = \"1077MiB\", open = 1, trim = true";
         for zones in [
