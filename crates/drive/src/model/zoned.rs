@@ -1,12 +1,13 @@
 //! Workloads on zoned devices: writes must go through the zones in order.
 
 use crate::engine::Medium;
-use crate::plan::{DriveError, TargetPlan};
+use crate::plan::{DriveError, TargetPlan, active_range};
+use core::ops::Range;
 use iodyno_emulate::spec::{PlacedDevice, Zones};
 use iodyno_units::OpKind;
-use iodyno_workload::{Pattern, Spec, size_text};
+use iodyno_workload::{Address, Pattern, Spec, size_text};
 
-/// Checks that a workload writes to a zoned volume only in the order of its zones.
+/// Checks that a workload writes to a zoned volume only in the order of its zones, and reads only what can hold data.
 ///
 /// # Errors
 /// [`DriveError::DoesNotFit`] with the change of the workload that is needed.
@@ -15,7 +16,8 @@ pub(super) fn check(spec: &Spec, at: &TargetPlan) -> Result<(), DriveError> {
     let Some(zones) = system.devices_of(*volume).find_map(PlacedDevice::zones) else {
         return Ok(());
     };
-    match misfit(zones, spec) {
+    let capacity_bytes = at.medium.capacity_bytes();
+    match misfit(zones, spec).or_else(|| gap(zones, spec, capacity_bytes)) {
         Some(why) => Err(DriveError::DoesNotFit { target: at.name.clone(), why }),
         None => Ok(()),
     }
@@ -68,6 +70,42 @@ fn misfit(zones: Zones, spec: &Spec) -> Option<String> {
     })
 }
 
+/// Returns why a workload would read addresses between a zone's capacity and its size, which answer at once, and the
+/// remedy; `None` if it does not.
+fn gap(zones: Zones, spec: &Spec, device_bytes: u64) -> Option<String> {
+    let Zones { size_bytes, capacity_bytes, .. } = zones;
+    if !spec.issues(OpKind::Read) || capacity_bytes == size_bytes {
+        return None;
+    }
+    let Range { start, end } = active_range(spec, device_bytes);
+    let is_in_one_zone = |from: u64, to: u64| {
+        let zone_start = from / size_bytes * size_bytes;
+        to <= zone_start + capacity_bytes
+    };
+    let is_inside = |address: &Address| match &address.pattern {
+        Pattern::Zones { zone_bytes, capacity_bytes: Some(capacity), .. } => {
+            (*zone_bytes, *capacity) == (size_bytes, capacity_bytes)
+        }
+        Pattern::HotSpots { spots, scatter: false } => {
+            let mut from = start as f64;
+            spots.iter().all(|spot| {
+                let to = from + spot.range.fraction() * (end - start) as f64;
+                let range = (from as u64, to as u64);
+                from = to;
+                spot.share == 0.0 || is_in_one_zone(range.0, range.1)
+            })
+        }
+        _ => is_in_one_zone(start, end),
+    };
+    (!spec.addresses(OpKind::Read).iter().all(is_inside)).then(|| {
+        let size = size_text(capacity_bytes);
+        format!(
+            "only the first {size} of each zone of {} hold data, and reads of the rest would answer at once: read within one zone, such as --active {size}",
+            size_text(size_bytes)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +129,50 @@ mod tests {
         misfit_of(&format!(
             "threads = {threads}\nblock = \"{block}\"\n[mix]\nwrite = 1\n[all]\naddresses = {{ pattern = \"zones\", {zones} }}"
         ))
+    }
+
+    /// Reads stay below the capacity of one zone, or follow the zones.
+    #[test]
+    fn reads_avoid_the_gaps_between_zones() {
+        let gap_of = |capacity_mib: u64, text: &str| {
+            let zones = Zones {
+                size_bytes: 2 << 30,
+                capacity_bytes: capacity_mib << 20,
+                open_max: 14,
+                active_max: 14,
+                append_command_ns: 0,
+                reset_ns: 0,
+                appends: false,
+            };
+            let spec = Spec::from_toml(&format!("schema = 1\n{text}")).unwrap();
+            gap(zones, &spec, 200 << 30)
+        };
+        let read = "mix = { read = 1 }";
+        let found = gap_of(1077, read).unwrap_or_default();
+        assert!(found.contains("--active 1077MiB"), "{found}");
+        assert_eq!(gap_of(2048, read), None);
+        let spots = |range: &str, rest: &str| {
+            format!(
+                "{read}\n[read.addresses]\npattern = \"hot-spots\"\nspots = [{{ share = 1, range = \"{range}\" }}, {{ share = 0, range = \"{rest}\" }}]"
+            )
+        };
+        for (text, is_refused) in [
+            (format!("active = \"1077MiB\"\n{read}"), false),
+            (format!("active = \"4GiB..+1077MiB\"\n{read}"), false),
+            (format!("active = \"1078MiB\"\n{read}"), true),
+            (format!("active = \"1GiB..+1GiB\"\n{read}"), true),
+            (spots("0.5%", "99.5%"), false),
+            (spots("0.6%", "99.4%"), true),
+            (
+                format!(
+                    "{read}\n[all]\naddresses = {{ pattern = \"zones\", zone = \"2GiB\", capacity = \"1077MiB\", open = 1 }}"
+                ),
+                false,
+            ),
+            ("mix = { write = 1 }".to_owned(), false),
+        ] {
+            assert_eq!(gap_of(1077, &text).is_some(), is_refused, "{text}");
+        }
     }
 
     #[test]
