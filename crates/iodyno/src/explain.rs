@@ -78,7 +78,7 @@ fn alone(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let mut cells = Vec::new();
-    for (name, spec) in predictions() {
+    for (name, spec) in predictions(&emulated.system) {
         cells.push(simulate(emulated, &flags.device.to_string(), name, spec)?);
     }
     if flags.json {

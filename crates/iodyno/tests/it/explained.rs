@@ -256,3 +256,16 @@ fn workloads_are_named_as_for_run() {
         }
     }
 }
+
+/// The predictions for a zoned device read one zone and write zone by zone, and a run that would read the gaps between
+/// zones is refused with the flag to use.
+#[test]
+fn a_zoned_device_is_explained() {
+    let place = Place::new();
+    let output = place.iodyno("explain zn540-1t");
+    assert!(output.succeeds().stdout.contains("write to a zone"), "{}", output.stdout);
+    let refused = place.iodyno("run random-read --on model:zn540-1t --time 20ms");
+    refused.exits(2);
+    assert!(refused.stderr.contains("--active 1077MiB"), "{}", refused.stderr);
+    place.iodyno("run random-read --on model:zn540-1t --time 20ms --active 1077MiB").succeeds();
+}

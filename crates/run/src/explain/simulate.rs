@@ -5,7 +5,7 @@ use super::limit::{Limit, limit};
 use crate::{Emulated, RunError};
 use iodyno_drive::{Length, Modelled, Unobserved, drive_model};
 use iodyno_emulate::flash::Counts;
-use iodyno_emulate::spec::{Attach, Kind};
+use iodyno_emulate::spec::{Attach, Kind, PlacedDevice};
 use iodyno_emulate::{ReadCacheCounts, System};
 use iodyno_measure::Summary;
 use iodyno_workload::{ArrivalKind, EmulationOptions, Spec};
@@ -56,28 +56,48 @@ pub struct ExplainedCell {
     pub ios_per_cpu_s: f64,
 }
 
-/// Default workloads that explain a device, each with one worker.
-pub fn predictions() -> Vec<(&'static str, Spec)> {
-    let random = |mix: &str, depth: u32| {
-        format!("schema = 1\ndepth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n")
-    };
+/// Default workloads that explain a device of `system`, each with one worker. Those of a zoned device read one zone, and
+/// write zone by zone.
+pub fn predictions(system: &System) -> Vec<(&'static str, Spec)> {
+    let zones = system.devices().find_map(PlacedDevice::zones);
+    let random =
+        |mix: &str, depth: u32| format!("depth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n");
     let sequential = |kind: &str| {
         format!(
-            "schema = 1\ndepth = 8\nblock = \"1MiB\"\n[mix]\n{kind} = 100\n[all]\naddresses = \"sequential\"\n"
+            "depth = 8\nblock = \"1MiB\"\n[mix]\n{kind} = 100\n[all]\naddresses = \"sequential\"\n"
         )
     };
-    [
-        ("random read", random("read = 100", 1)),
-        ("random read", random("read = 100", 32)),
-        ("random write", random("write = 100", 1)),
-        ("random write", random("write = 100", 32)),
-        ("mixed 70/30", random("read = 70\nwrite = 30", 32)),
-        ("sequential read", sequential("read")),
-        ("sequential write", sequential("write")),
-    ]
-    .into_iter()
-    .map(|(name, text)| (name, Spec::from_toml(&text).expect("the built-in workloads are valid")))
-    .collect()
+    let in_zone = |text: String| match &zones {
+        Some(zones) => format!("active = \"{}B\"\n{text}", zones.capacity_bytes),
+        None => text,
+    };
+    let reads = [
+        ("random read", in_zone(random("read = 100", 1))),
+        ("random read", in_zone(random("read = 100", 32))),
+    ];
+    let in_order = ("sequential read", in_zone(sequential("read")));
+    let writes = match &zones {
+        None => vec![
+            ("random write", random("write = 100", 1)),
+            ("random write", random("write = 100", 32)),
+            ("mixed 70/30", random("read = 70\nwrite = 30", 32)),
+            in_order,
+            ("sequential write", sequential("write")),
+        ],
+        Some(zones) => {
+            let addresses = format!(
+                "[all]\naddresses = {{ pattern = \"zones\", zone = {}, capacity = {}, open = 1, trim = true }}\n",
+                zones.size_bytes, zones.capacity_bytes
+            );
+            let write = random("write = 100", 1) + &addresses;
+            vec![in_order, ("write to a zone", write)]
+        }
+    };
+    let spec = |(name, text): (&'static str, String)| {
+        let spec = Spec::from_toml(&format!("schema = 1\n{text}"));
+        (name, spec.expect("the built-in workloads are valid"))
+    };
+    reads.into_iter().chain(writes).map(spec).collect()
 }
 
 /// Ramp and measured time of a cell: longer for disks, which are slow and must first fill their buffer, and for
