@@ -89,14 +89,17 @@ const THREADS: &[Short] = &[
     ("read-1m-q1", 1, 1, "1MiB", 100, ""),
     ("write-1m-q1", 1, 1, "1MiB", 0, ""),
 ];
+/// Writes whose time a cache does not hide for long.
+const DURABLE: &[Short] = &[
+    ("seq-write-1m-q8", 1, 8, "1MiB", 0, "[all]\naddresses = \"sequential\""),
+    ("fsync-4k-q1", 1, 1, "4KiB", 0, "[write]\nflush_every = 1"),
+];
 /// Writes at several depths and sizes.
 const WRITES: &[Short] = &[
     ("write-4k-q1", 1, 1, "4KiB", 0, ""),
     ("write-4k-q16", 1, 16, "4KiB", 0, ""),
     ("write-64k-q1", 1, 1, "64KiB", 0, ""),
-    ("seq-write-1m-q8", 1, 8, "1MiB", 0, "[all]\naddresses = \"sequential\""),
     ("mix-70-4k-q16", 1, 16, "4KiB", 70, ""),
-    ("fsync-4k-q1", 1, 1, "4KiB", 0, "[write]\nflush_every = 1"),
 ];
 /// Parts of a disk: a few tracks show the rotation, ranges the seek curve, both ends the zones.
 const DISK: &[Short] = &[
@@ -119,9 +122,7 @@ const DISK: &[Short] = &[
         100,
         "active = \"50%..52%\"\n[all]\naddresses = \"sequential\"",
     ),
-    ("seq-write-1m-q8", 1, 8, "1MiB", 0, "[all]\naddresses = \"sequential\""),
     // Flushed writes show seek and settling. Cached writes show how the cache is emptied, which is not fitted.
-    ("fsync-4k-q1", 1, 1, "4KiB", 0, "[write]\nflush_every = 1"),
     ("fsync-near", 1, 1, "4KiB", 0, "active = \"50%..50.02%\"\n[write]\nflush_every = 1"),
 ];
 /// Workloads that are held out: other sizes, skew, mixed sizes, bursts.
@@ -153,9 +154,9 @@ const HELD: &[Short] = &[
 /// left out of a fit that only reads.
 pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     let parts: &[&[Short]] = match family {
-        Family::Flash | Family::Volume => &[READS, DEEP, WRITES],
-        Family::Disk => &[READS, DISK],
-        Family::Memory => &[READS, THREADS, WRITES],
+        Family::Flash | Family::Volume => &[READS, DEEP, WRITES, DURABLE],
+        Family::Disk => &[READS, DISK, DURABLE],
+        Family::Memory => &[READS, THREADS, WRITES, DURABLE],
     };
     let ramp_ns = time_ns / if family == Family::Disk { 2 } else { 5 };
     let fitted = parts.iter().flat_map(|part| part.iter()).map(|short| (short, ""));

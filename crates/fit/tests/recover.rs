@@ -181,6 +181,35 @@ fn drawn_devices_are_recovered() {
     }
 }
 
+/// Cells in which one limit binds do not tell the others, nor the latency behind them: no value is called known that is
+/// wrong.
+#[test]
+fn what_the_cells_cannot_tell_is_not_called_known() {
+    let target = start_target(Family::Volume);
+    let mut truth = emulated_device(&target);
+    let device = &mut truth.system.devices_mut().next().unwrap().device;
+    let all = parameters(device);
+    let drawn = change(device, &all, &mut stream(7, "twin", 0));
+    let (cells, _) = measure(&truth, Family::Volume, 7);
+    for kept in [&["read-4k-q64"][..], &["read-4k-q16", "read-4k-q64", "read-4k-q256"]] {
+        let cells: Vec<Measured> =
+            cells.iter().filter(|cell| kept.contains(&cell.name.as_str())).cloned().collect();
+        let start =
+            Start { target: target.clone(), capacity_bytes: None, seed: 1, stop: Arc::default() };
+        let fitted = fit(&start, &cells, &[]).unwrap();
+        for (estimate, truth) in fitted.estimates.iter().zip(&drawn) {
+            let (low, high) = estimate.interval;
+            let is_covered = (low..=high).contains(truth);
+            assert!(
+                estimate.known == Known::NotIdentified || is_covered,
+                "{kept:?}: {estimate:?} for {truth}"
+            );
+        }
+        assert_ne!(fitted.estimate("throughput_limit.rate").unwrap().known, Known::Identified);
+        assert_ne!(fitted.estimate("volume.write").unwrap().known, Known::Identified);
+    }
+}
+
 /// A device of another kind is a misfit: a disk is not fitted by a volume.
 #[test]
 fn another_kind_of_device_is_a_misfit() {

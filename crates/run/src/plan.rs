@@ -361,7 +361,12 @@ fn states(run: &ResolvedRun) -> Vec<String> {
         }
     }
     let sentence = |(states, cells): (Vec<String>, Vec<&str>)| {
-        format!("device state for {}: {}", cells.join(" and "), states.join(" or "))
+        // More names than can be read at a glance are a number.
+        let of = match cells.len() {
+            0..=3 => cells.join(" and "),
+            count => human::counted(count as u64, "cell"),
+        };
+        format!("device state for {of}: {}", states.join(" or "))
     };
     groups.into_iter().map(sentence).collect()
 }
