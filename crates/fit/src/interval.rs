@@ -94,7 +94,6 @@ pub(crate) fn estimates(
     problem: &Problem<'_>,
     best: &Point,
     slope: &Slope,
-    others: &[Vec<f64>],
 ) -> Result<(Vec<Estimate>, Vec<Combination>), FitError> {
     let (scale, degrees) = scale(problem, best, slope);
     let scale = scale.max(SCALE_MIN);
@@ -112,18 +111,7 @@ pub(crate) fn estimates(
         )
     })?;
     let half: Vec<f64> = (0..best.at.len()).map(|j| t * covariance[j][j].max(0.0).sqrt()).collect();
-    let mut sides = profiles(problem, best, slope, &half, scale, t)?;
-    // Solutions far from the best that agree as well belong to the intervals.
-    let most = misfit_max(problem, best, scale, t)?;
-    for point in problem.points(others)? {
-        if problem.misfit(&point) > most {
-            continue;
-        }
-        for (j, side) in sides.iter_mut().enumerate() {
-            let by = point.at[j] - best.at[j];
-            *side = (side.0.max(-by), side.1.max(by));
-        }
-    }
+    let sides = profiles(problem, best, slope, &half, scale, t)?;
     let mut all = Vec::new();
     for (j, parameter) in problem.parameters.iter().enumerate() {
         let (low, high) = sides[j];

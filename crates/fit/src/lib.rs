@@ -39,8 +39,6 @@ const OPS_COARSE: u64 = 1500;
 const OPS_FINE: (u64, u64) = (8000, 24000);
 /// Iterations far from and near the solution.
 const ITERATIONS: (usize, usize) = (10, 4);
-/// Iterations from other starts.
-const OTHER_ITERATIONS: usize = 6;
 /// Ratio of residuals and standard errors above which no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
 
@@ -126,22 +124,6 @@ impl Fitted {
     }
 }
 
-/// Solutions that begin elsewhere: at the values of the device, and at its latencies with the rates of the closed forms, and
-/// the reverse.
-fn others(coarse: &Problem<'_>, of_device: &[f64]) -> Result<Vec<Vec<f64>>, FitError> {
-    let mixed = |is_from_device: &dyn Fn(&Parameter) -> bool| {
-        let both = coarse.parameters.iter().zip(coarse.start.iter().zip(of_device));
-        both.map(|(p, (first, device))| if is_from_device(p) { *device } else { *first }).collect()
-    };
-    let starts: [Vec<f64>; 3] = [
-        of_device.to_vec(),
-        mixed(&|parameter| parameter.unit == Unit::Ns),
-        mixed(&|parameter| parameter.unit != Unit::Ns),
-    ];
-    let refined = |at: &Vec<f64>| Ok(coarse.refine(coarse.point(at)?, OTHER_ITERATIONS)?.at);
-    starts.iter().map(refined).collect()
-}
-
 /// Fits the device of `start` to `cells`, and predicts `held_out` with it.
 ///
 /// # Errors
@@ -167,12 +149,7 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
         .zip(&first)
         .map(|(p, first)| p.of(device).unwrap_or(*first).ln())
         .collect();
-    let others = match device.kind {
-        // Which of several limits binds can be answered in several ways.
-        Kind::Volume(_) | Kind::Memory(_) => others(&coarse, &of_device)?,
-        _ => Vec::new(),
-    };
-    let (mut estimates, combinations) = interval::estimates(&fine, &best, &slope, &others)?;
+    let (mut estimates, combinations) = interval::estimates(&fine, &best, &slope)?;
     let (scale, _) = interval::scale(&fine, &best, &slope);
     let at = interval::like_device(&fine, &best, &mut estimates, &of_device, scale)?;
     let values: Vec<f64> = at.iter().map(|x| x.exp()).collect();
