@@ -206,10 +206,16 @@ fn profiles(
         if open.is_empty() {
             break;
         }
-        let at: Vec<Vec<f64>> =
-            open.iter().map(|i| adjusted(problem, best, slope, &sides[*i])).collect();
-        for (i, point) in open.into_iter().zip(problem.points(&at)?) {
-            let grown = (problem.cost(&point) - least) / (scale * scale);
+        let ways = |i: &usize| {
+            let side = &sides[*i];
+            [alone(problem, best, side), adjusted(problem, best, slope, side)]
+        };
+        let at: Vec<Vec<f64>> = open.iter().flat_map(ways).collect();
+        let points = problem.points(&at)?;
+        for (i, both) in open.into_iter().zip(points.chunks(2)) {
+            // At a limit that begins to bind the linear model is wrong on one side, where nothing need make up for the move.
+            let cost = both.iter().map(|point| problem.cost(point)).fold(f64::INFINITY, f64::min);
+            let grown = (cost - least) / (scale * scale);
             let side = &mut sides[i];
             let linear = half[side.parameter];
             if grown >= GROWN_MIN * t * t {
@@ -227,6 +233,14 @@ fn profiles(
     }
     let end = |side: &Side| side.distance.min(UNBOUNDED);
     Ok(sides.chunks(2).map(|both| (end(&both[0]), end(&both[1]))).collect())
+}
+
+/// The parameters with one moved to an end.
+fn alone(problem: &Problem<'_>, best: &Point, side: &Side) -> Vec<f64> {
+    let mut at = best.at.clone();
+    at[side.parameter] += side.sign * side.distance;
+    problem.bounded(&mut at);
+    at
 }
 
 /// The parameters with one fixed at an end, and the others where the linear model makes up for it best.
