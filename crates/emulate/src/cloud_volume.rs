@@ -4,6 +4,10 @@
 //!
 //! The latency is its constant part plus an exponentially distributed one, drawn for each I/O, so short latencies are
 //! bounded and long ones are rare.
+//!
+//! In the disk of a virtual machine a thread of the hypervisor may carry out the requests (`io_thread`).
+
+mod io_thread;
 
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::Core;
@@ -12,18 +16,25 @@ use crate::request::{List, State};
 use crate::server::{Server, transfer_ticks};
 use crate::spec::CloudVolume as Spec;
 use crate::usage::{Of, Phase, Resource};
+use io_thread::IoThread;
 use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use iodyno_units::{IoError, OpKind};
 use std::collections::BTreeMap;
 
-/// Phase times in ns and number of operations, of reads or of writes.
+/// Phase times and number of operations, of reads or of writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
-    waits_ns: u64,
-    latency_ns: u64,
-    network_ns: u64,
+    /// In the order of [`PHASES`], or of [`PHASES_OF_A_THREAD`].
+    ns: [u64; 3],
     count: u64,
 }
+
+const PHASES: [&str; 3] = ["waits in the queue", "latency of the provider's storage", "network"];
+const PHASES_OF_A_THREAD: [&str; 3] = [
+    "waits for the hypervisor's thread",
+    "hypervisor's thread",
+    "waits for the others of its batch",
+];
 
 /// A cloud volume, as a part of a volume's tree.
 #[derive(Clone, Debug)]
@@ -32,6 +43,7 @@ pub(crate) struct CloudVolume {
     spec: Spec,
     /// The network towards the host, and towards the volume.
     network: [Server; 2],
+    io_thread: Option<IoThread>,
     /// Commands that the volume has accepted and not ended.
     accepted: u32,
     waiting: List,
@@ -48,6 +60,7 @@ impl CloudVolume {
             part,
             spec: spec.clone(),
             network: [Server::default(); 2],
+            io_thread: spec.io_thread.as_ref().map(IoThread::new),
             accepted: 0,
             waiting: List::EMPTY,
             latencies: stream(seed, "volume latencies", u64::from(part.0)),
@@ -60,19 +73,14 @@ impl CloudVolume {
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => self.arrive(core, slot),
+            State::Sensed if self.io_thread.is_some() => self.carry_out_next(core),
+            State::Transferred if self.io_thread.is_some() => self.carried_out(core, slot),
             // The data of a read is ready to be sent.
             State::Sensed => {
                 let end_ns = self.send(core, slot, 0);
                 core.at(end_ns, slot, State::Transferred);
             }
-            State::Transferred => {
-                self.accepted -= 1;
-                let end_ns = core.notified_ns(core.now, slot);
-                core.at(end_ns, slot, State::Done);
-                if let Some(next) = self.waiting.pop(&core.slab) {
-                    self.accept(core, next);
-                }
-            }
+            State::Transferred => self.end(core, slot),
             State::Done => self.done(core, slot),
             state => unreachable!("unexpected event of a cloud volume in state {state:?}"),
         }
@@ -98,12 +106,16 @@ impl CloudVolume {
     /// Starts a request: a read takes its latency before the data is sent, a write sends its data first.
     fn accept(&mut self, core: &mut Core, slot: u32) {
         self.accepted += 1;
+        if self.io_thread.is_some() {
+            self.hand_over(core, slot);
+            return;
+        }
         let kind = core.slab[slot].kind;
         let waited_ns = core.now - core.slab[slot].entered_ns;
         let latency_ns = self.latency_ns(kind);
         if let Some(phases) = self.phases_of(kind) {
-            phases.waits_ns += waited_ns;
-            phases.latency_ns += latency_ns;
+            phases.ns[0] += waited_ns;
+            phases.ns[1] += latency_ns;
             phases.count += 1;
         }
         let (sent_ns, state) = match kind {
@@ -112,6 +124,16 @@ impl CloudVolume {
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => (core.now, State::Transferred),
         };
         core.at(sent_ns.saturating_add(latency_ns), slot, state);
+    }
+
+    /// Ends a request, and accepts the next that waits.
+    fn end(&mut self, core: &mut Core, slot: u32) {
+        self.accepted -= 1;
+        let end_ns = core.notified_ns(core.now, slot);
+        core.at(end_ns, slot, State::Done);
+        if let Some(next) = self.waiting.pop(&core.slab) {
+            self.accept(core, next);
+        }
     }
 
     fn phases_of(&mut self, kind: OpKind) -> Option<&mut Phases> {
@@ -140,7 +162,7 @@ impl CloudVolume {
         let cost_ticks = transfer_ticks(request.len.into(), self.spec.bytes_per_s);
         let end_ns = self.network[direction].take(core.now, cost_ticks);
         if let Some(phases) = self.phases_of(request.kind) {
-            phases.network_ns += end_ns - core.now;
+            phases.ns[2] += end_ns - core.now;
         }
         end_ns
     }
@@ -191,29 +213,33 @@ impl CloudVolume {
         for direction in &mut self.network {
             direction.reset(core.now);
         }
+        if let Some(thread) = &mut self.io_thread {
+            thread.power_off(core.now);
+        }
     }
 
     /// The volume's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
-        let names = ["network to the host", "network to the volume"];
+        let networks = [
+            ("network to the host", &self.network[0]),
+            ("network to the volume", &self.network[1]),
+        ];
+        let thread = self.io_thread.iter().map(|thread| ("hypervisor's thread", &thread.server));
         let of = |(name, server): (_, &Server)| {
             let (part, busy_ns) = (Some(self.part), server.busy_ns(core.now));
             Resource { name, part, count: 1, held: false, busy_ns }
         };
-        names.into_iter().zip(&self.network).map(of).collect()
+        let networks = networks.into_iter().filter(|_| self.io_thread.is_none());
+        networks.chain(thread).map(of).collect()
     }
 
     /// Phase times of the volume's I/Os since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
-        let mut all = Vec::new();
-        for (of, p) in [(Of::Read, self.phases[0]), (Of::Write, self.phases[1])] {
-            let phase = |name, total_ns| Phase { name, of, total_ns, count: p.count };
-            all.extend([
-                phase("waits in the queue", p.waits_ns),
-                phase("latency of the provider's storage", p.latency_ns),
-                phase("network", p.network_ns),
-            ]);
-        }
-        all
+        let names = if self.io_thread.is_some() { PHASES_OF_A_THREAD } else { PHASES };
+        let of_kind = |(of, phases): (Of, Phases)| {
+            let named = names.into_iter().zip(phases.ns);
+            named.map(move |(name, total_ns)| Phase { name, of, total_ns, count: phases.count })
+        };
+        [Of::Read, Of::Write].into_iter().zip(self.phases).flat_map(of_kind).collect()
     }
 }

@@ -5,6 +5,7 @@
 
 mod adapter;
 mod array;
+mod cloud_volume;
 mod limit;
 mod read_cache;
 mod system;
@@ -15,6 +16,7 @@ pub use adapter::{
     Access, AdapterPath, Adapters, Cache, Drawers, HostPaths, ParityEngine, Processor, Slot,
 };
 pub use array::{Array, ArrayShape, SECTOR_BYTES, STRIP_BYTES};
+pub use cloud_volume::{CloudVolume, IoThread};
 use core::fmt;
 use iodyno_units::{Precondition, human};
 pub use limit::{Counted, Credits, Limit, LimitOf};
@@ -208,26 +210,6 @@ pub enum Kind {
     Memory(Box<Memory>),
     /// A volume of a cloud provider.
     Volume(Box<CloudVolume>),
-}
-
-/// A volume of a cloud provider: a latency behind a network.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CloudVolume {
-    /// Capacity that the host sees.
-    pub capacity_bytes: u64,
-    /// Mean latency of a read, without waiting and without the transfer of its data.
-    pub read_ns: u64,
-    /// Mean latency of a write, as for a read.
-    pub write_ns: u64,
-    /// Mean latency of a flush.
-    pub flush_ns: u64,
-    /// Share of the latencies that is exponentially distributed, 0 to 1; the rest is constant. It is the ratio of
-    /// their standard deviation to their mean.
-    pub varying_share: f64,
-    /// Bandwidth of the network in each direction.
-    pub bytes_per_s: f64,
-    /// Maximum number of outstanding commands; more wait in the host.
-    pub queue_max: u32,
 }
 
 /// Memory as a block device: the CPU core that submits an operation copies the data.

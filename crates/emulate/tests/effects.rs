@@ -308,6 +308,13 @@ const VOLUME: &[Case] = &[
     ("volume.queue_max", "1", NONE, Slower(READ.deep(2))),
 ];
 
+/// Keys of the thread of a volume that has one.
+const VOLUME_THREAD: &[Case] = &[
+    ("io_thread.command", "\"1ms\"", NONE, Slower(READ)),
+    ("io_thread.read_copy", "\"10 MB/s\"", NONE, Slower(READ)),
+    ("io_thread.write_copy", "\"10 MB/s\"", NONE, Slower(WRITE)),
+];
+
 /// Limits below what any device serves, whose cases are the same for all.
 const IOPS: &[(&str, &str)] = &[("iops_limit.rate", "50"), ("iops_limit.window", "\"40ms\"")];
 const BYTES: &[(&str, &str)] =
@@ -438,6 +445,7 @@ fn of_a_ram_disk() {
 #[test]
 fn of_a_cloud_volume() {
     hold("ebs-gp3", "cloud-instance", VOLUME);
+    hold("virtual-disk-thread", "cloud-instance", VOLUME_THREAD);
 }
 
 #[test]
@@ -469,7 +477,7 @@ fn every_parameter_has_a_case() {
     assert_eq!(limited(SSD), form("flash", "memory_channel."));
     assert_eq!(limited(DISK), form("disk", "-"));
     assert_eq!(limited(MEMORY), form("memory", "-"));
-    assert_eq!(limited(VOLUME), form("volume", "-"));
+    assert_eq!(&limited(VOLUME) | &of(VOLUME_THREAD), form("volume", "-"));
     assert_eq!(&of(SERVER) | &of(SERVER_OF_DIMMS), form("system", "-"));
     let families: BTreeSet<&str> = describe::keys().map(|(of, _)| of).collect();
     // `adapters.rs` has the cases of adapters.

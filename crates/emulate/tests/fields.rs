@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
     Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Folding,
-    Host, Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall,
+    Host, IoThread, Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall,
     Translation, Variation, VictimRule,
 };
 
@@ -245,7 +245,13 @@ fn a_cloud_volume_and_limits() {
         flush "15us"
         varying "16%"
         network "17 MB/s"
-        queue_max 18"#;
+        queue_max 18
+        [io_thread]
+        command "19us"
+        read_copy "20 MB/s"
+        write_copy "21 MB/s""#;
+    let io_thread =
+        IoThread { command_ns: 19_000, read_bytes_per_s: 20e6, write_bytes_per_s: 21e6 };
     let expected = CloudVolume {
         capacity_bytes: 2 << 30,
         read_ns: 13_000,
@@ -254,6 +260,7 @@ fn a_cloud_volume_and_limits() {
         varying_share: 0.16,
         bytes_per_s: 17e6,
         queue_max: 18,
+        io_thread: Some(io_thread),
     };
     let found = device("volume", lines);
     assert_eq!(found.kind, Kind::Volume(Box::new(expected)));

@@ -29,6 +29,8 @@ pub struct About {
     pub run: String,
     /// Name of the device that the fit started from.
     pub like: String,
+    /// Other structures that were tried, with the size of their residuals in standard errors.
+    pub others: Vec<(String, f64)>,
     /// Device file that was written; `None`: none.
     pub file: Option<String>,
 }
@@ -157,6 +159,16 @@ fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
     })
 }
 
+/// The structures that agree less; `None` if no other was tried.
+fn others(fitted: &Fitted, about: &About) -> Option<String> {
+    let of = |(name, scale): &(String, f64)| {
+        format!("{name} differs {:.1} times as much", scale / fitted.scale.max(f64::MIN_POSITIVE))
+    };
+    (!about.others.is_empty()).then(|| {
+        format!("{}; {}", about.like, about.others.iter().map(of).collect::<Vec<_>>().join("; "))
+    })
+}
+
 fn combined(fitted: &Fitted) -> Vec<String> {
     fitted.combinations.iter().map(crate::Combination::words).collect()
 }
@@ -175,6 +187,9 @@ pub fn show(fitted: &Fitted, cells: &[Measured], about: &About, style: Style) ->
             text.line(&line);
         }
         text.blank();
+    }
+    if let Some(words) = others(fitted, about) {
+        text.labelled("structure", LABEL, &words);
     }
     text.labelled("known", LABEL, &identified(fitted));
     for words in combined(fitted) {
@@ -288,7 +303,10 @@ pub fn document(
     sections.push(section("reproduce", "Reproduce", vec![command]));
     Document {
         title: format!("Twin of {}", about.target),
-        about: vec![format!("run {}", about.run), format!("structure of {}", about.like)],
+        about: vec![
+            format!("run {}", about.run),
+            format!("structure of {}", others(fitted, about).unwrap_or_else(|| about.like.clone())),
+        ],
         sections,
         made_by: made_by.to_owned(),
         ..Document::default()
@@ -333,11 +351,13 @@ pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
             "nearest_ns": prediction.nearest_ns,
         })
     });
+    let others = about.others.iter().map(|(like, scale)| json!({ "like": like, "scale": scale }));
     json!({
         "schema": JSON_VERSION,
         "target": about.target,
         "run": about.run,
         "like": about.like,
+        "others": others.collect::<Vec<_>>(),
         "file": about.file,
         "scale": fitted.scale,
         "misfit": fitted.is_misfit(),

@@ -124,6 +124,37 @@ impl Fitted {
     }
 }
 
+/// Share of the misfit of an earlier structure below which a later one is preferred.
+const BETTER: f64 = 0.8;
+
+/// A structure that was tried: the index of its start, and the fit.
+pub type Tried = (usize, Fitted);
+
+/// Fits each of `starts`, devices with different structures, by [`fit`]. The first is the one that agrees best; a
+/// later start must agree clearly better than an earlier one.
+///
+/// # Errors
+/// Those of the first start; a later one that can't be fitted is left out.
+pub fn fit_structures(
+    starts: &[Start],
+    cells: &[Measured],
+    held_out: &[Measured],
+) -> Result<Vec<Tried>, FitError> {
+    let mut all: Vec<Tried> = Vec::new();
+    for (index, start) in starts.iter().enumerate() {
+        match fit(start, cells, held_out) {
+            Ok(fitted) => {
+                let is_best = all.first().is_none_or(|best| fitted.scale < best.1.scale * BETTER);
+                all.insert(if is_best { 0 } else { all.len() }, (index, fitted));
+            }
+            Err(FitError::Interrupted) => return Err(FitError::Interrupted),
+            Err(e) if all.is_empty() => return Err(e),
+            Err(_) => {}
+        }
+    }
+    Ok(all)
+}
+
 /// Fits the device of `start` to `cells`, and predicts `held_out` with it.
 ///
 /// # Errors

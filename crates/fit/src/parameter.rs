@@ -131,6 +131,17 @@ macro_rules! of_link {
     };
 }
 
+macro_rules! of_thread {
+    ($way:ident, $field:ident) => {
+        |device| match &mut device.kind {
+            Kind::Volume(volume) => {
+                volume.io_thread.as_mut().map(|thread| Place::$way(&mut thread.$field))
+            }
+            _ => None,
+        }
+    };
+}
+
 fn limit(device: &mut Device, counts: Counted) -> Option<Place<'_>> {
     let mut found = device.limits.iter_mut().filter(|limit| limit.counts == counts);
     let first = found.next()?;
@@ -156,7 +167,16 @@ const ALL: &[Parameter] = &[
     parameter("volume.write", Unit::Ns, TIME, of_kind!(Volume, Whole, write_ns)),
     parameter("volume.flush", Unit::Ns, TIME, of_kind!(Volume, Whole, flush_ns)),
     parameter("volume.varying", Unit::Share, (0.01, 1.0), of_kind!(Volume, Real, varying_share)),
-    parameter("volume.network", Unit::BytesPerS, RATE, of_kind!(Volume, Real, bytes_per_s)),
+    parameter("volume.network", Unit::BytesPerS, RATE, |device| match &mut device.kind {
+        // A thread that moves the data hides the network.
+        Kind::Volume(volume) if volume.io_thread.is_none() => {
+            Some(Place::Real(&mut volume.bytes_per_s))
+        }
+        _ => None,
+    }),
+    parameter("io_thread.command", Unit::Ns, (50.0, 1e7), of_thread!(Whole, command_ns)),
+    parameter("io_thread.read_copy", Unit::BytesPerS, RATE, of_thread!(Real, read_bytes_per_s)),
+    parameter("io_thread.write_copy", Unit::BytesPerS, RATE, of_thread!(Real, write_bytes_per_s)),
     parameter("iops_limit.rate", Unit::OpsPerS, (1.0, 1e8), |device| {
         limit(device, Counted::Operations)
     }),

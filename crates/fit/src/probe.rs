@@ -31,13 +31,14 @@ impl Family {
         }
     }
 
-    /// Device of the catalog that a fit starts from unless the user names one.
-    pub const fn device(self) -> &'static str {
+    /// Devices of the catalog that a fit starts from unless the user names one: each has another structure, and the fit
+    /// keeps the one that agrees best.
+    pub const fn devices(self) -> &'static [&'static str] {
         match self {
-            Self::Flash => "nvme-tlc-3840g",
-            Self::Disk => "hdd-nearline-20t",
-            Self::Volume => "virtual-disk",
-            Self::Memory => "ramdisk-ddr3-16g",
+            Self::Flash => &["nvme-tlc-3840g"],
+            Self::Disk => &["hdd-nearline-20t"],
+            Self::Volume => &["virtual-disk", "virtual-disk-thread"],
+            Self::Memory => &["ramdisk-ddr3-16g"],
         }
     }
 

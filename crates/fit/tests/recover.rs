@@ -8,7 +8,7 @@ use iodyno_emulate::describe::{self, DescribedDevice};
 use iodyno_emulate::spec;
 use iodyno_fit::{
     Family, Figure, Fitted, HELD_OUT, Known, Measured, Parameter, Start, device_file, fit,
-    parameters, probes,
+    fit_structures, parameters, probes,
 };
 use iodyno_run::{Emulated, Files, emulated};
 use iodyno_targets::TargetName;
@@ -34,9 +34,13 @@ fn draw(rng: &mut Generator) -> f64 {
     below(rng, 1 << 30) as f64 / f64::from(1 << 29) - 1.0
 }
 
-/// Target of the device that the fits of a family start from.
+/// Target of the device that the fits of a family start from first.
 fn start_target(family: Family) -> String {
-    format!("model:{}?state=sequential", family.device())
+    target_of(family.devices()[0])
+}
+
+fn target_of(device: &str) -> String {
+    format!("model:{device}?state=sequential")
 }
 
 fn emulated_device(target: &str) -> Emulated {
@@ -76,14 +80,15 @@ fn measure(on: &Emulated, family: Family, seed: u64) -> (Vec<Measured>, Vec<Meas
     (fitted, held_out)
 }
 
-/// Draws a device, measures it, and fits the catalog's device to it.
-fn trial(family: Family, seed: u64) -> Trial {
-    let target = start_target(family);
-    let file = find(Kind::Device, family.device()).unwrap();
+/// Draws a device like one of the catalog, measures it, and fits the catalog's device to it.
+fn trial(device: &str, seed: u64) -> Trial {
+    let target = target_of(device);
+    let file = find(Kind::Device, device).unwrap();
     let like = describe::device(&file.name, &file.text).unwrap();
     let mut truth = emulated_device(&target);
     let device = &mut truth.system.devices_mut().next().unwrap().device;
     let drawn = change(device, &parameters(&like.device), &mut stream(seed, "twin", 0));
+    let family = Family::of(&like.device.kind);
     let (cells, held_out) = measure(&truth, family, seed);
     // Another seed than that of the measurement, as for a real device.
     let start = Start { target, capacity_bytes: None, seed: seed + 1000, stop: Arc::default() };
@@ -104,9 +109,10 @@ struct Score {
 }
 
 impl Score {
-    fn add(&mut self, family: Family, seed: u64, trial: &Trial) {
-        let Trial { drawn, fitted, .. } = trial;
-        let _ = writeln!(self.text, "{} {seed}, scale {:.2}", family.name(), fitted.scale);
+    fn add(&mut self, seed: u64, trial: &Trial) {
+        let Trial { drawn, fitted, like, .. } = trial;
+        let name = &like.device.name;
+        let _ = writeln!(self.text, "{name} {seed}, scale {:.2}", fitted.scale);
         for (estimate, truth) in fitted.estimates.iter().zip(drawn) {
             let (low, high) = estimate.interval;
             let is_covered = (low..=high).contains(truth);
@@ -159,11 +165,17 @@ impl Score {
 /// were held out are predicted. The device file gives the twin.
 #[test]
 fn drawn_devices_are_recovered() {
-    for (family, least) in [(Family::Volume, 4), (Family::Memory, 3), (Family::Disk, 4)] {
+    let all = [
+        ("virtual-disk", 4),
+        ("virtual-disk-thread", 4),
+        ("ramdisk-ddr3-16g", 3),
+        ("hdd-nearline-20t", 4),
+    ];
+    for (device, least) in all {
         let mut score = Score::default();
         for seed in 1..=2 {
-            let trial = trial(family, seed);
-            score.add(family, seed, &trial);
+            let trial = trial(device, seed);
+            score.add(seed, &trial);
             let text =
                 device_file(&trial.fitted, &trial.like, &trial.start, "id", "a \"target\"\n");
             let twin = describe::device("twin", &text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
@@ -211,6 +223,25 @@ fn what_the_cells_cannot_tell_is_not_called_known() {
     }
 }
 
+/// Of the structures of a family, that of the measured device is chosen.
+#[test]
+fn the_structure_of_the_device_is_chosen() {
+    let family = Family::Volume;
+    let start = |(seed, device): (u64, &&str)| Start {
+        target: target_of(device),
+        capacity_bytes: None,
+        seed,
+        stop: Arc::default(),
+    };
+    let starts: Vec<Start> = (1..).zip(family.devices()).map(start).collect();
+    let truth = emulated_device(&target_of("virtual-disk-thread"));
+    let (cells, _) = measure(&truth, family, 3);
+    let tried = fit_structures(&starts, &cells, &[]).unwrap();
+    let scales: Vec<(usize, f64)> = tried.iter().map(|(i, it)| (*i, it.scale)).collect();
+    assert_eq!(starts[tried[0].0].target, target_of("virtual-disk-thread"), "{scales:?}");
+    assert!(!tried[0].1.is_misfit() && tried[1].1.is_misfit(), "{scales:?}");
+}
+
 /// A device of another kind is a misfit: a disk is not fitted by a volume.
 #[test]
 fn another_kind_of_device_is_a_misfit() {
@@ -235,10 +266,12 @@ fn soak_of_drawn_devices() {
         if !families.is_empty() && !families.split(',').any(|name| name == family.name()) {
             continue;
         }
-        let mut score = Score::default();
-        for seed in 1..=devices {
-            score.add(family, seed, &trial(family, seed));
+        for device in family.devices() {
+            let mut score = Score::default();
+            for seed in 1..=devices {
+                score.add(seed, &trial(device, seed));
+            }
+            println!("{}{device}: {}", score.text, score.line());
         }
-        println!("{}{}: {}", score.text, family.name(), score.line());
     }
 }

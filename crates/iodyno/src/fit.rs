@@ -10,7 +10,9 @@ use iodyno_drive::EngineOptions;
 use iodyno_emulate::describe::DescribedDevice;
 use iodyno_emulate::spec::{Limit, LimitOf};
 use iodyno_fit::answer::{self, About};
-use iodyno_fit::{Family, FitError, HELD_OUT, Measured, Probe, Start, device_file, fit, probes};
+use iodyno_fit::{
+    Family, FitError, Fitted, HELD_OUT, Measured, Probe, Start, device_file, fit_structures, probes,
+};
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
 use iodyno_page::terminal::Style;
@@ -57,25 +59,32 @@ pub(crate) fn command(
         (None, None) => return Err(Failure::input("name a target, or a run with --from")),
     };
     let (target, cells, held_out) = cells(&run, flags.doubtful)?;
-    let like = like(flags, target)?;
-    let start = start(flags, target, &like);
+    let likes = likes(flags, target)?;
+    let starts: Vec<Start> = likes.iter().map(|like| start(flags, target, like)).collect();
     let mut live = LiveLine::new(flags.quiet || flags.json);
     live.draw(&format!("fitting {} cells", cells.len()));
-    let fitted = fit(&start, &cells, &held_out);
+    let fitted = fit_structures(&starts, &cells, &held_out);
     live.clear();
-    let fitted = fitted.map_err(|e| match e {
+    let tried = fitted.map_err(|e| match e {
         FitError::Start(why) => Failure::input(why),
         FitError::Interrupted => Failure::interrupted(e.to_string()),
         FitError::Simulation { .. } => {
             Failure::input(format!("{e}. Start from another device with --like"))
         }
     })?;
-    let text = device_file(&fitted, &like, &start, &run.id, &target.name);
+    let of = |(index, fitted): &(usize, Fitted)| (likes[*index].device.name.clone(), fitted.scale);
+    let others = tried[1..].iter().map(of).collect();
+    let Some((index, fitted)) = tried.into_iter().next() else {
+        unreachable!("without any fit there is an error");
+    };
+    let (like, start) = (&likes[index], &starts[index]);
+    let text = device_file(&fitted, like, start, &run.id, &target.name);
     let file = write(output, &text)?;
     let about = About {
         target: target.name.clone(),
         run: run.id.clone(),
         like: like.device.name.clone(),
+        others,
         file,
     };
     if let Some(page) = page {
@@ -252,11 +261,11 @@ fn cells(
     Ok((target, fitted, held_out))
 }
 
-/// The device that the fit starts from.
-fn like(flags: &Fit, target: &TargetRecord) -> Result<DescribedDevice, Failure> {
+/// The devices that the fit starts from.
+fn likes(flags: &Fit, target: &TargetRecord) -> Result<Vec<DescribedDevice>, Failure> {
     match &flags.like {
-        Some(name) => device(name),
-        None => device(of_record(target).device()),
+        Some(name) => Ok(vec![device(name)?]),
+        None => of_record(target).devices().iter().map(|name| device(name)).collect(),
     }
 }
 

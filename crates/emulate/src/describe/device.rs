@@ -12,8 +12,8 @@ use super::volume_class::{VolumeClass, one_size, start_with};
 use crate::content_event::UNIT_BYTES;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, Kind, Memory, Nand,
-    Slc, Stall, Translation, Variation, VictimRule, Zones,
+    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, IoThread, Kind,
+    Memory, Nand, Slc, Stall, Translation, Variation, VictimRule, Zones,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -333,7 +333,16 @@ fn volume(v: &Record, capacity_bytes: u64) -> Option<Kind> {
         varying_share: v.real("volume.varying")?,
         bytes_per_s: v.real("volume.network")?,
         queue_max: v.whole("volume.queue_max")? as u32,
+        io_thread: io_thread(v),
     })))
+}
+
+fn io_thread(v: &Record) -> Option<IoThread> {
+    Some(IoThread {
+        command_ns: v.whole("io_thread.command")?,
+        read_bytes_per_s: v.real("io_thread.read_copy")?,
+        write_bytes_per_s: v.real("io_thread.write_copy")?,
+    })
 }
 
 fn disk(v: &Record) -> Option<Kind> {

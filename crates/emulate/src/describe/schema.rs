@@ -294,6 +294,15 @@ pub(super) const DEVICE: &[Key] = &[
             count("volume.queue_max", 1..=65_536),
         ],
     ),
+    optional(
+        VOLUME,
+        "io_thread",
+        &[
+            time("io_thread.command", 0..=10 * MS),
+            bandwidth("io_thread.read_copy"),
+            bandwidth("io_thread.write_copy"),
+        ],
+    ),
 ];
 
 /// Keys of a `[[volumes]]` table, which adds N equal devices to a server.

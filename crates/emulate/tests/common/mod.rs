@@ -119,6 +119,7 @@ pub(crate) fn volume() -> CloudVolume {
         varying_share: 0.5,
         bytes_per_s: 10e9,
         queue_max: 1024,
+        io_thread: None,
     }
 }
 

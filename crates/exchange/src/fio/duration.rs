@@ -16,6 +16,9 @@ pub(super) struct Queue {
     pub(super) refill_at: Option<u64>,
 }
 
+/// Largest number that a workload file holds. No job ends by as many operations.
+const COUNT_MAX: u64 = i64::MAX as u64;
+
 /// Total number of operations or bytes after which `number_ios` ends a job: the option's value times the numbers of
 /// clones and of `loops`.
 enum Counted {
@@ -277,7 +280,9 @@ impl<'a> Reading<'a> {
             (flushes, Some(bytes)) if flushes > 0.0 => {
                 Counted::Bytes(all.saturating_mul(bytes).max(1))
             }
-            (flushes, _) => Counted::Ops((all as f64 * (1.0 + flushes)).round() as u64),
+            (flushes, _) => {
+                Counted::Ops(((all as f64 * (1.0 + flushes)).round() as u64).min(COUNT_MAX))
+            }
         })
     }
 

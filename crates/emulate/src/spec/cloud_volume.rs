@@ -1,0 +1,38 @@
+//! A volume of a cloud provider, or the disk of a virtual machine.
+
+/// A volume of a cloud provider: a latency behind a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CloudVolume {
+    /// Capacity that the host sees.
+    pub capacity_bytes: u64,
+    /// Mean latency of a read, without waiting and without the transfer of its data.
+    pub read_ns: u64,
+    /// Mean latency of a write, as for a read.
+    pub write_ns: u64,
+    /// Mean latency of a flush.
+    pub flush_ns: u64,
+    /// Share of the latencies that is exponentially distributed, 0 to 1; the rest is constant. It is the ratio of
+    /// their standard deviation to their mean.
+    pub varying_share: f64,
+    /// Bandwidth of the network in each direction.
+    pub bytes_per_s: f64,
+    /// Maximum number of outstanding commands; more wait in the host.
+    pub queue_max: u32,
+    /// The hypervisor's thread that carries out the requests; `None` if nothing but the latencies, the network and
+    /// the limits holds them up.
+    pub io_thread: Option<IoThread>,
+}
+
+/// A thread of the hypervisor that carries out the requests of a virtual disk one after the other.
+///
+/// A request that finds the thread idle wakes it up, which takes the latency of the request. The thread then carries out
+/// all requests that wait, also those that arrive meanwhile, and announces them together once none is left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IoThread {
+    /// Time of the thread for each request.
+    pub command_ns: u64,
+    /// Rate at which the thread moves the data of reads.
+    pub read_bytes_per_s: f64,
+    /// Rate at which the thread moves the data of writes.
+    pub write_bytes_per_s: f64,
+}
