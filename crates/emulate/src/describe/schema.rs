@@ -432,10 +432,11 @@ mod tests {
         fs::read_to_string(path).unwrap()
     }
 
-    /// Returns the first two columns of each table row below the heading that begins with `heading`.
-    fn rows(page: &str, heading: &str) -> Vec<(String, String)> {
-        let mut lines = page.lines().skip_while(|line| !line.starts_with(heading));
-        assert!(lines.next().is_some(), "no heading {heading}");
+    /// Returns the first two columns of each table row below the heading that contains `name`.
+    fn rows(page: &str, name: &str) -> Vec<(String, String)> {
+        let is_heading = |line: &&str| line.starts_with("## ") && line.contains(name);
+        let mut lines = page.lines().skip_while(|line| !is_heading(line));
+        assert!(lines.next().is_some(), "no heading with {name}");
         let section = lines.take_while(|line| !line.starts_with('#'));
         let cells = section.filter_map(|line| line.strip_prefix("| `"));
         cells
@@ -455,10 +456,10 @@ mod tests {
             let page = page(name);
             for key in schema {
                 if key.sourced {
-                    assert!(rows(&page, "## Top level").contains(&row(key)), "{key:?}");
+                    assert!(rows(&page, "Top level").contains(&row(key)), "{key:?}");
                 } else if let ValueType::Table(keys) = key.value {
                     let expected: Vec<_> = keys.iter().map(row).collect();
-                    let found = rows(&page, &format!("## `[{}]`", key.path));
+                    let found = rows(&page, &format!("`[{}]`", key.path));
                     assert_eq!(found, expected, "[{}] in {name}", key.path);
                 }
             }
