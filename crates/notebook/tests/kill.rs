@@ -17,6 +17,11 @@ const INTERVAL_NS: u64 = 250_000_000;
 /// Environment variable of the child: the notebook that it writes to.
 const PATH_VARIABLE: &str = "IODYNO_TEST_KILLED_NOTEBOOK";
 
+/// Environment variable of a child that waits to be killed in the middle of its first cell.
+const WAITS_VARIABLE: &str = "IODYNO_TEST_KILLED_WAITS";
+/// The last that such a child says.
+const LAST_SAID: &str = "interval 0 2";
+
 /// The announcement of cell `index`.
 fn begun(index: usize) -> Cell {
     Cell {
@@ -65,7 +70,11 @@ fn child_that_writes_for_ever() {
         say(format!("begun {cell}"));
         for i in 0..INTERVALS {
             writer.add_interval(cell, i, &interval(cell, i)).unwrap();
-            say(format!("interval {cell} {i}"));
+            let said = format!("interval {cell} {i}");
+            say(said.clone());
+            if said == LAST_SAID && std::env::var_os(WAITS_VARIABLE).is_some() {
+                std::thread::sleep(Duration::from_secs(600));
+            }
         }
         writer.finish_cell(cell, &finished(cell)).unwrap();
         say(format!("finished {cell}"));
@@ -79,7 +88,13 @@ fn committed_data_survives_a_kill() {
     let mut random = rng::stream(1, "kill", 0);
     let mut cut_short = 0;
     for kill in 1..=KILLS {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        // The last child is killed in a cell in any case.
+        let waits = kill == KILLS;
+        if waits {
+            command.env(WAITS_VARIABLE, "");
+        }
+        let mut child = command
             .args(["--exact", "kill::child_that_writes_for_ever", "--ignored", "--nocapture"])
             .env(PATH_VARIABLE, &path)
             .stdout(Stdio::null())
@@ -93,10 +108,14 @@ fn committed_data_survives_a_kill() {
         assert_eq!(notebook.load(id).unwrap().status, Status::Running);
         // Two thirds of the kills come in or after a cell, however slow the disk is.
         let mut before = Vec::new();
-        if !kill.is_multiple_of(3) {
-            let begun = format!("begun {}", kill % 3);
-            before.extend(said.by_ref().take_while(|line| *line != begun));
-            before.push(begun);
+        let awaited = match kill % 3 {
+            _ if waits => Some(LAST_SAID.to_owned()),
+            0 => None,
+            n => Some(format!("begun {n}")),
+        };
+        if let Some(awaited) = awaited {
+            before.extend(said.by_ref().take_while(|line| *line != awaited));
+            before.push(awaited);
         }
         std::thread::sleep(Duration::from_micros(rng::below(&mut random, 40_000)));
         child.kill().unwrap();
@@ -143,7 +162,7 @@ fn committed_data_survives_a_kill() {
         assert_eq!(list.len() as u64, kill);
         assert_eq!((list[kill as usize - 1].id.as_str(), &list[0].status), (id, &Status::Crashed));
     }
-    assert!(cut_short > 0, "no kill met a cell at work: the delays are wrong");
+    assert!(cut_short > 0, "the last child was not killed in its cell");
     // And the notebook stays usable.
     let notebook = Notebook::open(&path).unwrap();
     notebook.begin(&RunHead::default()).unwrap().finish(&Outcome::Finished, &[]).unwrap();
