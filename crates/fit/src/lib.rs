@@ -25,7 +25,7 @@ use iodyno_emulate::spec::{Device, Kind};
 use iodyno_measure::Cell;
 use iodyno_workload::Spec;
 pub use parameter::{Parameter, Unit, parameters};
-pub use probe::{Family, HELD_OUT, Probe, probes};
+pub use probe::{Family, HELD_OUT, Probe, limit_writes, probes};
 use refine::Problem;
 pub use score::{Prediction, median_error};
 use simulate::Bench;

@@ -62,6 +62,17 @@ pub struct Probe {
     pub spec: Spec,
 }
 
+impl Probe {
+    /// Share of writes in its operations, 0 to 1.
+    pub fn write_share(&self) -> f64 {
+        let of = |kind: Option<OpKind>| {
+            let kinds = self.spec.kinds().filter(|it| kind.is_none_or(|kind| it.0 == kind));
+            kinds.map(|it| it.1).sum::<f64>()
+        };
+        of(Some(OpKind::Write)) / of(None)
+    }
+}
+
 /// Beginning of the names of the cells that no parameter is fitted to.
 pub const HELD_OUT: &str = "held-out-";
 
@@ -172,6 +183,25 @@ pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     // Reads come first, so that they find the target as it was laid out.
     cells.sort_by_key(|probe| probe.spec.kinds().any(|(kind, _)| kind != OpKind::Read));
     cells
+}
+
+/// Lets the cells write at most `bytes` together after their ramps: equal shares for all that write.
+pub fn limit_writes(probes: &mut [Probe], bytes: u64) {
+    let cells = probes.iter().filter(|probe| probe.write_share() > 0.0).count();
+    for probe in probes {
+        let share = probe.write_share();
+        if share == 0.0 {
+            continue;
+        }
+        let of_cell = bytes as f64 / cells as f64 / share;
+        // At least one operation, as a limit has to allow.
+        let least =
+            probe.spec.blocks(OpKind::Write).iter().map(|block| block.bytes).max().unwrap_or(1);
+        match probe.spec.clone().with_bytes((of_cell as u64).max(least.into())) {
+            Ok(spec) => probe.spec = spec,
+            Err(why) => unreachable!("{}: {why}", probe.name),
+        }
+    }
 }
 
 fn spec(short: &Short, ramp_ns: u64, time_ns: u64) -> Spec {

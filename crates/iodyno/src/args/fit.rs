@@ -3,7 +3,7 @@
 use clap::Args;
 use iodyno_drive::EngineKind;
 use iodyno_targets::TargetName;
-use iodyno_units::parse_duration_ns;
+use iodyno_units::{parse_duration_ns, parse_size};
 use std::path::PathBuf;
 
 /// Examples at the end of the help of `fit`.
@@ -42,10 +42,14 @@ pub struct Fit {
     /// Never write to the target; parameters of writes stay as they are
     #[arg(long, conflicts_with = "from")]
     pub read_only: bool,
+    /// Write at most this much, in equal shares of the cells that write, and without their ramps
+    /// [default: 2 % of the capacity of an SSD, no limit on others]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["from", "read_only"])]
+    pub writes: Option<u64>,
     /// Fit also to cells that have warnings
     #[arg(long)]
     pub doubtful: bool,
-    /// Print the cells with their time, and measure nothing
+    /// Print the cells with their time and the bytes that they write, and measure nothing
     #[arg(long, conflicts_with_all = ["from", "json"])]
     pub plan: bool,
     /// Set the seed of all random streams

@@ -56,3 +56,21 @@ fn what_cannot_be_fitted_is_refused() {
     let plan = place.iodyno("fit model:hdd-10k-300g --plan");
     assert!(plan.succeeds().stdout.contains("read-inner-seq"));
 }
+
+/// A fit writes at most as much as `--writes` allows after the ramps, in all cells that write.
+#[test]
+fn writes_are_limited() {
+    let place = Place::new();
+    let words = "fit model:ebs-gp3?size=8GiB --time 500ms --writes 120MiB";
+    let plan = place.iodyno(&format!("{words} --plan"));
+    assert!(plan.succeeds().stdout.contains("at most 120 MiB"), "{}", plan.stdout);
+    place.iodyno(&format!("{words} --json")).succeeds();
+    let run = place.iodyno("show last --json").succeeds().json();
+    let cells = run["cells"].as_array().unwrap();
+    let written: Vec<f64> = cells.iter().map(|cell| number(&cell["write"]["bytes"])).collect();
+    // Operations in flight at the limit of a cell add to it.
+    assert!((40e6..127e6).contains(&written.iter().sum()), "{written:?}");
+    let ended = |cell: &&Value| cell["ended"] == "bytes";
+    let names: Vec<&Value> = cells.iter().filter(ended).map(|cell| &cell["name"]).collect();
+    assert!(names.iter().any(|name| *name == "seq-write-1m-q8"), "{names:?}");
+}
