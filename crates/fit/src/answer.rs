@@ -29,7 +29,7 @@ pub struct About {
     pub run: String,
     /// Name of the device that the fit started from.
     pub like: String,
-    /// Other structures that were tried, with the size of their residuals in standard errors.
+    /// Other structures that were tried, with their misfit as a multiple of that of `like`.
     pub others: Vec<(String, f64)>,
     /// Device file that was written; `None`: none.
     pub file: Option<String>,
@@ -160,10 +160,8 @@ fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
 }
 
 /// The structures that agree less; `None` if no other was tried.
-fn others(fitted: &Fitted, about: &About) -> Option<String> {
-    let of = |(name, scale): &(String, f64)| {
-        format!("{name} differs {:.1} times as much", scale / fitted.scale.max(f64::MIN_POSITIVE))
-    };
+fn others(about: &About) -> Option<String> {
+    let of = |(name, ratio): &(String, f64)| format!("{name} differs {ratio:.1} times as much");
     (!about.others.is_empty()).then(|| {
         format!("{}; {}", about.like, about.others.iter().map(of).collect::<Vec<_>>().join("; "))
     })
@@ -188,7 +186,7 @@ pub fn show(fitted: &Fitted, cells: &[Measured], about: &About, style: Style) ->
         }
         text.blank();
     }
-    if let Some(words) = others(fitted, about) {
+    if let Some(words) = others(about) {
         text.labelled("structure", LABEL, &words);
     }
     text.labelled("known", LABEL, &identified(fitted));
@@ -305,7 +303,7 @@ pub fn document(
         title: format!("Twin of {}", about.target),
         about: vec![
             format!("run {}", about.run),
-            format!("structure of {}", others(fitted, about).unwrap_or_else(|| about.like.clone())),
+            format!("structure of {}", others(about).unwrap_or_else(|| about.like.clone())),
         ],
         sections,
         made_by: made_by.to_owned(),
@@ -351,7 +349,8 @@ pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
             "nearest_ns": prediction.nearest_ns,
         })
     });
-    let others = about.others.iter().map(|(like, scale)| json!({ "like": like, "scale": scale }));
+    let others =
+        about.others.iter().map(|(like, ratio)| json!({ "like": like, "misfit_ratio": ratio }));
     json!({
         "schema": JSON_VERSION,
         "target": about.target,

@@ -127,32 +127,45 @@ impl Fitted {
 /// Share of the misfit of an earlier structure below which a later one is preferred.
 const BETTER: f64 = 0.8;
 
-/// A structure that was tried: the index of its start, and the fit.
-pub type Tried = (usize, Fitted);
-
-/// Fits each of `starts`, devices with different structures, by [`fit`]. The first is the one that agrees best; a
-/// later start must agree clearly better than an earlier one.
+/// Fits the one of `starts`, devices with different structures, that agrees best, by [`fit`]; a later start must agree
+/// clearly better than an earlier one. Returns its index, the fit, and the index of each other start with its misfit as a
+/// multiple of that of the best. Starts that can't be fitted are left out while another can.
 ///
 /// # Errors
-/// Those of the first start; a later one that can't be fitted is left out.
+/// Those of the first start if none can be fitted.
 pub fn fit_structures(
     starts: &[Start],
     cells: &[Measured],
     held_out: &[Measured],
-) -> Result<Vec<Tried>, FitError> {
-    let mut all: Vec<Tried> = Vec::new();
-    for (index, start) in starts.iter().enumerate() {
-        match fit(start, cells, held_out) {
-            Ok(fitted) => {
-                let is_best = all.first().is_none_or(|best| fitted.scale < best.1.scale * BETTER);
-                all.insert(if is_best { 0 } else { all.len() }, (index, fitted));
+) -> Result<(usize, Fitted, Vec<(usize, f64)>), FitError> {
+    let mut all: Vec<(usize, f64)> = Vec::new();
+    if let [_, _, ..] = starts {
+        for (index, start) in starts.iter().enumerate() {
+            match near(start, cells) {
+                Ok(scale) => {
+                    let is_best = all.first().is_none_or(|best| scale < best.1 * BETTER);
+                    all.insert(if is_best { 0 } else { all.len() }, (index, scale));
+                }
+                Err(FitError::Interrupted) => return Err(FitError::Interrupted),
+                Err(_) => {}
             }
-            Err(FitError::Interrupted) => return Err(FitError::Interrupted),
-            Err(e) if all.is_empty() => return Err(e),
-            Err(_) => {}
         }
     }
-    Ok(all)
+    let (index, least) = all.first().copied().unwrap_or((0, 1.0));
+    let fitted = fit(&starts[index], cells, held_out)?;
+    let others = all.iter().skip(1).map(|(other, scale)| (*other, scale / least)).collect();
+    Ok((index, fitted, others))
+}
+
+/// Misfit of a structure near its best parameters, in standard errors.
+fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
+    let bench = Bench::new(start)?;
+    let parameters = parameters(bench.device());
+    let first = start::values(&parameters, bench.device(), cells);
+    let coarse = Problem::new(&bench, cells, &parameters, &first, None, OPS_COARSE, start.seed)?;
+    let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
+    let slope = coarse.slope(&near)?;
+    Ok(interval::scale(&coarse, &near, &slope).0)
 }
 
 /// Fits the device of `start` to `cells`, and predicts `held_out` with it.

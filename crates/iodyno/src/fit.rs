@@ -11,8 +11,8 @@ use iodyno_emulate::describe::DescribedDevice;
 use iodyno_emulate::spec::{Limit, LimitOf};
 use iodyno_fit::answer::{self, About};
 use iodyno_fit::{
-    Family, FitError, Fitted, HELD_OUT, Measured, Probe, Start, device_file, fit_structures,
-    limit_writes, probes,
+    Family, FitError, HELD_OUT, Measured, Probe, Start, device_file, fit_structures, limit_writes,
+    probes,
 };
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
@@ -68,18 +68,15 @@ pub(crate) fn command(
     live.draw(&format!("fitting {} cells", cells.len()));
     let fitted = fit_structures(&starts, &cells, &held_out);
     live.clear();
-    let tried = fitted.map_err(|e| match e {
+    let (index, fitted, others) = fitted.map_err(|e| match e {
         FitError::Start(why) => Failure::input(why),
         FitError::Interrupted => Failure::interrupted(e.to_string()),
         FitError::Simulation { .. } => {
             Failure::input(format!("{e}. Start from another device with --like"))
         }
     })?;
-    let of = |(index, fitted): &(usize, Fitted)| (likes[*index].device.name.clone(), fitted.scale);
-    let others = tried[1..].iter().map(of).collect();
-    let Some((index, fitted)) = tried.into_iter().next() else {
-        unreachable!("without any fit there is an error");
-    };
+    let named = |(other, ratio): (usize, f64)| (likes[other].device.name.clone(), ratio);
+    let others = others.into_iter().map(named).collect();
     let (like, start) = (&likes[index], &starts[index]);
     let text = device_file(&fitted, like, start, &run.id, &target.name);
     let file = write(output, &text)?;
