@@ -127,9 +127,19 @@ impl Fitted {
 /// Share of the misfit of an earlier structure below which a later one is preferred.
 const BETTER: f64 = 0.8;
 
+/// The structure that agrees best, of several.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Index of its start.
+    pub index: usize,
+    /// Its fit.
+    pub fitted: Fitted,
+    /// Index of each other start that can be fitted, with its misfit as a multiple of that of the chosen one.
+    pub others: Vec<(usize, f64)>,
+}
+
 /// Fits the one of `starts`, devices with different structures, that agrees best, by [`fit`]; a later start must agree
-/// clearly better than an earlier one. Returns its index, the fit, and the index of each other start with its misfit as a
-/// multiple of that of the best. Starts that can't be fitted are left out while another can.
+/// clearly better than an earlier one. Starts that can't be fitted are left out while another can.
 ///
 /// # Errors
 /// Those of the first start if none can be fitted.
@@ -137,7 +147,7 @@ pub fn fit_structures(
     starts: &[Start],
     cells: &[Measured],
     held_out: &[Measured],
-) -> Result<(usize, Fitted, Vec<(usize, f64)>), FitError> {
+) -> Result<Chosen, FitError> {
     let mut all: Vec<(usize, f64)> = Vec::new();
     if let [_, _, ..] = starts {
         for (index, start) in starts.iter().enumerate() {
@@ -154,7 +164,7 @@ pub fn fit_structures(
     let (index, least) = all.first().copied().unwrap_or((0, 1.0));
     let fitted = fit(&starts[index], cells, held_out)?;
     let others = all.iter().skip(1).map(|(other, scale)| (*other, scale / least)).collect();
-    Ok((index, fitted, others))
+    Ok(Chosen { index, fitted, others })
 }
 
 /// Misfit of a structure near its best parameters, in standard errors.

@@ -66,12 +66,14 @@ pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measure
             "volume.flush" => extremes.latency_ns[2],
             "volume.network" => above(extremes.all_bytes_per_s).map(|rate| rate * 2.0),
             "io_thread.command" => above(extremes.all_iops).map(|rate| 1e9 / rate),
-            "io_thread.read_copy" => above(extremes.bytes_per_s[0]),
-            "io_thread.write_copy" => above(extremes.bytes_per_s[1]),
             "throughput_limit.rate" => above(extremes.all_bytes_per_s),
             "iops_limit.rate" => above(extremes.all_iops),
-            "link.read" | "memory.read" | "platters.outer" => above(extremes.bytes_per_s[0]),
-            "link.write" | "memory.write" => above(extremes.bytes_per_s[1]),
+            "link.read" | "memory.read" | "platters.outer" | "io_thread.read_copy" => {
+                above(extremes.bytes_per_s[0])
+            }
+            "link.write" | "memory.write" | "io_thread.write_copy" => {
+                above(extremes.bytes_per_s[1])
+            }
             "controller.read_command" => above(extremes.iops[0]).map(|rate| 1e9 / rate),
             "controller.write_command" => above(extremes.iops[1]).map(|rate| 1e9 / rate),
             _ => None,

@@ -7,7 +7,7 @@ use iodyno_drive::{Length, Unobserved, drive_model};
 use iodyno_emulate::describe::{self, DescribedDevice};
 use iodyno_emulate::spec;
 use iodyno_fit::{
-    Family, Figure, Fitted, HELD_OUT, Known, Measured, Parameter, Start, device_file, fit,
+    Chosen, Family, Figure, Fitted, HELD_OUT, Known, Measured, Parameter, Start, device_file, fit,
     fit_structures, parameters, probes,
 };
 use iodyno_run::{Emulated, Files, emulated};
@@ -236,7 +236,7 @@ fn the_structure_of_the_device_is_chosen() {
     let starts: Vec<Start> = (1..).zip(family.devices()).map(start).collect();
     let truth = emulated_device(&target_of("virtual-disk-thread"));
     let (cells, _) = measure(&truth, family, 3);
-    let (index, fitted, others) = fit_structures(&starts, &cells, &[]).unwrap();
+    let Chosen { index, fitted, others } = fit_structures(&starts, &cells, &[]).unwrap();
     assert_eq!(starts[index].target, target_of("virtual-disk-thread"), "{others:?}");
     assert!(!fitted.is_misfit() && others[0].1 > 5.0, "{} {others:?}", fitted.scale);
 }

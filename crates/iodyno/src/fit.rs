@@ -11,8 +11,8 @@ use iodyno_emulate::describe::DescribedDevice;
 use iodyno_emulate::spec::{Limit, LimitOf};
 use iodyno_fit::answer::{self, About};
 use iodyno_fit::{
-    Family, FitError, HELD_OUT, Measured, Probe, Start, device_file, fit_structures, limit_writes,
-    probes,
+    Chosen, Family, FitError, HELD_OUT, Measured, Probe, Start, device_file, fit_structures,
+    limit_writes, probes,
 };
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
@@ -68,7 +68,7 @@ pub(crate) fn command(
     live.draw(&format!("fitting {} cells", cells.len()));
     let fitted = fit_structures(&starts, &cells, &held_out);
     live.clear();
-    let (index, fitted, others) = fitted.map_err(|e| match e {
+    let Chosen { index, fitted, others } = fitted.map_err(|e| match e {
         FitError::Start(why) => Failure::input(why),
         FitError::Interrupted => Failure::interrupted(e.to_string()),
         FitError::Simulation { .. } => {

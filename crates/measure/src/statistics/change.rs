@@ -83,7 +83,7 @@ const STALL_DEVIATIONS: f64 = 5.0;
 
 /// Replaces each isolated stall by the median of its neighbours (Hampel's identifier, JASA 69, 1974).
 /// Otherwise a single outlier could look like a break.
-fn without_stalls(values: &[f64]) -> Vec<f64> {
+pub(super) fn without_stalls(values: &[f64]) -> Vec<f64> {
     (0..values.len())
         .map(|i| {
             let end = (i + NEIGHBOURS + 1).min(values.len());
@@ -124,7 +124,7 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
 
 /// Returns the logarithms of the values, because noise is proportional to the level. Values near zero are
 /// raised to 1/1000 of the mean.
-fn logarithms(values: &[f64]) -> Vec<f64> {
+pub(super) fn logarithms(values: &[f64]) -> Vec<f64> {
     let floor = (1e-3 * describe::mean(values)).max(f64::MIN_POSITIVE);
     values.iter().map(|v| v.max(floor).ln()).collect()
 }

@@ -24,6 +24,7 @@ pub mod discovery;
 pub mod distribution;
 pub mod drift;
 pub mod knee;
+pub mod levels;
 pub mod little;
 pub mod oscillation;
 pub mod quantile;

@@ -1,0 +1,287 @@
+//! Shifts of level in a history: one figure of equal runs, in order of time. A run after an update, a new driver or a
+//! worn device changes the level from then on; single odd runs and noise do not.
+//!
+//! Each segment has one level, and the chosen cut minimises the sum of squares of the logarithms plus a penalty for each
+//! segment, by optimal partitioning (as in [`super::change`], whose segments are lines: within a cell a drift is usual, between
+//! runs a step). The noise is estimated robustly from differences, so the shifts do not enlarge it, and its correlation
+//! makes the penalty larger.
+
+use super::change::{logarithms, without_stalls};
+use super::describe::{self, ConfidenceInterval};
+use super::distribution::student_quantile;
+
+/// Penalty for a segment, as a multiple of variance × ln n. Schwarz's criterion would be 2, for level and position. The
+/// rest allows for the error of the noise estimate and for tails that are heavier than normal.
+const PENALTY: f64 = 4.0;
+/// Minimum number of runs in a segment: a shift is known from the fourth run on.
+pub const RUNS_MIN: usize = 4;
+/// Smallest standard deviation of the noise, as a fraction of the level. A history in virtual time has none, and a step of
+/// 0.5 % is a shift there.
+const NOISE_MIN: f64 = 0.000_5;
+/// Twice the log-likelihood within which another position of a shift is as plausible (95 %, one degree of freedom).
+const PLAUSIBLE: f64 = 3.84;
+/// Largest number of values that a history may have; the time grows with its square.
+pub const VALUES_MAX: usize = 4000;
+
+/// A range of runs with one level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Level {
+    /// Index of the first run.
+    pub start: usize,
+    /// Index after the last run.
+    pub end: usize,
+    /// Geometric mean of its values, without odd runs.
+    pub value: f64,
+    /// The shift from the level before; `None` for the first.
+    pub shift: Option<Shift>,
+}
+
+/// A change from one level to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shift {
+    /// Ratio of the levels after and before, with its 95 % interval.
+    pub ratio: f64,
+    /// Bounds of the interval.
+    pub interval: ConfidenceInterval,
+    /// First and last index at which the new level may have begun (95 %).
+    pub begins: (usize, usize),
+}
+
+/// Divides a history of positive values into levels. Longer histories than [`VALUES_MAX`] are to be cut by the caller.
+pub fn levels(values: &[f64]) -> Vec<Level> {
+    let n = values.len();
+    if n == 0 {
+        return Vec::new();
+    }
+    let clean = without_stalls(values);
+    let points = logarithms(&clean);
+    let variance = variance(&points).max(NOISE_MIN * NOISE_MIN);
+    let sums = Sums::new(&points);
+    let starts = partition(&sums, n, PENALTY * variance * (n.max(2) as f64).ln());
+    let ends: Vec<usize> = starts.iter().skip(1).copied().chain([n]).collect();
+    let level = |i: usize| {
+        let (start, end) = (starts[i], ends[i]);
+        let shift = i
+            .checked_sub(1)
+            .map(|before| shift(&sums, (starts[before], start, end), variance, n - starts.len()));
+        Level { start, end, value: sums.mean(start, end).exp(), shift }
+    };
+    (0..starts.len()).map(level).collect()
+}
+
+/// Share of the largest differences that may come from shifts and odd runs.
+const TRIMMED: f64 = 0.1;
+/// Mean square of the smallest 90 % of a standard normal variable's absolute values, over that of all:
+/// 1 − 2 z φ(z) / 0.9 with z = 1.645, the limit of these 90 %.
+const TRIMMED_SQUARE: f64 = 0.6230;
+/// Largest correlation of neighbours that is believed.
+const RHO_MAX: f64 = 0.9;
+
+/// Long-run variance of the noise, from differences at lags 1 and 2 without the largest, which shifts and odd runs cause. As
+/// of an AR(1) process, whose differences have variances 2σ²(1 − ρ) and 2σ²(1 − ρ²).
+fn variance(points: &[f64]) -> f64 {
+    let spread = |lag: usize| {
+        let steps = points.iter().zip(points.get(lag..).unwrap_or(&[]));
+        let mut squares: Vec<f64> = steps.map(|(a, b)| (b - a).powi(2)).collect();
+        squares.sort_by(f64::total_cmp);
+        squares.truncate((squares.len() as f64 * (1.0 - TRIMMED)).ceil() as usize);
+        describe::mean(&squares) / TRIMMED_SQUARE
+    };
+    let (one, two) = (spread(1), spread(2));
+    if !(one > 0.0 && two > 0.0) {
+        return 0.0;
+    }
+    let rho = (two / one - 1.0).clamp(0.0, RHO_MAX);
+    one / (2.0 * (1.0 - rho)) * (1.0 + rho) / (1.0 - rho)
+}
+
+/// The shift at `at`, between the levels of `from..at` and `at..end`.
+fn shift(
+    sums: &Sums,
+    (from, at, end): (usize, usize, usize),
+    variance: f64,
+    degrees: usize,
+) -> Shift {
+    let step = sums.mean(at, end) - sums.mean(from, at);
+    let error = (variance * (1.0 / (at - from) as f64 + 1.0 / (end - at) as f64)).sqrt();
+    let half = student_quantile(0.975, degrees.max(1) as f64) * error;
+    let cost = |cut: usize| sums.residual(from, cut) + sums.residual(cut, end);
+    let most = cost(at) + PLAUSIBLE * variance;
+    let plausible = |cut: &usize| cost(*cut) <= most;
+    let first = (from + 1..=at).rev().take_while(plausible).last().unwrap_or(at);
+    let last = (at..end).take_while(plausible).last().unwrap_or(at);
+    Shift {
+        ratio: step.exp(),
+        interval: ConfidenceInterval {
+            low: (step - half).exp(),
+            high: (step + half).exp(),
+            level: 0.95,
+        },
+        begins: (first, last),
+    }
+}
+
+/// Start indices of the segments that minimise the squared residuals plus `penalty` for each segment.
+fn partition(sums: &Sums, n: usize, penalty: f64) -> Vec<usize> {
+    // best[t]: least cost of the first t points, and where their last segment starts.
+    let mut best = vec![(f64::INFINITY, 0); n + 1];
+    best[0].0 = 0.0;
+    for end in RUNS_MIN.min(n)..=n {
+        for start in 0..=end.saturating_sub(RUNS_MIN) {
+            let cost = best[start].0 + sums.residual(start, end) + penalty;
+            if cost < best[end].0 {
+                best[end] = (cost, start);
+            }
+        }
+    }
+    let mut starts = vec![best[n].1];
+    while let Some(&start) = starts.last()
+        && start > 0
+    {
+        starts.push(best[start].1);
+    }
+    starts.reverse();
+    starts
+}
+
+/// Running sums, from which mean and residual of any range follow in constant time.
+struct Sums {
+    /// Of the values less their mean, for less rounding error.
+    y: Vec<f64>,
+    yy: Vec<f64>,
+    mean: f64,
+}
+
+impl Sums {
+    fn new(values: &[f64]) -> Self {
+        let mean = describe::mean(values);
+        let running = |f: &dyn Fn(f64) -> f64| {
+            let sum = values.iter().scan(0.0, |sum, v| {
+                *sum += f(v - mean);
+                Some(*sum)
+            });
+            [0.0].into_iter().chain(sum).collect::<Vec<f64>>()
+        };
+        Self { y: running(&|y| y), yy: running(&|y| y * y), mean }
+    }
+
+    fn mean(&self, start: usize, end: usize) -> f64 {
+        self.mean + (self.y[end] - self.y[start]) / (end - start) as f64
+    }
+
+    /// Sum of squared distances of the points `start..end` from their mean.
+    fn residual(&self, start: usize, end: usize) -> f64 {
+        if start == end {
+            return 0.0;
+        }
+        let y = self.y[end] - self.y[start];
+        (self.yy[end] - self.yy[start] - y * y / (end - start) as f64).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::noise::{ar1, normals, share, trial};
+    use super::*;
+
+    fn starts(values: &[f64]) -> Vec<usize> {
+        levels(values).iter().map(|level| level.start).collect()
+    }
+
+    /// 200 runs with 2 % noise and three shifts of 5 %: all are found within 3 runs, their intervals hold, and nothing else
+    /// is found; without shifts nothing is found.
+    #[test]
+    fn shifts_of_a_history_are_found() {
+        let cuts = [60, 110, 160];
+        let factors = [1.0, 0.95, 1.0, 0.95];
+        let (mut covered, mut placed, mut shifts) = (0, 0, 0);
+        let found = share(300, |i| {
+            let mut y = ar1(&mut trial("shifts", i), 200, 1000.0, 0.02, 0.0);
+            for (j, v) in y.iter_mut().enumerate() {
+                *v *= factors[cuts.iter().filter(|cut| j >= **cut).count()];
+            }
+            let all = levels(&y);
+            for (level, cut) in all.iter().skip(1).zip(cuts) {
+                let shift = level.shift.as_ref().unwrap();
+                let truth = if cut == 110 { 1.0 / 0.95 } else { 0.95 };
+                shifts += 1;
+                covered += u32::from(shift.interval.low <= truth && truth <= shift.interval.high);
+                placed += u32::from(shift.begins.0 <= cut && cut <= shift.begins.1);
+            }
+            all.len() == 4 && all[1..].iter().zip(cuts).all(|(l, cut)| l.start.abs_diff(cut) <= 3)
+        });
+        assert!(found > 0.97, "{found}");
+        let share_of = |n: u32| f64::from(n) / f64::from(shifts);
+        assert!(share_of(covered) > 0.9, "{}", share_of(covered));
+        assert!(share_of(placed) > 0.9, "{}", share_of(placed));
+    }
+
+    /// Noise alone has one level, also with the tails of Student's distribution with 3 degrees of freedom, with a drift of the
+    /// machine from run to run, and with single odd runs.
+    #[test]
+    fn noise_has_one_level() {
+        let quiet = share(300, |i| {
+            let mut rng = trial("quiet", i);
+            levels(&ar1(&mut rng, 200, 1000.0, 0.02, 0.0)).len() == 1
+        });
+        assert!(quiet > 0.99, "{quiet}");
+        let heavy = share(300, |i| {
+            let z = normals(&mut trial("heavy", i), 800);
+            let t =
+                |j: usize| z[j] / (z[j + 1..j + 4].iter().map(|x| x * x).sum::<f64>() / 3.0).sqrt();
+            let y: Vec<f64> = (0..200).map(|j| 1000.0 * (0.02 * t(4 * j)).exp()).collect();
+            levels(&y).len() == 1
+        });
+        assert!(heavy > 0.95, "{heavy}");
+        let correlated = share(300, |i| {
+            levels(&ar1(&mut trial("correlated", i), 200, 1000.0, 0.02, 0.4)).len() == 1
+        });
+        assert!(correlated > 0.9, "{correlated}");
+        let mut y = ar1(&mut trial("odd", 0), 100, 1000.0, 0.02, 0.0);
+        (y[30], y[70]) = (300.0, 2000.0);
+        assert_eq!(starts(&y), [0]);
+    }
+
+    #[test]
+    fn short_and_exact_histories() {
+        assert_eq!(starts(&[]), [0; 0]);
+        assert_eq!(starts(&[5.0]), [0]);
+        assert_eq!(starts(&[5.0, 9.0, 5.0, 9.0]), [0]);
+        // Virtual time repeats exactly.
+        let mut y = vec![1000.0; 20];
+        y[12..].fill(1010.0);
+        let all = levels(&y);
+        assert_eq!(starts(&y), [0, 12]);
+        let shift = all[1].shift.as_ref().unwrap();
+        assert!((shift.ratio - 1.01).abs() < 1e-9 && shift.begins == (12, 12), "{shift:?}");
+    }
+
+    /// The recursion finds the cheapest of all cuts into two or three segments.
+    #[test]
+    fn the_cut_is_the_cheapest() {
+        for i in 0..20 {
+            let mut y = ar1(&mut trial("cheapest levels", i), 24, 10.0, 0.1, 0.0);
+            y[9..].iter_mut().for_each(|v| *v += 6.0);
+            y[16..].iter_mut().for_each(|v| *v -= 4.0);
+            let of = |range: &[f64]| {
+                let mean = describe::mean(range);
+                range.iter().map(|v| (v - mean).powi(2)).sum::<f64>() + 12.0
+            };
+            let cost = |cuts: &[usize]| {
+                [&[0], cuts, &[24]].concat().windows(2).map(|e| of(&y[e[0]..e[1]])).sum::<f64>()
+            };
+            let mut best = (cost(&[]), vec![0]);
+            for a in RUNS_MIN..=24 - RUNS_MIN {
+                let mut ways = vec![vec![a]];
+                ways.extend((a + RUNS_MIN..=24 - RUNS_MIN).map(|b| vec![a, b]));
+                for cuts in ways {
+                    if cost(&cuts) < best.0 {
+                        best = (cost(&cuts), [vec![0], cuts].concat());
+                    }
+                }
+            }
+            let found = partition(&Sums::new(&y), 24, 12.0);
+            assert!(found.len() > 3 || found == best.1, "{found:?}, not {:?}", best.1);
+        }
+    }
+}
