@@ -4,6 +4,7 @@
 mod crashtest;
 mod fit;
 mod given;
+mod history;
 mod log;
 mod log_bench;
 mod measuring;
@@ -19,6 +20,7 @@ use clap::{
 pub use crashtest::Crashtest;
 pub use fit::Fit;
 pub use given::Given;
+pub use history::History;
 use iodyno_measure::{Metric, Threshold};
 use iodyno_report::fio::COARSENESS_MAX;
 use iodyno_report::formats::{EXPORT_FORMATS, ExportFormat};
@@ -207,6 +209,8 @@ pub enum Command {
     Resume(Resume),
     /// Compare runs A and B: is B faster, slower, the same, or is the result inconclusive?
     Compare(Compare),
+    /// Show one figure of all runs of a workload, and where its level shifted
+    History(History),
     /// Write an HTML report of one or more runs
     ///
     /// The page is one file, works offline and contains the data of its runs. If there are several runs, each is

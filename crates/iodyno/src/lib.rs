@@ -20,6 +20,7 @@ mod fill_first;
 mod fit;
 mod foreign_workload;
 mod hints;
+mod history;
 mod job_surroundings;
 mod legal_flags;
 mod live;
@@ -123,6 +124,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         }
         Command::Resume(flags) => resume::command(flags, cli, style),
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
+        Command::History(flags) => history::command(flags, cli.notebook.as_deref(), words, style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
         Command::Merge { notebooks } => merge::command(cli, notebooks, style),

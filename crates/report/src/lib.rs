@@ -17,6 +17,7 @@ pub mod fio;
 pub mod formats;
 mod headline;
 pub mod hgrm;
+pub mod history;
 pub mod json;
 mod kinds;
 pub mod method;

@@ -27,6 +27,7 @@ mod flags;
 mod folder;
 mod foreign;
 mod forms;
+mod history;
 mod input;
 mod interruption;
 mod limits;

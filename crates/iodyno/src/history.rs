@@ -1,0 +1,66 @@
+//! `history`: one figure of all runs of a workload, and where its level shifted.
+
+use crate::args::History as Flags;
+use crate::console::{print, print_json};
+use crate::failure::Failure;
+use crate::{report, show};
+use iodyno_notebook::{RunSummary, Status};
+use iodyno_page::terminal::Style;
+use iodyno_report::history::{self, History};
+use iodyno_units::text::for_shell;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(crate) fn command(
+    flags: &Flags,
+    notebook: Option<&Path>,
+    words: &[OsString],
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
+    let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
+    let mut runs = notebook.list()?;
+    runs.retain(|run| run.status == Status::Finished);
+    let (workload, targets) = wanted(flags, &runs)?;
+    runs.retain(|run| run.name == workload && run.targets == targets);
+    let mut history = History::new(&workload, flags.metric);
+    for run in &runs[runs.len().saturating_sub(usize::from(flags.last))..] {
+        history.add(&notebook.load(&run.id)?);
+    }
+    if history.cells().is_empty() {
+        return Err(Failure::input(format!(
+            "no run of {workload} on {} has a value of {}: name another --metric",
+            targets.join(", "),
+            flags.metric
+        )));
+    }
+    if let Some(page) = page {
+        let words = words.iter().skip(1).map(|word| for_shell(&word.to_string_lossy()));
+        let command = format!("iodyno {}", words.collect::<Vec<_>>().join(" "));
+        let document = history::document(&history, &report::made_by(), &command);
+        report::write(&document, page.output("history.html")?)?;
+    }
+    if flags.json {
+        return print_json(&history::json(&history));
+    }
+    print(&history::show(&history, style))
+}
+
+/// Workload and targets of the runs: those that the flags name, or those of the last run that agrees with them.
+fn wanted(flags: &Flags, runs: &[RunSummary]) -> Result<(String, Vec<String>), Failure> {
+    let agrees = |run: &&RunSummary| {
+        flags.workload.as_ref().is_none_or(|name| *name == run.name)
+            && flags.on.as_ref().is_none_or(|target| run.targets == [target.as_str()])
+    };
+    let last = runs.iter().rfind(agrees).ok_or_else(|| {
+        let what = match (&flags.workload, &flags.on) {
+            (Some(name), Some(target)) => format!("run of {name} on {target}"),
+            (Some(name), None) => format!("run of {name}"),
+            (None, Some(target)) => format!("run on {target}"),
+            (None, None) => "run".to_owned(),
+        };
+        Failure::input(format!("no finished {what} is in the notebook: `iodyno ls` lists the runs"))
+    })?;
+    Ok((last.name.clone(), last.targets.clone()))
+}

@@ -1,0 +1,291 @@
+//! The history of a workload: one figure of all its runs on the same targets, divided into levels
+//! (`measure/src/statistics/levels.rs`).
+
+use crate::terminal::minutes;
+use iodyno_measure::metric::Counted;
+use iodyno_measure::statistics::levels::{Level, Shift, levels};
+use iodyno_measure::{Level as Severity, Metric, Quantity as Measured, Role};
+use iodyno_notebook::{Run, Timestamp};
+use iodyno_page::terminal::{Lines, Style, table};
+use iodyno_page::{
+    Axis, Block, Cell, Column, Document, Figure, Mark, Panel, Plot, Point, Quantity, Scale,
+    Section, Series, Shape, Table,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Version of the JSON document.
+pub const JSON_VERSION: u32 = 1;
+
+/// Values of one figure of a cell, in order of the runs' start.
+#[derive(Clone, Debug)]
+pub struct CellHistory {
+    /// Name of the cell.
+    pub cell: String,
+    /// Target of the cell.
+    pub target: String,
+    /// The figure.
+    pub metric: Metric,
+    /// Id, start and value of each run.
+    pub runs: Vec<(String, Timestamp, f64)>,
+}
+
+impl CellHistory {
+    /// The levels of the values, with the shifts between them.
+    pub fn levels(&self) -> Vec<Level> {
+        levels(&self.runs.iter().map(|run| run.2).collect::<Vec<f64>>())
+    }
+}
+
+/// Histories of all cells of a workload.
+#[derive(Clone, Debug)]
+pub struct History {
+    workload: String,
+    metric: Metric,
+    runs: usize,
+    cells: Vec<CellHistory>,
+}
+
+impl History {
+    /// The history of a workload without any run.
+    pub fn new(workload: &str, metric: Metric) -> Self {
+        Self { workload: workload.to_owned(), metric, runs: 0, cells: Vec::new() }
+    }
+
+    /// Adds a run that began after all that were added. Cells that are invalid, skipped or not measured leave a gap, and
+    /// repeats of a cell are merged.
+    pub fn add(&mut self, run: &Run) {
+        self.runs += 1;
+        let is_measured = |cell: &&iodyno_measure::Cell| {
+            let place = cell.key.place.as_ref();
+            !cell.is_skipped()
+                && place.is_none_or(|place| place.role == Role::Measure)
+                && cell.level().is_some_and(|level| level < Severity::Invalid)
+        };
+        let cells: Vec<_> = run.cells.iter().filter(is_measured).collect();
+        let keys: BTreeSet<_> = cells.iter().map(|c| (&c.key.name, &c.key.target)).collect();
+        for (name, target) in keys {
+            let of = |cell: &&&iodyno_measure::Cell| {
+                (&cell.key.name, &cell.key.target) == (name, target)
+            };
+            let counted = Counted::of(cells.iter().filter(of).copied());
+            for metric in counted.figures(self.metric) {
+                let value = counted.value(metric).ok().filter(|value| *value > 0.0);
+                let Some(value) = value else { continue };
+                let run = (run.id.clone(), run.started, value);
+                let known = self.cells.iter_mut().find(|history| {
+                    (&history.cell, &history.target, history.metric) == (name, target, metric)
+                });
+                match known {
+                    Some(history) => history.runs.push(run),
+                    None => self.cells.push(CellHistory {
+                        cell: name.clone(),
+                        target: target.clone(),
+                        metric,
+                        runs: vec![run],
+                    }),
+                }
+            }
+        }
+    }
+
+    /// The cells that have a value in some run.
+    pub fn cells(&self) -> &[CellHistory] {
+        &self.cells
+    }
+
+    fn title(&self) -> String {
+        format!("{} of {}", self.metric, self.workload)
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+fn in_words(shift: &Shift) -> String {
+    let (low, high) = (percent(shift.interval.low), percent(shift.interval.high));
+    format!("{} ({low} to {high})", percent(shift.ratio))
+}
+
+/// The runs with which a level may have begun: one, or the first and the last.
+fn beginning(history: &CellHistory, level: &Level) -> String {
+    let id = |index: usize| history.runs[index].0.clone();
+    match &level.shift {
+        Some(Shift { begins: (first, last), .. }) if first != last => {
+            format!("{} to {}", id(*first), id(*last))
+        }
+        _ => id(level.start),
+    }
+}
+
+fn rows(history: &CellHistory) -> Table {
+    let mut table = Table::new([
+        Column::words("level"),
+        Column::words("shift, with its 95 % interval").short("shift (95 %)"),
+        Column::words("runs"),
+        Column::words("first run (UTC)"),
+        Column::words("began with run (95 %)").short("began with"),
+    ]);
+    table.caption = format!("{} of {} on {}", history.metric, history.cell, history.target);
+    for level in &history.levels() {
+        table.push([
+            Cell::words(history.metric.quantity.human(level.value)),
+            level.shift.as_ref().map_or_else(Cell::none, |shift| Cell::words(in_words(shift))),
+            Cell::words((level.end - level.start).to_string()),
+            Cell::words(minutes(history.runs[level.start].1)),
+            Cell::words(beginning(history, level)),
+        ]);
+    }
+    table
+}
+
+/// Formats the history as text.
+#[must_use]
+pub fn show(history: &History, style: Style) -> String {
+    let mut text = Lines::new(style);
+    text.heading(&history.title(), &format!("{} runs", history.runs));
+    for cell in &history.cells {
+        text.line(&format!("{} on {}: {}", cell.cell, cell.target, cell.metric));
+        for line in table::lines(&rows(cell), style) {
+            text.line(&format!("  {line}"));
+        }
+        text.blank();
+    }
+    let shifts: usize = history.cells.iter().map(|cell| cell.levels().len().max(1) - 1).sum();
+    text.line(&match shifts {
+        0 => "no shift: all runs of each cell are of one level".to_owned(),
+        1 => "1 shift".to_owned(),
+        n => format!("{n} shifts"),
+    });
+    text.end()
+}
+
+/// The history as JSON (`docs/schema/history-v1.schema.json`).
+#[must_use]
+pub fn json(history: &History) -> Value {
+    let cells = history.cells.iter().map(|cell| {
+        let runs = cell.runs.iter().map(|(id, started, value)| {
+            json!({ "run": id, "started": started.to_string(), "value": value })
+        });
+        let levels = cell.levels().into_iter().map(|level| {
+            let shift = level.shift.map(|shift| {
+                json!({
+                    "ratio": shift.ratio,
+                    "low": shift.interval.low,
+                    "high": shift.interval.high,
+                    "began_first": cell.runs[shift.begins.0].0,
+                    "began_last": cell.runs[shift.begins.1].0,
+                })
+            });
+            json!({
+                "first_run": cell.runs[level.start].0,
+                "last_run": cell.runs[level.end - 1].0,
+                "runs": level.end - level.start,
+                "value": level.value,
+                "shift": shift,
+            })
+        });
+        json!({
+            "cell": cell.cell,
+            "target": cell.target,
+            "metric": cell.metric.to_string(),
+            "runs": runs.collect::<Vec<_>>(),
+            "levels": levels.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "schema": JSON_VERSION,
+        "workload": history.workload,
+        "cells": cells.collect::<Vec<_>>(),
+    })
+}
+
+/// An axis on which shifts of some percent can be seen.
+fn without_zero(label: String, quantity: Quantity) -> Axis {
+    Axis { label, quantity, scale: Scale::Linear { zero: false }, range: None }
+}
+
+fn figure(index: usize, history: &CellHistory) -> Figure {
+    let quantity = match history.metric.quantity {
+        Measured::Iops => Quantity::Iops,
+        Measured::Bandwidth => Quantity::Throughput,
+        Measured::Mean | Measured::Quantile(_) | Measured::Max => Quantity::LatencyNs,
+    };
+    let all = history.levels();
+    // The first run of each level is named.
+    let label = |i: usize, id: &str| {
+        let begins = all.iter().any(|level| level.start == i);
+        if begins { id.to_owned() } else { String::new() }
+    };
+    let at = |(i, run): (usize, &(String, Timestamp, f64))| Point {
+        label: label(i, &run.0),
+        ..Point::at(i as f64 + 1.0, run.2)
+    };
+    let line = |level: &Level| {
+        let ends = [level.start as f64 + 0.6, level.end as f64 + 0.4];
+        // A gap after each level.
+        ends.map(|x| Point::at(x, level.value)).into_iter().chain([Point::at(ends[1], f64::NAN)])
+    };
+    let series = |name: &str, mark: Mark, color: usize, points: Vec<Point>| Series {
+        name: name.to_owned(),
+        mark,
+        color,
+        points,
+    };
+    let both = vec![
+        series("run", Mark::Dots, 0, history.runs.iter().enumerate().map(at).collect()),
+        series("level", Mark::Line, 1, all.iter().flat_map(line).collect()),
+    ];
+    let shifts = all.iter().filter_map(|level| Some((level, level.shift.as_ref()?)));
+    let notes = shifts
+        .map(|(level, shift)| format!("{} from run {}", in_words(shift), beginning(history, level)))
+        .collect();
+    Figure {
+        id: format!("history-{index}"),
+        title: format!("{} of {}", history.metric, history.cell),
+        summary: format!(
+            "{} of {} in {} runs, with {}",
+            history.metric,
+            history.cell,
+            history.runs.len(),
+            match all.len() {
+                1 => "one level".to_owned(),
+                n => format!("{n} levels"),
+            }
+        ),
+        conditions: history.target.clone(),
+        shape: Shape::Plot(Plot {
+            x: without_zero("run, in order of time".to_owned(), Quantity::Count),
+            panels: vec![Panel::new(without_zero(history.metric.to_string(), quantity), both)],
+            spans: Vec::new(),
+        }),
+        notes,
+    }
+}
+
+/// The history as a page. `made_by` is program and version, `command` the command line that made it.
+#[must_use]
+pub fn document(history: &History, made_by: &str, command: &str) -> Document {
+    let section = |(index, cell): (usize, &CellHistory)| Section {
+        id: format!("cell-{index}"),
+        title: format!("{} on {}", cell.cell, cell.target),
+        blocks: vec![Block::Figure(figure(index, cell)), Block::Table(rows(cell))],
+        folded: false,
+    };
+    let mut sections: Vec<Section> = history.cells.iter().enumerate().map(section).collect();
+    let command = Block::Code { caption: "Command".to_owned(), text: command.to_owned() };
+    sections.push(Section {
+        id: "reproduce".to_owned(),
+        title: "Reproduce".to_owned(),
+        blocks: vec![command],
+        folded: false,
+    });
+    Document {
+        title: history.title(),
+        about: vec![format!("{} runs", history.runs)],
+        sections,
+        made_by: made_by.to_owned(),
+        ..Document::default()
+    }
+}
