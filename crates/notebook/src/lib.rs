@@ -32,6 +32,7 @@ mod path;
 pub mod portable;
 mod process;
 mod schema;
+mod summaries;
 mod tables;
 mod untrusted;
 mod value_ranges;

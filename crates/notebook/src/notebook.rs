@@ -3,6 +3,7 @@
 use crate::id::Selector;
 use crate::{
     EarlierNotes, Error, Run, RunHead, RunSummary, RunWriter, earlier, id, load, portable, schema,
+    summaries,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
@@ -53,7 +54,15 @@ impl Notebook {
 
     /// Returns a summary of every run, in order of their start.
     pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
-        load::summaries(&self.db, &self.path)
+        let mut list = Vec::new();
+        self.update_list(&mut list)?;
+        Ok(list)
+    }
+
+    /// Brings the result of an earlier [`Self::list`] up to date, and returns whether it changed. Reads only runs that
+    /// are new, in progress, or have ended differently since.
+    pub fn update_list(&self, list: &mut Vec<RunSummary>) -> Result<bool, Error> {
+        summaries::update(&self.db, &self.path, list)
     }
 
     /// Loads several runs, each once, in order of their start. `list` has comma-separated selectors as for
@@ -121,6 +130,13 @@ impl Notebook {
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
+    }
+
+    /// Returns the id of the run that a selector as for [`Self::load`] selects.
+    pub fn find_id(&self, selector: &str) -> Result<String, Error> {
+        let number = self.find(selector)?;
+        let id = self.db.query_row("SELECT id FROM runs WHERE number = ?1", [number], |r| r.get(0));
+        id.map_err(|e| schema::explain(&self.path, "looking for a run", e))
     }
 
     /// Returns the verdicts of level note on the runs just before run `id`, latest first; empty if they can't be

@@ -1,0 +1,91 @@
+//! Pages of this crate: the frame with links, the list of runs, and messages. The templates are in `templates/`, and
+//! escape every value.
+
+use crate::Site;
+use crate::http::{HTML, Response};
+use crate::runs::{Line, Listing};
+use askama::Template;
+use iodyno_notebook::Error;
+use iodyno_units::text::clean;
+
+/// Number of runs that the list has before its script adds the others, and without scripts.
+const FIRST_LINES: usize = 100;
+
+/// Common content of all pages.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    made_by: String,
+    notebook: String,
+}
+
+#[derive(Template)]
+#[template(path = "runs.html")]
+struct RunsPage<'a> {
+    frame: &'a Frame,
+    count: usize,
+    lines: Vec<&'a Line>,
+}
+
+#[derive(Template)]
+#[template(path = "message.html")]
+struct MessagePage<'a> {
+    frame: &'a Frame,
+    title: &'a str,
+    text: &'a str,
+    /// Whether the page asks for the token.
+    asks: bool,
+}
+
+impl Frame {
+    pub(crate) fn new(site: &Site) -> Self {
+        let notebook = clean(&site.notebook.display().to_string()).into_owned();
+        Self { made_by: site.made_by.clone(), notebook }
+    }
+
+    pub(crate) fn runs(&self, listing: &Listing) -> Response {
+        let lines = listing.lines.iter().rev().take(FIRST_LINES).collect();
+        rendered("200 OK", &RunsPage { frame: self, count: listing.lines.len(), lines })
+    }
+
+    pub(crate) fn not_found(&self, why: &str) -> Response {
+        self.message("404 Not Found", "Not found", why)
+    }
+
+    pub(crate) fn bad_request(&self, why: &str) -> Response {
+        self.message("400 Bad Request", "This can't be shown", why)
+    }
+
+    pub(crate) fn refused(&self, why: &str) -> Response {
+        self.message("403 Forbidden", "Refused", why)
+    }
+
+    /// A form for the token.
+    pub(crate) fn token_form(&self) -> Response {
+        let text = "The command that serves this page printed an address with a token. Open that address, or enter the token.";
+        let title = "This page needs a token";
+        rendered("401 Unauthorized", &MessagePage { frame: self, title, text, asks: true })
+            .with("WWW-Authenticate", "Bearer")
+    }
+
+    /// The page of an error of the notebook.
+    pub(crate) fn notebook_error(&self, e: &Error) -> Response {
+        let text = e.to_string();
+        match e {
+            Error::UnknownRun { .. } | Error::NoRuns { .. } | Error::Missing { .. } => {
+                self.not_found(&text)
+            }
+            Error::AmbiguousRun { .. } => self.bad_request(&text),
+            _ => self.message("500 Internal Server Error", "The notebook can't be read", &text),
+        }
+    }
+
+    fn message(&self, status: &'static str, title: &str, text: &str) -> Response {
+        let text = clean(text);
+        rendered(status, &MessagePage { frame: self, title, text: &text, asks: false })
+    }
+}
+
+fn rendered(status: &'static str, page: &impl Template) -> Response {
+    let page = page.render().expect("templates write into strings, which cannot fail");
+    Response::new(status, HTML, page)
+}
