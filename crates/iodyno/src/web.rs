@@ -29,6 +29,7 @@ pub(crate) fn command(flags: &Web, notebook: Option<&Path>) -> Result<ExitCode, 
     let token = token(flags)?;
     let site = Site {
         notebook: path,
+        controls: flags.control.clone(),
         made_by: report::made_by(),
         token: token.clone(),
         allow_run: flags.allow_run,
@@ -45,7 +46,7 @@ pub(crate) fn command(flags: &Web, notebook: Option<&Path>) -> Result<ExitCode, 
     };
     let listener = TcpListener::bind(asked).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    iodyno_web::serve(listener, site).map_err(failed)?;
+    iodyno_web::serve(listener, &site).map_err(failed)?;
     let secret = match &token {
         // A token of the user's file is not repeated.
         Some(token) if flags.token_file.is_none() => format!("?token={}", token.text()),

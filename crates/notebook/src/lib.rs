@@ -31,6 +31,7 @@ mod notebook;
 mod path;
 pub mod portable;
 mod process;
+mod progress;
 mod schema;
 mod summaries;
 mod tables;
@@ -47,9 +48,10 @@ pub use facts::{
     CHANGED, DeviceDescription, EmulatedDescription, ExportDescription, HOST_NAME,
     MachineDescription, TargetDescription, TargetKind, WRITES_SEEN,
 };
+pub use id::check_name;
 pub use jiff::Timestamp;
 pub use model::{
-    CellSummary, EarlierNotes, KindRate, Outcome, Run, RunHead, RunSummary, Status, TargetRecord,
+    CellProgress, CellSummary, EarlierNotes, KindRate, Outcome, Progress, Run, RunHead, RunSummary, Status, TargetRecord,
     WorkloadRecord,
 };
 pub use notebook::Notebook;

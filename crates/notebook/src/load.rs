@@ -63,13 +63,7 @@ pub(crate) fn standing(row: &Row) -> Result<Standing, OfRun> {
         let (started, ended): (String, Option<String>) = (row.get("started")?, row.get("ended")?);
         let name: String = row.get("status")?;
         let reason: Option<String> = row.get("reason")?;
-        let pid = value_ranges::number(row, "runs", "writer_pid", u32::MAX.into())??;
-        let writer = Writer {
-            boot: row.get("writer_boot")?,
-            namespace: row.get("writer_namespace")?,
-            pid: pid as u32,
-            start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
-        };
+        let writer = writer(row)?;
         let time = |text: String| {
             let time =
                 text.parse::<Timestamp>().ok().filter(|time| value_ranges::is_of_a_run(*time));
@@ -97,6 +91,35 @@ pub(crate) fn standing(row: &Row) -> Result<Standing, OfRun> {
         Ok(Standing { id: id.clone(), started: time(started)?, ended, status, is_imported })
     };
     read().map_err(|fault| (id.clone(), fault))
+}
+
+fn writer(row: &Row) -> Result<Writer, Fault> {
+    let pid = value_ranges::number(row, "runs", "writer_pid", u32::MAX.into())??;
+    Ok(Writer {
+        boot: row.get("writer_boot")?,
+        namespace: row.get("writer_namespace")?,
+        pid: pid as u32,
+        start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
+    })
+}
+
+/// Returns the PID of the process that writes the run with this row number; None if the run has ended, or the process is
+/// not certain to be alive and visible to this one.
+pub(crate) fn writing_process(
+    db: &Connection,
+    path: &Path,
+    number: i64,
+) -> Result<Option<u32>, Error> {
+    let read = || -> Result<Option<u32>, Fault> {
+        let sql = format!("SELECT {STANDING} FROM runs WHERE number = ?1");
+        let mut query = db.prepare(&sql)?;
+        let mut rows = query.query([number])?;
+        let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let is_running = row.get::<_, String>("status")? == Status::Running.name();
+        let writer = writer(row)?;
+        Ok((is_running && writer.is_alive_here()).then_some(writer.pid))
+    };
+    read().map_err(|fault| error(path, "looking for the process of a run", ("?".to_owned(), fault)))
 }
 
 /// Converts a fault to an error that names the notebook and the run.
@@ -298,7 +321,14 @@ fn cells(
             .map_err(|e| format!("a cell: {}", quoted(&e.to_string(), 4 * QUOTE_CHARS)))?;
         drop(text);
         let Series { intervals, ops } =
-            codec::read_series(db, row.number, row.intervals, merge as usize, memory)?;
+            codec::read_series(
+            db,
+            row.number,
+            row.intervals,
+            0..row.intervals,
+            merge as usize,
+            memory,
+        )?;
         cell.series = intervals;
         cell.lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         value_ranges::cell(&cell)?;

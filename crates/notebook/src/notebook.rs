@@ -2,9 +2,10 @@
 
 use crate::id::Selector;
 use crate::{
-    EarlierNotes, Error, Run, RunHead, RunSummary, RunWriter, earlier, id, load, portable, schema,
-    summaries,
+    EarlierNotes, Error, Progress, Run, RunHead, RunSummary, RunWriter, earlier, id, load, portable,
+    progress, schema, summaries,
 };
+use iodyno_measure::Interval;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
 
@@ -60,7 +61,7 @@ impl Notebook {
     }
 
     /// Brings the result of an earlier [`Self::list`] up to date, and returns whether it changed. Reads only runs that
-    /// are new, in progress, or have ended differently since.
+    /// are new, in progress, renamed, or have ended differently since.
     pub fn update_list(&self, list: &mut Vec<RunSummary>) -> Result<bool, Error> {
         summaries::update(&self.db, &self.path, list)
     }
@@ -110,6 +111,17 @@ impl Notebook {
         numbers.into_iter().map(load).collect()
     }
 
+    /// Changes the name of a run, selected as for [`Self::load`]. The notebook must be open for writing. The caller has
+    /// checked the name ([`crate::check_name`]).
+    pub fn rename(&self, selector: &str, name: &str) -> Result<(), Error> {
+        let number = self.find(selector)?;
+        let renamed =
+            self.db.execute("UPDATE runs SET name = ?2 WHERE number = ?1", params![number, name]);
+        renamed
+            .map(|_| ())
+            .map_err(|e| schema::explain_writing(&self.path, "naming a run", e))
+    }
+
     /// Imports a run from another notebook or a report, keeping its id. Returns false without any change if this
     /// notebook already has a run with that id.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
@@ -130,6 +142,29 @@ impl Notebook {
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
+    }
+
+    /// Returns the progress of a run, selected as for [`Self::load`].
+    pub fn progress(&self, selector: &str) -> Result<Progress, Error> {
+        progress::progress(&self.db, &self.path, self.find(selector)?)
+    }
+
+    /// Returns intervals of cell `cell` of a run, selected as for [`Self::load`]: those from `from` on that exist, at most
+    /// `count`.
+    pub fn intervals(
+        &self,
+        selector: &str,
+        cell: usize,
+        from: usize,
+        count: usize,
+    ) -> Result<Vec<Interval>, Error> {
+        progress::intervals(&self.db, &self.path, self.find(selector)?, cell, from, count)
+    }
+
+    /// Returns the number of the process that writes a run, selected as for [`Self::load`]. None if the run has ended,
+    /// or the process is not certain to be alive and visible to this one.
+    pub fn writing_process(&self, selector: &str) -> Result<Option<u32>, Error> {
+        load::writing_process(&self.db, &self.path, self.find(selector)?)
     }
 
     /// Returns the id of the run that a selector as for [`Self::load`] selects.

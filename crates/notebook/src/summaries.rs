@@ -13,8 +13,8 @@ use std::path::Path;
 /// Memory limit for all run summaries in a list, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
 
-/// Brings a list of all runs up to date, in order of their start: reads only runs that are new, in progress, or have
-/// ended differently since. Returns whether the list changed. With an empty list, reads everything.
+/// Brings a list of all runs up to date, in order of their start: reads only runs that are new, in progress,
+/// renamed, or have ended differently since. Returns whether the list changed. With an empty list, reads everything.
 pub(crate) fn update(
     db: &Connection,
     path: &Path,
@@ -27,7 +27,7 @@ pub(crate) fn update(
         // One transaction, so that all queries see the same state.
         let tx = db.unchecked_transaction().map_err(whole)?;
         let mut runs =
-            tx.prepare("SELECT number, id, status, ended FROM runs ORDER BY number").map_err(whole)?;
+            tx.prepare("SELECT number, id, status, ended, name FROM runs ORDER BY number").map_err(whole)?;
         let mut rows = runs.query([]).map_err(whole)?;
         let (mut count, mut changed) = (0, false);
         while let Some(row) = rows.next().map_err(whole)? {
@@ -56,13 +56,15 @@ pub(crate) fn update(
     read().map_err(|of| error(path, "listing runs", of))
 }
 
-/// Whether a summary is still that of the run in this row: it has the same id, and ended in the same way at the same time.
+/// Whether a summary is still that of the run in this row: it has the same id and name, and ended in the same way at the
+/// same time.
 fn is_current(known: &RunSummary, row: &Row) -> bool {
     let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str().ok());
     known.status != Status::Running
         && text(1) == Some(known.id.as_str())
         && text(2) == Some(known.status.name())
         && text(3).map(str::to_owned) == known.ended.map(time_text)
+        && text(4) == Some(known.name.as_str())
 }
 
 /// Approximate memory of a summary, bytes.

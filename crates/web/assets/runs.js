@@ -41,7 +41,11 @@
     Object.assign(box, { type: "checkbox", name: "runs", value: run.id, checked: ticked.has(run.id) });
     box.setAttribute("aria-label", `Compare ${run.id}`);
     cell(row, "tick", box);
-    cell(row, `level ${run.level} ${run.status}`, mark(run));
+    if (run.status === "running") {
+      const live = document.createElement("a");
+      Object.assign(live, { href: `/live/${run.id}`, textContent: mark(run) });
+      cell(row, "level running", live);
+    } else cell(row, `level ${run.level} ${run.status}`, mark(run));
     cell(row, "began", run.began);
     const link = document.createElement("a"), id = document.createElement("span");
     link.href = `/runs/${run.id}`;
@@ -85,13 +89,13 @@
   };
   // Draws the table again, at least as long as it is: new runs must not move the reader.
   const draw = (keep) => {
-    const focused = body.contains(document.activeElement) ? document.activeElement.closest("tr").querySelector("a").href : null;
+    const focused = body.contains(document.activeElement) ? document.activeElement.closest("tr").querySelector(".name a").href : null;
     const length = keep ? Math.max(shown, ROWS) : ROWS;
     select();
     body.replaceChildren();
     shown = 0;
     fill(length);
-    if (focused) [...body.querySelectorAll("a")].find((link) => link.href === focused)?.focus();
+    if (focused) [...body.querySelectorAll(".name a")].find((link) => link.href === focused)?.focus();
     showTicked();
   };
 
@@ -165,12 +169,12 @@
 
   // Keys: / goes to the filter, the arrows move between runs, x ticks a run.
   const step = (by) => {
-    const links = [...body.querySelectorAll("a")];
+    const links = [...body.querySelectorAll(".name a")];
     const row = document.activeElement.closest("tr");
-    const at = row && body.contains(row) ? links.indexOf(row.querySelector("a")) + by : 0;
+    const at = row && body.contains(row) ? links.indexOf(row.querySelector(".name a")) + by : 0;
     if (at >= links.length && shown < matching.length) {
       fill(shown + ROWS);
-      body.querySelectorAll("a")[at].focus();
+      body.querySelectorAll(".name a")[at].focus();
     } else if (at < 0) filter.focus();
     else links[Math.min(at, links.length - 1)]?.focus();
   };

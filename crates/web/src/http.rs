@@ -99,7 +99,14 @@ pub(crate) fn read(stream: &TcpStream) -> Result<Request, Refusal> {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         bytes.extend_from_slice(&chunk[..n]);
-        if let Some((mut request, length, head)) = head(&bytes)? {
+        let parsed = head(&bytes)?;
+        if parsed.as_ref().map_or(bytes.len(), |(.., head)| *head) > HEAD_BYTES_MAX {
+            return Err(Refusal::Status(
+                "431 Request Header Fields Too Large",
+                "the header of the request is too large",
+            ));
+        }
+        if let Some((mut request, length, head)) = parsed {
             if length > BODY_BYTES_MAX {
                 return Err(Refusal::Status("413 Content Too Large", "the request is too large"));
             }
@@ -109,12 +116,6 @@ pub(crate) fn read(stream: &TcpStream) -> Result<Request, Refusal> {
             stream.read_exact(&mut body[had..])?;
             request.body = body;
             return Ok(request);
-        }
-        if bytes.len() > HEAD_BYTES_MAX {
-            return Err(Refusal::Status(
-                "431 Request Header Fields Too Large",
-                "the header of the request is too large",
-            ));
         }
     }
 }
@@ -227,7 +228,7 @@ impl Response {
         }
         let mut text = format!(
             "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\
-             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: same-origin\r\n\
              Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n",
             self.status,
             self.content_type,

@@ -11,10 +11,13 @@
 
 mod access;
 mod http;
+mod live;
 mod pages;
 mod reports;
 mod routes;
 mod runs;
+mod served;
+mod stop;
 
 pub use access::Token;
 
@@ -30,11 +33,13 @@ use std::path::PathBuf;
 pub struct Site {
     /// The notebook, which need not exist yet.
     pub notebook: PathBuf,
+    /// Control sockets of the servers of emulated storage to show.
+    pub controls: Vec<PathBuf>,
     /// Program and version, for the footer of pages.
     pub made_by: String,
     /// Secret that clients must present; None: every client that reaches the address may read.
     pub token: Option<Token>,
-    /// Whether clients may stop runs and inject faults.
+    /// Whether clients may stop and rename runs in progress, and inject faults.
     pub allow_run: bool,
 }
 
@@ -42,7 +47,7 @@ pub struct Site {
 ///
 /// # Errors
 /// The listener has no address, or no thread can be created.
-pub fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
+pub fn serve(listener: TcpListener, site: &Site) -> io::Result<()> {
     let access = Access::new(site.token.clone(), listener.local_addr()?);
     let server = Server::new(site, access)?;
     let accept = move || listener.accept().map(|(stream, _)| stream);

@@ -16,6 +16,10 @@ const FIRST_LINES: usize = 100;
 pub(crate) struct Frame {
     made_by: String,
     notebook: String,
+    /// Whether the page may change something.
+    pub(crate) allow_run: bool,
+    /// Whether there is a page of served storage.
+    has_served: bool,
 }
 
 #[derive(Template)]
@@ -24,6 +28,40 @@ struct RunsPage<'a> {
     frame: &'a Frame,
     count: usize,
     lines: Vec<&'a Line>,
+}
+
+#[derive(Template)]
+#[template(path = "live.html")]
+struct LivePage<'a> {
+    frame: &'a Frame,
+    id: &'a str,
+    name: &'a str,
+}
+
+/// The page of a server of emulated storage.
+#[derive(Template)]
+#[template(path = "served.html")]
+pub(crate) struct ServedPage<'a> {
+    pub(crate) frame: &'a Frame,
+    /// Control sockets of all servers.
+    pub(crate) names: Vec<String>,
+    /// Number of the server that the page shows.
+    pub(crate) number: usize,
+    /// Status of the server, as text.
+    pub(crate) text: &'a str,
+    /// Examples of faults, with their effects.
+    pub(crate) faults: Vec<(String, &'static str)>,
+    /// The fault that was asked for; empty if none was.
+    pub(crate) fault: &'a str,
+    /// What the server said to it; empty if nothing was asked for.
+    pub(crate) said: &'a str,
+    pub(crate) is_error: bool,
+}
+
+impl ServedPage<'_> {
+    pub(crate) fn response(&self) -> Response {
+        rendered(if self.is_error { "409 Conflict" } else { "200 OK" }, self)
+    }
 }
 
 #[derive(Template)]
@@ -39,12 +77,22 @@ struct MessagePage<'a> {
 impl Frame {
     pub(crate) fn new(site: &Site) -> Self {
         let notebook = clean(&site.notebook.display().to_string()).into_owned();
-        Self { made_by: site.made_by.clone(), notebook }
+        Self {
+            made_by: site.made_by.clone(),
+            notebook,
+            allow_run: site.allow_run,
+            has_served: !site.controls.is_empty(),
+        }
     }
 
     pub(crate) fn runs(&self, listing: &Listing) -> Response {
         let lines = listing.lines.iter().rev().take(FIRST_LINES).collect();
         rendered("200 OK", &RunsPage { frame: self, count: listing.lines.len(), lines })
+    }
+
+    /// The page of a run in progress.
+    pub(crate) fn live(&self, id: &str, name: &str) -> Response {
+        rendered("200 OK", &LivePage { frame: self, id, name: &clean(name) })
     }
 
     pub(crate) fn not_found(&self, why: &str) -> Response {
@@ -53,6 +101,10 @@ impl Frame {
 
     pub(crate) fn bad_request(&self, why: &str) -> Response {
         self.message("400 Bad Request", "This can't be shown", why)
+    }
+
+    pub(crate) fn conflict(&self, why: &str) -> Response {
+        self.message("409 Conflict", "This can't be done", why)
     }
 
     pub(crate) fn refused(&self, why: &str) -> Response {

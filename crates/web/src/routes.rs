@@ -2,22 +2,33 @@
 
 use crate::access::{Access, Decision, without_token};
 use crate::http::{self, JSON, Method, Refusal, Request, Response, TEXT};
+use crate::live::Live;
+use crate::pages::{Frame, ServedPage};
 use crate::reports::{self, Reports};
 use crate::runs::Runs;
-use crate::Site;
-use crate::pages::Frame;
+use crate::served::{self, Served};
+use crate::{Site, stop};
+use iodyno_live::fault_command::examples_with_effects;
+use iodyno_notebook::{Notebook, Status, check_name};
+use std::borrow::Cow;
 use std::io;
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Policy of this crate's own pages: they load scripts, styles and data from this server alone.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// Files that pages load, by path.
-const ASSETS: [(&str, &str, &str); 2] = [
-    ("/assets/web.css", "text/css; charset=utf-8", include_str!("../assets/web.css")),
-    ("/assets/runs.js", "text/javascript; charset=utf-8", include_str!("../assets/runs.js")),
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// Files that pages load: path, content type, content.
+const ASSETS: [(&str, &str, &str); 4] = [
+    ("/assets/web.css", STYLE, include_str!("../assets/web.css")),
+    ("/assets/runs.js", SCRIPT, include_str!("../assets/runs.js")),
+    ("/assets/live.js", SCRIPT, include_str!("../assets/live.js")),
+    ("/assets/served.js", SCRIPT, include_str!("../assets/served.js")),
 ];
 /// Path of the style that pages share with reports.
 const PAGE_STYLE: &str = "/assets/page.css";
@@ -27,16 +38,24 @@ const PAGE_STYLE: &str = "/assets/page.css";
 pub(crate) struct Server {
     access: Access,
     frame: Frame,
+    notebook: PathBuf,
     runs: Arc<Runs>,
     reports: Reports,
+    live: Live,
+    served: Served,
 }
 
 impl Server {
-    pub(crate) fn new(site: Site, access: Access) -> io::Result<Self> {
-        let runs = Runs::new(&site.notebook)?;
-        let frame = Frame::new(&site);
-        let reports = Reports::new(&site);
-        Ok(Self { access, frame, runs, reports })
+    pub(crate) fn new(site: &Site, access: Access) -> io::Result<Self> {
+        Ok(Self {
+            access,
+            frame: Frame::new(site),
+            notebook: site.notebook.clone(),
+            runs: Runs::new(&site.notebook)?,
+            reports: Reports::new(site),
+            live: Live::new(&site.notebook),
+            served: Served::new(&site.controls),
+        })
     }
 
     /// Reads one request from a connection, and answers it.
@@ -81,9 +100,85 @@ impl Server {
                 let ids = reports::ids(request);
                 self.reports.compare(&ids, &self.frame)
             }
-            (Method::Get, _) => self.frame.not_found("there is no page at this address"),
-            (Method::Post, _) => self.frame.refused("this page changes nothing"),
+            (Method::Get, ["live", id]) => self.live(id),
+            (Method::Get, ["live", id, "data.json"]) => self.live_data(id, request),
+            (Method::Get, ["served", number]) => self.served(number, None),
+            (Method::Get, ["served", number, "status.json"]) => match self.served.socket(number) {
+                Some(socket) => Response::ok(JSON, served::status(socket).to_string()),
+                None => self.nowhere(),
+            },
+            (Method::Post, _) if !self.frame.allow_run => {
+                self.frame.refused("this page only shows: start `iodyno web --allow-run` to change something")
+            }
+            (Method::Post, ["live", id, "stop"]) => self.stop(id),
+            (Method::Post, ["live", id, "name"]) => self.rename(id, request),
+            (Method::Post, ["served", number]) => self.served(number, request.form_value("fault")),
+            _ => self.nowhere(),
         }
+    }
+
+    fn nowhere(&self) -> Response {
+        self.frame.not_found("there is no page at this address")
+    }
+
+    /// The page of a run in progress; of one that has ended, its report.
+    fn live(&self, id: &str) -> Response {
+        match self.live.progress(id) {
+            Ok(of) if of.status == Status::Running && of.id == id => self.frame.live(id, &of.name),
+            Ok(of) => Response::see_other(format!("/runs/{}", of.id)),
+            Err(e) => self.frame.notebook_error(&e),
+        }
+    }
+
+    fn live_data(&self, id: &str, request: &Request) -> Response {
+        let from = request.values("from").next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        match self.live.data(id, from) {
+            Ok(data) => Response::ok(JSON, data.to_string()),
+            Err(e) => Response::new("404 Not Found", TEXT, e.to_string()),
+        }
+    }
+
+    fn stop(&self, id: &str) -> Response {
+        match stop::stop(&self.notebook, id) {
+            Ok(()) => Response::see_other(format!("/live/{id}")),
+            Err(why) => self.frame.conflict(&why),
+        }
+    }
+
+    fn rename(&self, id: &str, request: &Request) -> Response {
+        let name = request.form_value("name").unwrap_or_default();
+        if let Err(why) = check_name(&name) {
+            return self.frame.bad_request(&why);
+        }
+        match Notebook::open(&self.notebook).and_then(|notebook| notebook.rename(id, &name)) {
+            Ok(()) => Response::see_other(format!("/live/{id}")),
+            Err(e) => self.frame.notebook_error(&e),
+        }
+    }
+
+    /// The page of a server, after a fault if one is asked for.
+    fn served(&self, number: &str, fault: Option<Cow<'_, str>>) -> Response {
+        let Some(socket) = self.served.socket(number) else { return self.nowhere() };
+        let (said, is_error) = match &fault {
+            None => (String::new(), false),
+            Some(fault) => match served::inject(socket, fault) {
+                Ok(said) => (said, false),
+                Err(why) => (why, true),
+            },
+        };
+        let status = served::status(socket);
+        let text = status["text"].as_str().or_else(|| status["error"].as_str()).unwrap_or_default();
+        ServedPage {
+            frame: &self.frame,
+            names: self.served.names(),
+            number: number.parse().unwrap_or_default(),
+            text,
+            faults: examples_with_effects(),
+            fault: fault.as_deref().unwrap_or_default(),
+            said: &said,
+            is_error,
+        }
+        .response()
     }
 
     fn list(&self) -> Response {
@@ -108,7 +203,7 @@ impl Server {
 
 /// The style that all pages share, which holds nothing secret.
 fn style(path: &str) -> Option<Response> {
-    let style = || Response::ok("text/css; charset=utf-8", iodyno_page::html::style());
+    let style = || Response::ok(STYLE, iodyno_page::html::style());
     (path == PAGE_STYLE).then(style).or_else(|| asset(path).filter(|_| path.ends_with(".css")))
 }
 

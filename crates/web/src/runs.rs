@@ -37,6 +37,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Whether the run is in progress.
+    pub(crate) fn is_running(&self) -> bool {
+        self.status == Status::Running.name()
+    }
+
     /// Text of the verdict: never a colour alone.
     pub(crate) fn mark(&self) -> &'static str {
         match (self.level, self.status) {
@@ -71,11 +76,6 @@ impl Listing {
         };
         let rows: Vec<_> = self.lines.iter().map(row).collect();
         json!({ "version": self.version, "pending": self.pending, "runs": rows }).to_string()
-    }
-
-    /// Runs in progress, the latest first.
-    pub(crate) fn running(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter().rev().filter(|line| line.status == Status::Running.name())
     }
 }
 

@@ -17,13 +17,16 @@ pub struct Web {
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS,
         value_parser = super::metrics_address)]
     pub listen: SocketAddr,
+    /// Also show the emulated storage of this server: the path of its control socket (`serve --control`); may be repeated
+    #[arg(long, value_name = "SOCKET", value_parser = super::socket)]
+    pub control: Vec<PathBuf>,
     /// Require a token, and print an address that contains it
     #[arg(long)]
     pub token: bool,
     /// Require the token in this file: 16 to 256 letters, digits, `-` and `_`
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     pub token_file: Option<PathBuf>,
-    /// Allow the page to stop runs and to inject faults; implies --token
+    /// Allow the page to stop and rename runs in progress, and to inject faults; implies --token
     #[arg(long)]
     pub allow_run: bool,
 }

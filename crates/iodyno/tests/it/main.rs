@@ -81,3 +81,4 @@ mod traces;
 mod traps;
 mod verdicts;
 mod verification;
+mod web;

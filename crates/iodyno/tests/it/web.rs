@@ -1,0 +1,401 @@
+//! `web`: the page over the notebook, as a program sees it and, in `in_a_browser`, as a reader does.
+
+use crate::place::{Place, Running, SHORT};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+/// A name that is markup, a script and turned text.
+const HOSTILE: &str = "<script>window.__pwned=1</script>\"'><img/src=x/onerror=alert(1)>\u{202e}evil";
+
+/// A server of the page, which ends with the test.
+struct Server {
+    running: Running,
+    /// `127.0.0.1:PORT`.
+    host: String,
+    /// Text after the address that it printed: empty, or `?token=…`.
+    secret: String,
+}
+
+/// A response.
+struct Answer {
+    status: u16,
+    /// Header fields, in lower case.
+    head: String,
+    body: String,
+}
+
+impl Server {
+    fn start(place: &Place, flags: &str) -> Self {
+        let mut command = place.command(&format!("web --listen 0 {flags}"));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("web: http://").unwrap_or_else(|| panic!("{line}"));
+        let (host, secret) = address.split_once('/').unwrap();
+        let (host, secret) = (host.to_owned(), secret.to_owned());
+        Self { running: Running::of_child(child, "web"), host, secret }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.host)
+    }
+
+    /// Sends bytes, and reads the response.
+    fn send(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    fn get_with(&self, path: &str, fields: &str) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.host))
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.get_with(path, "")
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    fn post(&self, path: &str, fields: &str, body: &str) -> Answer {
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n{fields}\r\n{body}",
+            self.host,
+            body.len()
+        ))
+    }
+}
+
+/// Addresses on this server that a page links to or loads.
+fn addresses(page: &str) -> BTreeSet<String> {
+    let parts = ["href=\"/", "src=\"/", "action=\"/"].iter().flat_map(|of| page.split(of).skip(1));
+    parts.map(|part| format!("/{}", part.split('"').next().unwrap())).collect()
+}
+
+fn ids(place: &Place) -> Vec<String> {
+    let list = place.iodyno("ls --json").succeeds().json();
+    let runs = list["runs"].as_array().unwrap().iter();
+    runs.map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Every link leads to a page; a run's page is its report, and a comparison is that of `report`.
+#[test]
+fn every_link_of_the_list_leads_to_a_page() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let empty = server.get("/");
+    assert!(empty.status == 200 && empty.body.contains("There are no runs yet"), "{}", empty.body);
+    // Runs appear in a server that runs already.
+    for seed in 1..=2 {
+        let words = format!("run random-read --on model:exflash-400g {SHORT} -q --seed {seed}");
+        place.iodyno(&words).succeeds();
+    }
+    let grid = format!("run random-read --on model:exflash-400g --vary depth=1,4 -q {SHORT}");
+    let mut command = place.command(&grid);
+    command.args(["--name", HOSTILE]);
+    Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped())).finish().succeeds();
+    let ids = ids(&place);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+
+    let list = server.get("/");
+    let found = addresses(&list.body);
+    for id in &ids {
+        assert!(found.contains(&format!("/runs/{id}")), "{found:?}");
+    }
+    let mut pages: Vec<String> = found.into_iter().filter(|at| at != "/compare").collect();
+    pages.push(format!("/compare?runs={}", ids.join(",")));
+    pages.push(format!("/compare?runs={}&runs={}", ids[0], ids[1]));
+    for path in pages.clone() {
+        let answer = server.get(&path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.head.contains("content-security-policy: "), "{path}: {}", answer.head);
+        pages.extend(addresses(&answer.body));
+    }
+    pages.sort();
+    pages.dedup();
+    assert!(pages.iter().filter(|path| path.ends_with("/run.json")).count() == 3, "{pages:?}");
+    for path in &pages {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+
+    let run = server.json(&format!("/runs/{}/run.json", ids[0]));
+    assert_eq!(run, place.iodyno(&format!("show {} --json --series", ids[0])).succeeds().json());
+    let saved = server.get(&format!("/runs/{}/report.html", ids[0]));
+    assert!(saved.head.contains(&format!("attachment; filename=\"iodyno-{}.html\"", ids[0])));
+    place.iodyno(&format!("report {} -o file.html", ids[0])).succeeds();
+    assert_eq!(saved.body, std::fs::read_to_string(place.path("file.html")).unwrap());
+    let last = server.get("/runs/last");
+    assert!(last.status == 303 && last.head.contains(&format!("location: /runs/{}", ids[2])));
+
+    // Names stay text. The script's rows have the result of a method once it is known.
+    for path in ["/".to_owned(), format!("/runs/{}", ids[2]), pages[0].clone()] {
+        let page = server.get(&path).body;
+        assert!(!page.contains("<script>window") && !page.contains("<img"), "{path}");
+        assert!(!page.contains('\u{202e}'), "{path}: turned text");
+    }
+    let rows = loop {
+        let list = server.json("/runs.json");
+        if list["pending"] == 0 {
+            break list["runs"].clone();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert!(rows[2][4].as_str().unwrap().starts_with("<script>window"), "{rows}");
+    assert!(rows[2][6].as_str().unwrap().contains("lowest latency"), "{rows}");
+    assert_eq!(rows.as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn addresses_that_do_not_exist_say_so() {
+    let place = Place::new();
+    place.iodyno(&format!("run random-read --on null: {SHORT} -q")).succeeds();
+    let server = Server::start(&place, "");
+    for (path, status, says) in [
+        ("/nowhere", 404, "no page at this address"),
+        ("/runs/zzzzzzzzzz", 404, "zzzzzzzzzz"),
+        ("/runs/..%2f..%2fetc", 404, "etc"),
+        ("/runs/last~7", 404, "last~7"),
+        ("/assets/../Cargo.toml", 404, "no page at this address"),
+        ("/compare?runs=last", 400, "tick them"),
+        ("/compare?runs=last,zzzzzzzzzz", 404, "zzzzzzzzzz"),
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.body.contains(says), "{path}: {}", answer.body);
+        assert!(answer.head.contains("default-src 'none'"), "{path}: {}", answer.head);
+    }
+    std::fs::write(place.notebook(), "no notebook").unwrap();
+    for path in ["/", "/runs/last"] {
+        let answer = server.get(path);
+        assert!(answer.status == 500 && answer.body.contains("not an SQLite file"), "{path}");
+    }
+    place.iodyno("web --listen 0").exits(5).says(&["not an SQLite file"]);
+}
+
+/// Only this machine's own pages may use the server.
+#[test]
+fn other_sites_and_hosts_are_refused() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let host = &server.host;
+    for name in ["evil.example", "10.0.0.1:9470", "localhost.evil.example", ""] {
+        let answer = server.send(&format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        assert_eq!(answer.status, 403, "{name}");
+    }
+    let port = host.rsplit(':').next().unwrap();
+    for name in [format!("localhost:{port}"), format!("[::1]:{port}"), "127.0.0.1:22".to_owned()] {
+        let answer = server.send(&format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        assert_eq!(answer.status, 200, "{name}");
+        for rule in ["frame-ancestors 'none'", "nosniff", "referrer-policy: same-origin", "no-store"] {
+            assert!(answer.head.contains(rule), "{rule}: {}", answer.head);
+        }
+    }
+    assert_eq!(server.send("GET / HTTP/1.1\r\n\r\n").status, 403);
+    assert_eq!(server.send(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: x\r\n\r\n")).status, 400);
+    // Without permission nothing can be changed, from its own page or another.
+    for origin in [format!("Origin: http://{host}\r\n"), "Origin: http://evil.example\r\n".to_owned(), String::new()] {
+        assert_eq!(server.post("/runs/last/stop", &origin, "").status, 403, "{origin}");
+    }
+}
+
+#[test]
+fn a_token_is_required_beyond_this_machine() {
+    let place = Place::new();
+    place.iodyno("web --listen 0.0.0.0:0").fails(4, &["open to other machines", "--token"]);
+    place.write("token", "short\n");
+    place.iodyno("web --listen 0 --token-file token").exits(2).says(&["16 to 256 letters"]);
+    place.write("token", "correct-horse-battery\n");
+    for flags in ["--token", "--listen 0.0.0.0:0 --token", "--allow-run", "--token-file token"] {
+        let server = Server::start(&place, flags);
+        let token = if flags.ends_with("file token") {
+            assert_eq!(server.secret, "", "a user's token is not printed");
+            "correct-horse-battery"
+        } else {
+            server.secret.strip_prefix("?token=").unwrap()
+        };
+        assert!(token.len() >= 16, "{token}");
+        for path in ["/", "/runs.json", "/runs/last", "/?token=", "/?token=wrong", "/assets/runs.js"] {
+            let answer = server.get(path);
+            assert_eq!(answer.status, 401, "{flags}: {path}");
+            assert!(!answer.body.contains("notebook.sqlite"), "{path} tells of the notebook");
+        }
+        assert_eq!(server.get("/assets/web.css").status, 200, "the form for the token has a style");
+        let kept = server.get(&format!("/compare?runs=a%2Cb&token={token}"));
+        assert_eq!(kept.status, 303, "{}", kept.body);
+        assert!(kept.head.contains("location: /compare?runs=a%2cb\r"), "{}", kept.head);
+        assert!(kept.head.contains("httponly; samesite="), "{}", kept.head);
+        let port = server.host.rsplit(':').next().unwrap();
+        for fields in [
+            format!("Cookie: other=1; iodyno-{port}={token}\r\n"),
+            format!("Authorization: Bearer {token}\r\n"),
+        ] {
+            assert_eq!(server.get_with("/", &fields).status, 200, "{fields}");
+        }
+        for fields in [
+            format!("Cookie: iodyno-{port}={token}x\r\n"),
+            format!("Cookie: iodyno-{port}=\r\n"),
+            format!("Cookie: iodyno-1={token}\r\n"),
+            "Authorization: Bearer \r\n".to_owned(),
+        ] {
+            assert_eq!(server.get_with("/", &fields).status, 401, "{fields}");
+        }
+        // The token does not stand in for the page's own origin.
+        let fields = format!("Authorization: Bearer {token}\r\nOrigin: http://evil.example\r\n");
+        assert_eq!(server.post("/runs/last/stop", &fields, "").status, 403);
+        // No other host is sent to.
+        let away = server.get(&format!("//evil.example/?token={token}"));
+        assert!(away.head.contains("location: /evil.example/"), "{}", away.head);
+    }
+}
+
+#[test]
+fn requests_have_limits() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let host = &server.host;
+    let long = "x".repeat(20_000);
+    for (request, status) in [
+        (format!("GET /{long} HTTP/1.1\r\nHost: {host}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nHost: {host}\r\nA: {long}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nHost: {host}\r\n{}\r\n", "A: b\r\n".repeat(70)), 400),
+        (format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 20000\r\n\r\n{long}"), 413),
+        (format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 99999999999999999999\r\n\r\n"), 400),
+        (format!("POST / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 411),
+        (format!("DELETE / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 405),
+        (format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400),
+        ("\u{1}\u{2}\u{3}\r\n\r\n".to_owned(), 400),
+    ] {
+        let answer = server.send(&request);
+        assert_eq!(answer.status, status, "{:.80}: {}", request, answer.body);
+    }
+    let head = server.send(&format!("HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert!(head.status == 200 && head.body.is_empty());
+    // Clients that send nothing keep no other from being served.
+    let silent: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(host).unwrap()).collect();
+    assert_eq!(server.get("/").status, 200);
+    drop(silent);
+}
+
+#[test]
+fn a_signal_ends_it_and_a_taken_port_is_named() {
+    let place = Place::new();
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let server = Server::start(&place, "");
+        let output = place.iodyno(&format!("web --listen {}", server.host));
+        output.fails(4, &["another server uses it", "--listen 0"]);
+        // A connection that is open does not delay it.
+        let _open = TcpStream::connect(&server.host).unwrap();
+        server.running.signal(signal);
+        server.running.finish().succeeds();
+    }
+}
+
+/// Faults are injected, and runs stopped and named, only with permission; the page says what happened.
+#[test]
+fn with_permission_it_stops_names_and_breaks() {
+    let place = Place::new();
+    let mut served = place.start("serve model:exflash-400g --nbd unix:n.sock --control unix:c.sock");
+    served.wait_until("it listens", || {
+        place.iodyno("status --control c.sock").code == Some(0)
+    });
+    let mut run = place.start("run random-read --on null: --time 100s -q");
+    place.wait_for_cells(&mut run, 1);
+    let id = ids(&place).pop().unwrap();
+
+    let reader = Server::start(&place, "--control c.sock");
+    let own = |server: &Server| format!("Origin: http://{}\r\n", server.host);
+    for path in ["/served/0", &format!("/live/{id}/stop"), &format!("/live/{id}/name")] {
+        let answer = reader.post(path, &own(&reader), "fault=slow+x10&name=a");
+        assert!(answer.status == 403 && answer.body.contains("--allow-run"), "{path}");
+    }
+    let page = reader.get("/served/0");
+    assert!(page.status == 200 && !page.body.contains("data-fault"), "{}", page.body);
+    assert!(!reader.get(&format!("/live/{id}")).body.contains("Stop this run"));
+    assert_eq!(reader.get("/served/1").status, 404);
+
+    let server = Server::start(&place, "--control unix:c.sock --allow-run");
+    let token = server.secret.strip_prefix("?token=").unwrap();
+    let fields = format!("Authorization: Bearer {token}\r\n{}", own(&server));
+    let injected = server.post("/served/0", &fields, "fault=slow+x10");
+    assert!(injected.status == 200 && injected.body.contains("in effect"), "{}", injected.body);
+    let status = place.iodyno("status --control c.sock").succeeds().stdout.clone();
+    assert!(status.contains("10 times") || status.contains("× 10"), "{status}");
+    let wrong = server.post("/served/0", &fields, "fault=explode%0Astop");
+    assert!(wrong.status == 409 && wrong.body.contains("there is no fault"), "{}", wrong.body);
+    let data = server.get_with("/served/0/status.json", &fields).body;
+    assert!(data.contains("exflash-400g"), "{data}");
+    // Ending the server is not a fault.
+    assert_eq!(server.post("/served/0", &fields, "fault=stop").status, 409);
+    assert!(served.is_running());
+
+    let name = |name: &str| server.post(&format!("/live/{id}/name"), &fields, &format!("name={name}"));
+    assert_eq!(name("last").status, 400);
+    assert_eq!(name("night%20shift").status, 303);
+    let live = server.get_with(&format!("/live/{id}"), &fields);
+    assert!(live.body.contains("night shift") && live.body.contains("Stop this run"));
+    let stopped = server.post(&format!("/live/{id}/stop"), &fields, "");
+    assert_eq!(stopped.status, 303, "{}", stopped.body);
+    run.finish().exits(130);
+    let again = server.post(&format!("/live/{id}/stop"), &fields, "");
+    assert!(again.status == 409 && again.body.contains("has ended"), "{}", again.body);
+    assert_eq!(server.get_with(&format!("/live/{id}"), &fields).status, 303);
+    let shown = place.iodyno(&format!("show {id} --json")).succeeds().json();
+    assert_eq!(shown["run"]["name"], "night shift");
+    assert_eq!(shown["run"]["status"], "interrupted");
+    // The process of an ended run is not signalled again, and neither is another one.
+    assert!(served.is_running());
+    served.signal(libc::SIGTERM);
+    served.finish().succeeds();
+}
+
+/// The intervals of the page's script sum up to the run's, whatever the time of its looks.
+#[test]
+fn a_run_in_progress_is_shown_as_it_is_stored() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut run = place.start("run random-read --on null: --on ram:1MiB --time 6s --ramp 0s -q");
+    place.wait_for_cells(&mut run, 2);
+    let id = ids(&place).pop().unwrap();
+    let (mut points, mut from, mut last) = (std::collections::BTreeMap::new(), 0, Value::Null);
+    while run.is_running() {
+        let data = server.json(&format!("/live/{id}/data.json?from={from}"));
+        if data["status"] != "running" {
+            break;
+        }
+        for point in data["points"].as_array().unwrap() {
+            from = point[0].as_u64().unwrap() + 1;
+            points.insert(from - 1, point[1].as_f64().unwrap());
+        }
+        last = data;
+        std::thread::sleep(std::time::Duration::from_millis(150));
+    }
+    run.finish().succeeds();
+    assert_eq!(last["kinds"], serde_json::json!(["read"]));
+    assert_eq!(last["targets"].as_array().unwrap().len(), 2);
+    let stored = place.iodyno(&format!("show {id} --json --series")).succeeds().json();
+    let cells = stored["cells"].as_array().unwrap();
+    let series = |cell: &Value| -> Vec<f64> {
+        let intervals = cell["series"].as_array().unwrap().iter();
+        intervals.map(|of| of["read"]["ops"].as_f64().unwrap_or(0.0)).collect()
+    };
+    let (null, ram) = (series(&cells[0]), series(&cells[1]));
+    let interval_s = last["interval_s"].as_f64().unwrap();
+    assert!(points.len() >= 20, "{points:?}");
+    // The last ones may have grown after the last look.
+    for (&index, &iops) in points.iter().take(points.len() - 4) {
+        let sum = (null[index as usize] + ram[index as usize]) / interval_s;
+        assert!((iops - sum).abs() <= 1.0, "interval {index}: {iops} and {sum}");
+    }
+}
