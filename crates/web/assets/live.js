@@ -2,7 +2,7 @@
 // the intervals that are new. Figures are text as well, in a table: the pictures are for those who see them.
 "use strict";
 (() => {
-  const LOOK_EVERY_MS = 1000, SHOWN = 240, HEIGHT = 180, LEFT = 76, BOTTOM = 22, TOP = 10, RIGHT = 12;
+  const LOOK_EVERY_MS = 1000, KEPT = 240, SHOWN_MIN = 40, HEIGHT = 180, LEFT = 76, BOTTOM = 22, TOP = 10, RIGHT = 12;
   const get = (selector) => document.querySelector(selector);
   const charts = get("#charts"), id = charts.dataset.run;
   const three = (x) => x === 0 ? "0" : x.toPrecision(Math.max(3, Math.floor(Math.log10(Math.abs(x))) + 1)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
@@ -10,6 +10,8 @@
   const bytes = (n) => n >= 1e9 ? `${three(n / 1e9)} GB/s` : `${three(n / 1e6)} MB/s`;
   const time = (ns) => ns === null || ns === undefined ? "–" : ns >= 1e9 ? `${three(ns / 1e9)} s` : ns >= 1e6 ? `${three(ns / 1e6)} ms` : ns >= 1e3 ? `${three(ns / 1e3)} µs` : `${three(ns)} ns`;
   const seconds = (s) => s < 100 ? `${three(s)} s` : `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  // A number and its unit stay on one line.
+  const joined = (words) => words.replace(/(?<!,) /g, "\u00a0");
   const text = (node, words) => { if (node.textContent !== words) node.textContent = words; };
 
   // Intervals by number; a new step of the run begins anew.
@@ -22,7 +24,7 @@
       points.set(index, { index, iops, bytes: perSecond, errors, kind });
       from = Math.max(from, index + 1);
     }
-    for (const index of points.keys()) if (index < from - SHOWN) points.delete(index);
+    for (const index of points.keys()) if (index < from - KEPT) points.delete(index);
     last = data;
   };
 
@@ -63,7 +65,7 @@
     to.font = "12px system-ui, sans-serif";
     return [to, width];
   };
-  const axes = (to, width, paint, ticks, yOf, first, interval) => {
+  const axes = (to, width, paint, ticks, yOf, first, number, interval) => {
     to.fillStyle = paint.quiet;
     to.strokeStyle = paint.line;
     to.textAlign = "right";
@@ -77,9 +79,9 @@
       to.fillText(words, LEFT - 8, y);
     }
     to.textBaseline = "alphabetic";
-    const span = SHOWN * interval, step = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600].find((s) => span / s <= (width < 500 ? 4 : 8)) ?? span;
-    for (let at = Math.ceil(first * interval / step) * step; at <= (first + SHOWN) * interval; at += step) {
-      const x = LEFT + (at / interval - first) * (width - LEFT - RIGHT) / SHOWN;
+    const span = number * interval, step = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600].find((s) => span / s <= (width < 500 ? 4 : 8)) ?? span;
+    for (let at = Math.ceil(first * interval / step) * step; at <= (first + number) * interval; at += step) {
+      const x = LEFT + (at / interval - first) * (width - LEFT - RIGHT) / number;
       to.textAlign = x > width - 40 ? "right" : "center";
       to.fillText(`${Number(at.toFixed(1))} s`, x, HEIGHT - 5);
     }
@@ -108,16 +110,16 @@
     if (!last || points.size === 0) return;
     const paint = { quiet: resolved("quiet"), line: resolved("line"), rate: resolved("accent"), p50: resolved("good"), p99: resolved("warning"), heat: resolved("heat") };
     const shown = [...points.values()].sort((a, b) => a.index - b.index);
-    const interval = last.interval_s, first = Math.max(0, from - SHOWN);
+    const interval = last.interval_s, first = Math.max(0, from - KEPT), number = Math.max(SHOWN_MIN, from - first);
     const isBandwidth = shown.every((point) => !point.iops) && shown.some((point) => point.bytes);
     {
       const { canvas } = frame("rate", "Rate, I/Os per second");
       const [to, width] = open(canvas);
-      const xOf = (index) => LEFT + (index - first) * (width - LEFT - RIGHT) / SHOWN;
+      const xOf = (index) => LEFT + (index - first) * (width - LEFT - RIGHT) / number;
       const of = (point) => isBandwidth ? point.bytes : point.iops;
       const top = Math.max(...shown.map(of), 1) * 1.08;
       const yOf = (value) => HEIGHT - BOTTOM - value / top * (HEIGHT - BOTTOM - TOP);
-      axes(to, width, paint, nice(top).map((value) => [value, isBandwidth ? bytes(value) : count(value)]), yOf, first, interval);
+      axes(to, width, paint, nice(top).map((value) => [value, isBandwidth ? bytes(value) : count(value)]), yOf, first, number, interval);
       line(to, paint.rate, shown.map((point) => [point.index, of(point)]), xOf, yOf);
       canvas.setAttribute("aria-label", `Rate over time: now ${count(of(shown.at(-1)))} per second`);
     }
@@ -129,7 +131,7 @@
       const [low, high] = [Math.min(...rows), Math.max(Math.min(...rows) + octave, ...rows) + 1];
       const { canvas } = frame(kind, `Response time of ${kind.replace("_", " ")} operations: heat map, p50 (green), p99 (orange)`);
       const [to, width] = open(canvas);
-      const column = (width - LEFT - RIGHT) / SHOWN;
+      const column = (width - LEFT - RIGHT) / number;
       const xOf = (index) => LEFT + (index - first) * column;
       const yOfRow = (row) => HEIGHT - BOTTOM - (row - low) / (high - low) * (HEIGHT - BOTTOM - TOP);
       const yOf = (ns) => yOfRow(Math.min(high, Math.max(low, Math.log2(Math.max(1, ns)) * octave)));
@@ -151,7 +153,7 @@
           if (row >= low && row <= high) ticks.push([ns, time(ns)]);
         }
       }
-      axes(to, width, paint, ticks, yOf, first, interval);
+      axes(to, width, paint, ticks, yOf, first, number, interval);
       line(to, paint.p50, with_.map((point) => [point.index, point.kind[kind][0]]), xOf, yOf);
       line(to, paint.p99, with_.map((point) => [point.index, point.kind[kind][1]]), xOf, yOf);
       const [p50, p99] = with_.at(-1).kind[kind];
@@ -169,8 +171,8 @@
     const finished = data.finished ? `, ${data.finished} ${data.finished === 1 ? "cell" : "cells"} finished` : "";
     text(get("#state"), isRunning ? (cell ? `measuring ${cell}${finished}` : `preparing${finished}`) : `this run has ended: ${data.status}`);
     const newest = points.get(from - 1 - (points.has(from - 2) ? 1 : 0));
-    text(get("#now"), isRunning && newest ? `${count(newest.iops)} IOPS, ${bytes(newest.bytes)}` : "–");
-    text(get("#mean"), data.seconds ? `${count(data.iops)} IOPS, ${bytes(data.bytes_per_s)}` : "–");
+    text(get("#now"), isRunning && newest ? joined(`${count(newest.iops)} IOPS, ${bytes(newest.bytes)}`) : "–");
+    text(get("#mean"), data.seconds ? joined(`${count(data.iops)} IOPS, ${bytes(data.bytes_per_s)}`) : "–");
     text(get("#measured"), seconds(data.seconds));
     text(get("#errors"), String(data.errors));
     const list = get("#verdicts"), key = JSON.stringify(data.verdicts);
@@ -189,9 +191,8 @@
         return item;
       }));
     }
-    const table = get("#totals");
-    table.hidden = data.totals.length === 0;
-    table.tBodies[0].replaceChildren(...data.totals.map((of) => {
+    get("#totals").hidden = data.totals.length === 0;
+    get("#totals tbody").replaceChildren(...data.totals.map((of) => {
       const row = document.createElement("tr");
       [of.kind.replace("_", " "), count(of.iops), time(of.p50_ns), time(of.p99_ns), time(of.p999_ns), time(of.max_ns)].forEach((words, column) => {
         const node = row.insertCell();

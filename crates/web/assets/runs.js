@@ -17,6 +17,9 @@
 
   const MARKS = { valid: "✓ VALID", warning: "! warning", invalid: "✗ INVALID" };
   const mark = (run) => MARKS[run.level] ?? (run.status === "running" ? "● running" : "–");
+  const whole = (n) => n.toLocaleString("en");
+  // A number and its unit stay on one line.
+  const joined = (text) => text.replace(/(\d) (?=\p{L})/gu, "$1\u00a0").replace(/ (?=IOPS)/g, "\u00a0");
   const minute = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
   const runOf = ([id, started, status, level, name, targets, result, iops]) => ({
     id, started, status, level, name, targets, result, iops,
@@ -53,7 +56,7 @@
     Object.assign(id, { className: "id", textContent: run.id });
     cell(row, "name", link, " ", id);
     cell(row, "on", isolated(run.targets));
-    cell(row, "result", isolated(run.result));
+    cell(row, "result", isolated(joined(run.result)));
     return row;
   };
 
@@ -85,7 +88,8 @@
     } else {
       matching.sort((a, b) => sign * (of(a) - of(b)) || b.started - a.started);
     }
-    count.textContent = matching.length === runs.length ? `${runs.length} runs` : `${matching.length} of ${runs.length} runs`;
+    const all = `${whole(runs.length)} run${runs.length === 1 ? "" : "s"}`;
+    count.textContent = matching.length === runs.length ? all : `${whole(matching.length)} of ${all}`;
   };
   // Draws the table again, at least as long as it is: new runs must not move the reader.
   const draw = (keep) => {
@@ -220,6 +224,7 @@
       if (isFirst) {
         isFirst = false;
         filter.disabled = level.disabled = false;
+        performance.mark("ready");
         document.documentElement.dataset.ready = "";
       }
     }

@@ -27,7 +27,7 @@
       }
     });
     table.hidden = rows.length === 0;
-    table.tBodies[0].replaceChildren(...rows);
+    table.querySelector("tbody").replaceChildren(...rows);
     [before, at] = [next, now];
   };
   const look = async () => {

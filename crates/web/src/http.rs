@@ -21,8 +21,8 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 const DROPPED_BYTES_MAX: u64 = 1 << 20;
 /// Minimum size of a body that is compressed, bytes.
 const COMPRESSED_BYTES_MIN: usize = 4 << 10;
-/// zlib's compression level, 1 to 9. A higher one takes longer than a local transfer saves.
-const COMPRESSION_LEVEL: u8 = 1;
+/// zlib's compression level, 1 to 9.
+const COMPRESSION_LEVEL: u8 = 6;
 
 /// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

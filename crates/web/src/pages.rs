@@ -6,6 +6,7 @@ use crate::http::{HTML, Response};
 use crate::runs::{Line, Listing};
 use askama::Template;
 use iodyno_notebook::Error;
+use iodyno_units::human;
 use iodyno_units::text::clean;
 
 /// Number of runs that the list has before its script adds the others, and without scripts.
@@ -26,8 +27,14 @@ pub(crate) struct Frame {
 #[template(path = "runs.html")]
 struct RunsPage<'a> {
     frame: &'a Frame,
-    count: usize,
+    count: Count,
     lines: Vec<&'a Line>,
+}
+
+/// Number of runs, as such and as `10,000 runs`.
+struct Count {
+    number: usize,
+    words: String,
 }
 
 #[derive(Template)]
@@ -87,7 +94,9 @@ impl Frame {
 
     pub(crate) fn runs(&self, listing: &Listing) -> Response {
         let lines = listing.lines.iter().rev().take(FIRST_LINES).collect();
-        rendered("200 OK", &RunsPage { frame: self, count: listing.lines.len(), lines })
+        let number = listing.lines.len();
+        let count = Count { number, words: human::counted(number as u64, "run") };
+        rendered("200 OK", &RunsPage { frame: self, count, lines })
     }
 
     /// The page of a run in progress.

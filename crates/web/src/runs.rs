@@ -110,6 +110,8 @@ impl Runs {
         let runs = Arc::new(Self { path: path.to_owned(), state: Mutex::default() });
         let kept = Arc::clone(&runs);
         std::thread::Builder::new().name("standings".to_owned()).spawn(move || {
+            // The first reader need not wait for the whole list. Errors are that reader's.
+            let _ = kept.listing();
             loop {
                 if !kept.add_standing() {
                     std::thread::sleep(REST);

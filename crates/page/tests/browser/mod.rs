@@ -223,6 +223,13 @@ impl Tab {
         self.wait_for_event("Page.loadEventFired");
     }
 
+    /// Clicks the element that a selector finds, which leads to another page, and waits until that is loaded.
+    pub fn follow(&mut self, selector: &str) {
+        self.events.clear();
+        self.eval(&format!("document.querySelector({selector:?}).click()"));
+        self.wait_for_event("Page.loadEventFired");
+    }
+
     fn wait_for_event(&mut self, method: &str) {
         while !self.events.iter().any(|event| event["method"] == method) {
             let browser = self.guard.as_mut().expect("a tab has a browser");
