@@ -320,8 +320,7 @@ fn cells(
         let mut cell: Cell = serde_json::from_str(&text)
             .map_err(|e| format!("a cell: {}", quoted(&e.to_string(), 4 * QUOTE_CHARS)))?;
         drop(text);
-        let Series { intervals, ops } =
-            codec::read_series(
+        let Series { intervals, ops } = codec::read_series(
             db,
             row.number,
             row.intervals,

@@ -2,8 +2,8 @@
 
 use crate::id::Selector;
 use crate::{
-    EarlierNotes, Error, Progress, Run, RunHead, RunSummary, RunWriter, earlier, id, load, portable,
-    progress, schema, summaries,
+    EarlierNotes, Error, Progress, Run, RunHead, RunSummary, RunWriter, earlier, id, load,
+    portable, progress, schema, summaries,
 };
 use iodyno_measure::Interval;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -117,9 +117,7 @@ impl Notebook {
         let number = self.find(selector)?;
         let renamed =
             self.db.execute("UPDATE runs SET name = ?2 WHERE number = ?1", params![number, name]);
-        renamed
-            .map(|_| ())
-            .map_err(|e| schema::explain_writing(&self.path, "naming a run", e))
+        renamed.map(|_| ()).map_err(|e| schema::explain_writing(&self.path, "naming a run", e))
     }
 
     /// Imports a run from another notebook or a report, keeping its id. Returns false without any change if this

@@ -1,12 +1,12 @@
 //! Summaries of runs for lists, without their time series.
 
+use crate::Error;
 use crate::codec;
 use crate::fault::{Fault, MemoryLeft};
 use crate::load::{OfRun, STANDING, at_most, error, standing};
 use crate::model::{CellSummary, KindRate, RunSummary, Status};
 use crate::value_ranges;
 use crate::writer::time_text;
-use crate::Error;
 use rusqlite::{Connection, Row};
 use std::path::Path;
 
@@ -26,8 +26,9 @@ pub(crate) fn update(
         let whole = |e: rusqlite::Error| all(e.into());
         // One transaction, so that all queries see the same state.
         let tx = db.unchecked_transaction().map_err(whole)?;
-        let mut runs =
-            tx.prepare("SELECT number, id, status, ended, name FROM runs ORDER BY number").map_err(whole)?;
+        let mut runs = tx
+            .prepare("SELECT number, id, status, ended, name FROM runs ORDER BY number")
+            .map_err(whole)?;
         let mut rows = runs.query([]).map_err(whole)?;
         let (mut count, mut changed) = (0, false);
         while let Some(row) = rows.next().map_err(whole)? {

@@ -46,7 +46,9 @@ pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<
 pub fn listed_level(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     match (&run.status, level_of(run, standing)) {
         (Status::Running, _) | (Status::Finished, None) => None,
-        (Status::Crashed | Status::Failed(_), _) | (_, Some(Level::Invalid)) => Some(Level::Invalid),
+        (Status::Crashed | Status::Failed(_), _) | (_, Some(Level::Invalid)) => {
+            Some(Level::Invalid)
+        }
         (Status::Interrupted, _) | (_, Some(Level::Warning)) => Some(Level::Warning),
         (Status::Finished, _) => Some(Level::Valid),
     }

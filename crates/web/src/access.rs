@@ -77,7 +77,9 @@ pub(crate) struct Access {
 pub(crate) enum Decision {
     Granted,
     /// The address has the right token: the browser shall keep it as this cookie, and open the page without it.
-    KeepToken { cookie: String },
+    KeepToken {
+        cookie: String,
+    },
     /// The client must present the token.
     NeedsToken,
     /// The request is not one of this server's own pages.
@@ -151,7 +153,8 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_are_loopback() {
-        for host in ["127.0.0.1:8017", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:8017", "[::1]"]
+        for host in
+            ["127.0.0.1:8017", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:8017", "[::1]"]
         {
             assert!(is_loopback(host), "{host}");
         }

@@ -3,6 +3,7 @@
 
 use iodyno_live::admin_socket::Timed;
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -236,7 +237,7 @@ impl Response {
         );
         for (name, value) in &self.fields {
             debug_assert!(!value.contains(['\r', '\n']), "{name}: {value}");
-            text += &format!("{name}: {value}\r\n");
+            let _ = write!(text, "{name}: {value}\r\n");
         }
         text += "\r\n";
         let mut bytes = text.into_bytes();

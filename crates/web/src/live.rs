@@ -163,7 +163,8 @@ impl Watched {
 
     fn judge(&mut self, notebook: &Notebook, id: &str) -> Result<(), Error> {
         let runs = notebook.load_several_merged(id, Some(JUDGED_INTERVALS_MAX), true)?;
-        let cells = runs.iter().flat_map(|run| &run.cells).skip(self.step.first().copied().unwrap_or(0));
+        let cells =
+            runs.iter().flat_map(|run| &run.cells).skip(self.step.first().copied().unwrap_or(0));
         self.verdicts.clear();
         for verdict in cells.flat_map(|cell| &cell.verdicts) {
             if verdict.level > Level::Valid && !self.verdicts.contains(verdict) {

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Policy of a report, whose own `meta` element names the hashes of its scripts and styles; both policies apply.
-const POLICY: &str = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; connect-src 'none'";
+const POLICY: &str =
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; connect-src 'none'";
 /// Maximum number of time-series intervals per run in a report. Longer series are coarsened when read.
 const INTERVALS_MAX: u64 = 100_000;
 /// Maximum number of runs in a comparison.
@@ -77,7 +78,9 @@ impl Reports {
         if run.status == Status::Running {
             document.links.push(("Live".to_owned(), format!("/live/{}", run.id)));
         }
-        document.links.push(("Save as one file".to_owned(), format!("/runs/{}/report.html", run.id)));
+        document
+            .links
+            .push(("Save as one file".to_owned(), format!("/runs/{}/report.html", run.id)));
         document.links.push(("JSON".to_owned(), format!("/runs/{}/run.json", run.id)));
         shown(&document)
     }

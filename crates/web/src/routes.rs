@@ -10,7 +10,6 @@ use crate::served::{self, Served};
 use crate::{Site, stop};
 use iodyno_live::fault_command::examples_with_effects;
 use iodyno_notebook::{Notebook, Status, check_name};
-use std::borrow::Cow;
 use std::io;
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -107,12 +106,14 @@ impl Server {
                 Some(socket) => Response::ok(JSON, served::status(socket).to_string()),
                 None => self.nowhere(),
             },
-            (Method::Post, _) if !self.frame.allow_run => {
-                self.frame.refused("this page only shows: start `iodyno web --allow-run` to change something")
-            }
+            (Method::Post, _) if !self.frame.allow_run => self.frame.refused(
+                "this page only shows: start `iodyno web --allow-run` to change something",
+            ),
             (Method::Post, ["live", id, "stop"]) => self.stop(id),
             (Method::Post, ["live", id, "name"]) => self.rename(id, request),
-            (Method::Post, ["served", number]) => self.served(number, request.form_value("fault")),
+            (Method::Post, ["served", number]) => {
+                self.served(number, request.form_value("fault").as_deref())
+            }
             _ => self.nowhere(),
         }
     }
@@ -157,9 +158,9 @@ impl Server {
     }
 
     /// The page of a server, after a fault if one is asked for.
-    fn served(&self, number: &str, fault: Option<Cow<'_, str>>) -> Response {
+    fn served(&self, number: &str, fault: Option<&str>) -> Response {
         let Some(socket) = self.served.socket(number) else { return self.nowhere() };
-        let (said, is_error) = match &fault {
+        let (said, is_error) = match fault {
             None => (String::new(), false),
             Some(fault) => match served::inject(socket, fault) {
                 Ok(said) => (said, false),
@@ -174,7 +175,7 @@ impl Server {
             number: number.parse().unwrap_or_default(),
             text,
             faults: examples_with_effects(),
-            fault: fault.as_deref().unwrap_or_default(),
+            fault: fault.unwrap_or_default(),
             said: &said,
             is_error,
         }
@@ -201,13 +202,16 @@ impl Server {
     }
 }
 
-/// The style that all pages share, which holds nothing secret.
-fn style(path: &str) -> Option<Response> {
-    let style = || Response::ok(STYLE, iodyno_page::html::style());
-    (path == PAGE_STYLE).then(style).or_else(|| asset(path).filter(|_| path.ends_with(".css")))
-}
-
+/// A style, script or other file that pages load; None if there is none at this path.
 fn asset(path: &str) -> Option<Response> {
     let found = ASSETS.iter().find(|asset| asset.0 == path)?;
     Some(Response::ok(found.1, found.2))
+}
+
+/// A style, which holds nothing secret.
+fn style(path: &str) -> Option<Response> {
+    if path == PAGE_STYLE {
+        return Some(Response::ok(STYLE, iodyno_page::html::style()));
+    }
+    asset(path).filter(|found| found.content_type == STYLE)
 }

@@ -7,6 +7,7 @@ use iodyno_report::{Standing, listed_level, listed_result};
 use iodyno_units::text::clean;
 use serde_json::json;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -70,7 +71,13 @@ impl Listing {
     pub(crate) fn json(&self) -> String {
         let row = |of: &Line| {
             json!([
-                of.id, of.started_ms, of.status, of.level, of.name, of.targets, of.result,
+                of.id,
+                of.started_ms,
+                of.status,
+                of.level,
+                of.name,
+                of.targets,
+                of.result,
                 of.iops.round()
             ])
         };
@@ -210,9 +217,10 @@ impl State {
         let is_pending = self.is_pending(run);
         let standing = self.standings.get(&run.id).filter(|_| !is_pending);
         let standing = standing.and_then(|of| of.1.as_ref());
-        let mut targets = run.targets.iter().take(TARGETS_MAX).cloned().collect::<Vec<_>>().join(", ");
+        let mut targets =
+            run.targets.iter().take(TARGETS_MAX).cloned().collect::<Vec<_>>().join(", ");
         if run.targets.len() > TARGETS_MAX {
-            targets += &format!(" and {} more", run.targets.len() - TARGETS_MAX);
+            let _ = write!(targets, " and {} more", run.targets.len() - TARGETS_MAX);
         }
         let result = if is_pending { "…".to_owned() } else { listed_result(run, standing) };
         Line {

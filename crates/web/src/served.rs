@@ -46,7 +46,9 @@ pub(crate) fn status(socket: &Path) -> Value {
             let volumes: Vec<Value> = volumes.iter().map(volume).collect();
             json!({ "text": clean_lines(&status.text()), "volumes": volumes })
         }
-        Err(why) => failed(format!("the status can't be read ({why}): the server has another version")),
+        Err(why) => {
+            failed(format!("the status can't be read ({why}): the server has another version"))
+        }
     }
 }
 

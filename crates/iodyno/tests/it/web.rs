@@ -9,7 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 /// A name that is markup, a script and turned text.
-const HOSTILE: &str = "<script>window.__pwned=1</script>\"'><img/src=x/onerror=alert(1)>\u{202e}evil";
+const HOSTILE: &str =
+    "<script>window.__pwned=1</script>\"'><img/src=x/onerror=alert(1)>\u{202e}evil";
 
 /// A server of the page, which ends with the test.
 struct Server {
@@ -205,14 +206,23 @@ fn other_sites_and_hosts_are_refused() {
     for name in [format!("localhost:{port}"), format!("[::1]:{port}"), "127.0.0.1:22".to_owned()] {
         let answer = server.send(&format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n"));
         assert_eq!(answer.status, 200, "{name}");
-        for rule in ["frame-ancestors 'none'", "nosniff", "referrer-policy: same-origin", "no-store"] {
+        for rule in
+            ["frame-ancestors 'none'", "nosniff", "referrer-policy: same-origin", "no-store"]
+        {
             assert!(answer.head.contains(rule), "{rule}: {}", answer.head);
         }
     }
     assert_eq!(server.send("GET / HTTP/1.1\r\n\r\n").status, 403);
-    assert_eq!(server.send(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: x\r\n\r\n")).status, 400);
+    assert_eq!(
+        server.send(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: x\r\n\r\n")).status,
+        400
+    );
     // Without permission nothing can be changed, from its own page or another.
-    for origin in [format!("Origin: http://{host}\r\n"), "Origin: http://evil.example\r\n".to_owned(), String::new()] {
+    for origin in [
+        format!("Origin: http://{host}\r\n"),
+        "Origin: http://evil.example\r\n".to_owned(),
+        String::new(),
+    ] {
         assert_eq!(server.post("/runs/last/stop", &origin, "").status, 403, "{origin}");
     }
 }
@@ -234,7 +244,9 @@ fn a_token_is_required_beyond_this_machine() {
             server.secret.strip_prefix("?token=").unwrap()
         };
         assert!(token.len() >= 16, "{token}");
-        for path in ["/", "/runs.json", "/runs/last", "/?token=", "/?token=wrong", "/assets/runs.js"] {
+        for path in
+            ["/", "/runs.json", "/runs/last", "/?token=", "/?token=wrong", "/assets/runs.js"]
+        {
             let answer = server.get(path);
             assert_eq!(answer.status, 401, "{flags}: {path}");
             assert!(!answer.body.contains("notebook.sqlite"), "{path} tells of the notebook");
@@ -279,8 +291,18 @@ fn requests_have_limits() {
         (format!("GET / HTTP/1.1\r\nHost: {host}\r\nA: {long}\r\n\r\n"), 431),
         (format!("GET / HTTP/1.1\r\nHost: {host}\r\n{}\r\n", "A: b\r\n".repeat(70)), 400),
         (format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 20000\r\n\r\n{long}"), 413),
-        (format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 99999999999999999999\r\n\r\n"), 400),
-        (format!("POST / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 411),
+        (
+            format!(
+                "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 99999999999999999999\r\n\r\n"
+            ),
+            400,
+        ),
+        (
+            format!(
+                "POST / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
+            411,
+        ),
         (format!("DELETE / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 405),
         (format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400),
         ("\u{1}\u{2}\u{3}\r\n\r\n".to_owned(), 400),
@@ -314,10 +336,9 @@ fn a_signal_ends_it_and_a_taken_port_is_named() {
 #[test]
 fn with_permission_it_stops_names_and_breaks() {
     let place = Place::new();
-    let mut served = place.start("serve model:exflash-400g --nbd unix:n.sock --control unix:c.sock");
-    served.wait_until("it listens", || {
-        place.iodyno("status --control c.sock").code == Some(0)
-    });
+    let mut served =
+        place.start("serve model:exflash-400g --nbd unix:n.sock --control unix:c.sock");
+    served.wait_until("it listens", || place.iodyno("status --control c.sock").code == Some(0));
     let mut run = place.start("run random-read --on null: --time 100s -q");
     place.wait_for_cells(&mut run, 1);
     let id = ids(&place).pop().unwrap();
@@ -348,7 +369,8 @@ fn with_permission_it_stops_names_and_breaks() {
     assert_eq!(server.post("/served/0", &fields, "fault=stop").status, 409);
     assert!(served.is_running());
 
-    let name = |name: &str| server.post(&format!("/live/{id}/name"), &fields, &format!("name={name}"));
+    let name =
+        |name: &str| server.post(&format!("/live/{id}/name"), &fields, &format!("name={name}"));
     assert_eq!(name("last").status, 400);
     assert_eq!(name("night%20shift").status, 303);
     let live = server.get_with(&format!("/live/{id}"), &fields);
@@ -430,13 +452,27 @@ mod in_a_browser {
         let tx = db.transaction().unwrap();
         for at in 0..RUNS - real.len() {
             let of = if at % 4 == 0 { 2 } else { 1 };
-            let id: String = (0..10).rev().map(|i| {
-                let digits = b"0123456789abcdefghjkmnpqrstvwxyz";
-                char::from(digits[(at * 7919 + 12345 >> (3 * i)) % 32])
-            }).collect();
-            let status = match at % 100 { 7 => "interrupted", 13 => "failed", _ => "finished" };
-            let name = if at == 17 { HOSTILE.to_owned() } else { format!("nightly-{}", at % NAMES) };
-            let started = format!("2026-{:02}-{:02}T{:02}:{:02}:00.000Z", at / 800 % 12 + 1, at / 28 % 28 + 1, at % 24, at % 60);
+            let id: String = (0..10)
+                .rev()
+                .map(|i| {
+                    let digits = b"0123456789abcdefghjkmnpqrstvwxyz";
+                    char::from(digits[((at * 7919 + 12345) >> (3 * i)) % 32])
+                })
+                .collect();
+            let status = match at % 100 {
+                7 => "interrupted",
+                13 => "failed",
+                _ => "finished",
+            };
+            let name =
+                if at == 17 { HOSTILE.to_owned() } else { format!("nightly-{}", at % NAMES) };
+            let started = format!(
+                "2026-{:02}-{:02}T{:02}:{:02}:00.000Z",
+                at / 800 % 12 + 1,
+                at / 28 % 28 + 1,
+                at % 24,
+                at % 60
+            );
             let made = tx.execute(
                 "INSERT OR IGNORE INTO runs (id, name, status, reason, started, ended, seed, iodyno_version, command, machine, plan,
                      writer_boot, writer_namespace, writer_pid, writer_start_ticks)
@@ -483,7 +519,11 @@ mod in_a_browser {
             let found = tab.eval(
                 "axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.filter((v) => !document.querySelector('nav[aria-label=Sections]') || ['serious', 'critical'].includes(v.impact)).map((v) => v.id + ': ' + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200) + n.failureSummary).join(' ; ')))",
             );
-            assert_eq!(found.as_array().map(Vec::len), Some(0), "{name} {width} {scheme}: {found:#}");
+            assert_eq!(
+                found.as_array().map(Vec::len),
+                Some(0),
+                "{name} {width} {scheme}: {found:#}"
+            );
         }
         tab.size(1280, 900);
         tab.media("light", "screen");
@@ -496,7 +536,9 @@ mod in_a_browser {
     }
 
     fn rows(tab: &mut Tab) -> Vec<String> {
-        let rows = tab.eval("[...document.querySelectorAll('table.runs tbody tr')].map((row) => row.innerText)");
+        let rows = tab.eval(
+            "[...document.querySelectorAll('table.runs tbody tr')].map((row) => row.innerText)",
+        );
         rows.as_array().unwrap().iter().map(|row| row.as_str().unwrap().to_owned()).collect()
     }
 
@@ -515,10 +557,16 @@ mod in_a_browser {
             tab.visit(&server.url("/"));
             tab.wait_for("document.documentElement.dataset.ready !== undefined");
             tab.settle();
-            let paint = tab.number("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+            let paint =
+                tab.number("performance.getEntriesByName('first-contentful-paint')[0].startTime");
             let loaded = tab.number("performance.getEntriesByName('ready')[0].startTime");
-            let bytes = tab.number("performance.getEntries().reduce((n, it) => n + (it.transferSize ?? 0), 0)");
-            println!("{RUNS} runs, {visit} visit: first paint {paint:.0} ms, all runs there {loaded:.0} ms, {:.0} KB", bytes / 1000.0);
+            let bytes = tab.number(
+                "performance.getEntries().reduce((n, it) => n + (it.transferSize ?? 0), 0)",
+            );
+            println!(
+                "{RUNS} runs, {visit} visit: first paint {paint:.0} ms, all runs there {loaded:.0} ms, {:.0} KB",
+                bytes / 1000.0
+            );
             assert!(bytes < 300_000.0, "{bytes} bytes");
         }
         assert_eq!(tab.text("document.querySelector('#count').textContent"), "10,000 runs");
@@ -527,11 +575,17 @@ mod in_a_browser {
         // Keys alone: the filter, a run, ticks, the comparison.
         tab.key(Key::Char('/'));
         write(&mut tab, "nvme3n1 nightly-1");
-        let matching = (0..RUNS - 2).filter(|at| at % DEVICES == 3 && format!("nightly-{}", at % NAMES).contains("nightly-1"));
+        let matching = (0..RUNS - 2).filter(|at| {
+            at % DEVICES == 3 && format!("nightly-{}", at % NAMES).contains("nightly-1")
+        });
         let count = format!("{} of 10,000 runs", matching.count());
         assert_eq!(tab.text("document.querySelector('#count').textContent"), count);
         let shown = rows(&mut tab);
-        assert!(!shown.is_empty() && shown.iter().all(|row| row.contains("nvme3n1") && row.contains("nightly-1")), "{shown:?}");
+        assert!(
+            !shown.is_empty()
+                && shown.iter().all(|row| row.contains("nvme3n1") && row.contains("nightly-1")),
+            "{shown:?}"
+        );
         assert_eq!(tab.text("location.search"), "?q=nvme3n1+nightly-1");
         tab.key(Key::Named("ArrowDown"));
         let first = tab.text("document.activeElement.closest('tr').querySelector('input').value");
@@ -540,7 +594,10 @@ mod in_a_browser {
         tab.key(Key::Char('x'));
         let second = tab.text("document.activeElement.closest('tr').querySelector('input').value");
         assert!(first != second && !second.is_empty(), "{first} {second}");
-        assert_eq!(tab.text("document.querySelector('#compare .ticked').textContent"), format!("{second} against {first}"));
+        assert_eq!(
+            tab.text("document.querySelector('#compare .ticked').textContent"),
+            format!("{second} against {first}")
+        );
         is_sound(&mut tab, &server, "runs-filtered");
 
         // Sorting, and the address that repeats it.
@@ -548,12 +605,21 @@ mod in_a_browser {
             let at = tab.middle(&format!("th[data-sort={head}] button"));
             tab.click(at, 1);
             let cells = tab.eval(&format!("[...document.querySelectorAll('table.runs tbody tr')].map((row) => row.cells[{key}].innerText)"));
-            let cells: Vec<String> = cells.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect();
+            let cells: Vec<String> = cells
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|it| it.as_str().unwrap().to_owned())
+                .collect();
             let number = |text: &String| -> u32 {
-                let digits = text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty());
+                let digits =
+                    text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty());
                 digits.unwrap().parse().unwrap()
             };
-            assert!(cells.windows(2).all(|pair| number(&pair[0]) <= number(&pair[1])), "{head}: {cells:?}");
+            assert!(
+                cells.windows(2).all(|pair| number(&pair[0]) <= number(&pair[1])),
+                "{head}: {cells:?}"
+            );
         }
         let search = tab.text("location.search");
         assert!(search.contains("sort=targets"), "{search}");
@@ -580,7 +646,11 @@ mod in_a_browser {
             )));
         }
         times.sort_by(f64::total_cmp);
-        println!("filter of {RUNS} runs, with the frame: median {:.0} ms, slowest {:.0} ms", times[times.len() / 2], times.last().unwrap());
+        println!(
+            "filter of {RUNS} runs, with the frame: median {:.0} ms, slowest {:.0} ms",
+            times[times.len() / 2],
+            times.last().unwrap()
+        );
 
         tab.visit(&server.url("/?q=script"));
         tab.wait_for("document.documentElement.dataset.ready !== undefined");
@@ -602,8 +672,11 @@ mod in_a_browser {
     #[ignore = "needs chromium"]
     fn runs_are_ticked_and_compared() {
         let place = Place::new();
-        for (name, device) in [("before", "exflash-400g"), ("after", "ssd-sata3-mlc-200g"), ("third", "exflash-400g")] {
-            let words = format!("run random-read --on model:{device} {SHORT} --repeat 3 -q --name {name}");
+        for (name, device) in
+            [("before", "exflash-400g"), ("after", "ssd-sata3-mlc-200g"), ("third", "exflash-400g")]
+        {
+            let words =
+                format!("run random-read --on model:{device} {SHORT} --repeat 3 -q --name {name}");
             place.iodyno(&words).succeeds();
         }
         let server = Server::start(&place, "");
@@ -639,7 +712,11 @@ mod in_a_browser {
         let mut tab = Tab::new();
         tab.visit(&server.url(&format!("/?verdict=running&{}", &server.secret[1..])));
         tab.wait_for("document.querySelector('td.level a')");
-        assert_eq!(tab.text("location.search"), "?verdict=running", "the token is not in the address");
+        assert_eq!(
+            tab.text("location.search"),
+            "?verdict=running",
+            "the token is not in the address"
+        );
         tab.follow("td.level a");
         tab.wait_for("document.querySelectorAll('canvas').length === 3");
         let measured = "document.querySelector('#measured').textContent";
@@ -666,7 +743,8 @@ mod in_a_browser {
     #[ignore = "needs chromium"]
     fn a_fault_is_injected_by_its_button() {
         let place = Place::new();
-        let mut served = place.start("serve model:exflash-400g --nbd unix:n.sock --control unix:c.sock");
+        let mut served =
+            place.start("serve model:exflash-400g --nbd unix:n.sock --control unix:c.sock");
         served.wait_until("it listens", || place.iodyno("status --control c.sock").code == Some(0));
         let server = Server::start(&place, "--control c.sock --allow-run");
         let mut tab = Tab::new();
@@ -681,6 +759,8 @@ mod in_a_browser {
         is_sound(&mut tab, &server, "served");
         served.signal(libc::SIGTERM);
         served.finish().succeeds();
-        tab.wait_for("document.querySelector('#state').textContent.includes('check that a server')");
+        tab.wait_for(
+            "document.querySelector('#state').textContent.includes('check that a server')",
+        );
     }
 }
