@@ -5,6 +5,7 @@ use crate::console::remark;
 use crate::failure::Failure;
 use crate::{report, secrets, show, signals};
 use iodyno_catalog::input::read_text;
+use iodyno_catalog::{Kind, list};
 use iodyno_notebook::Notebook;
 use iodyno_web::{Site, Token};
 use std::io::ErrorKind;
@@ -30,6 +31,9 @@ pub(crate) fn command(flags: &Web, notebook: Option<&Path>) -> Result<ExitCode, 
     let site = Site {
         notebook: path,
         controls: flags.control.clone(),
+        program: std::env::current_exe().map_err(|e| Failure::target(e.to_string()))?,
+        devices: names(Kind::Device),
+        workloads: names(Kind::Workload),
         made_by: report::made_by(),
         token: token.clone(),
         allow_run: flags.allow_run,
@@ -57,6 +61,11 @@ pub(crate) fn command(flags: &Web, notebook: Option<&Path>) -> Result<ExitCode, 
         std::thread::sleep(SIGNAL_EVERY);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names of the catalog's entries of a kind.
+fn names(kind: Kind) -> Vec<String> {
+    list(kind).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Returns the token that clients must present; None if every program on this machine may read the page.

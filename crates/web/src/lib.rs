@@ -1,5 +1,5 @@
-//! A web page over a notebook, served on this machine: the list of runs, their reports, comparisons, runs in progress, and
-//! served storage.
+//! A web page over a notebook, served on this machine: the list of runs, their reports, comparisons, runs in progress, served
+//! storage, and forms for commands that simulate.
 //!
 //! Pages of runs and comparisons are those of `report`. The page needs no other host and no build step: its scripts and
 //! styles are plain files in `assets/`, which this crate embeds.
@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod forms;
 mod http;
 mod live;
 mod pages;
@@ -35,6 +36,12 @@ pub struct Site {
     pub notebook: PathBuf,
     /// Control sockets of the servers of emulated storage to show.
     pub controls: Vec<PathBuf>,
+    /// The program that answers the forms `explain` and `size`.
+    pub program: PathBuf,
+    /// Names of emulated devices in the catalog.
+    pub devices: Vec<String>,
+    /// Names of workloads in the catalog.
+    pub workloads: Vec<String>,
     /// Program and version, for the footer of pages.
     pub made_by: String,
     /// Secret that clients must present; None: every client that reaches the address may read.

@@ -2,6 +2,7 @@
 //! escape every value.
 
 use crate::Site;
+use crate::forms::{Form, Shown};
 use crate::http::{HTML, Response};
 use crate::runs::{Line, Listing};
 use askama::Template;
@@ -43,6 +44,27 @@ struct LivePage<'a> {
     frame: &'a Frame,
     id: &'a str,
     name: &'a str,
+}
+
+/// The page of a form.
+#[derive(Template)]
+#[template(path = "form.html")]
+pub(crate) struct FormPage<'a> {
+    pub(crate) frame: &'a Frame,
+    pub(crate) form: &'a Form,
+    pub(crate) fields: Vec<Shown>,
+    /// Command line that answers the form; empty if the form is.
+    pub(crate) command: &'a str,
+    /// Output of the command; empty if it failed.
+    pub(crate) answer: &'a str,
+    /// Why there is no answer; empty if there is one.
+    pub(crate) error: &'a str,
+}
+
+impl FormPage<'_> {
+    pub(crate) fn response(&self) -> Response {
+        rendered(if self.error.is_empty() { "200 OK" } else { "400 Bad Request" }, self)
+    }
 }
 
 /// The page of a server of emulated storage.

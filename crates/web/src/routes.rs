@@ -1,11 +1,12 @@
 //! From a request to its response: access, then the page that the path names.
 
 use crate::access::{Access, Decision, without_token};
+use crate::forms::{self, Forms};
 use crate::http::{self, JSON, Method, Refusal, Request, Response, TEXT};
 use crate::live::Live;
-use crate::pages::{Frame, ServedPage};
+use crate::pages::{FormPage, Frame, ServedPage};
 use crate::reports::{self, Reports};
-use crate::runs::Runs;
+use crate::runs::{Line, Listing, Runs};
 use crate::served::{self, Served};
 use crate::{Site, stop};
 use iodyno_live::fault_command::examples_with_effects;
@@ -42,6 +43,7 @@ pub(crate) struct Server {
     reports: Reports,
     live: Live,
     served: Served,
+    forms: Forms,
 }
 
 impl Server {
@@ -54,6 +56,7 @@ impl Server {
             reports: Reports::new(site),
             live: Live::new(&site.notebook),
             served: Served::new(&site.controls),
+            forms: Forms::new(site),
         })
     }
 
@@ -106,6 +109,7 @@ impl Server {
                 Some(socket) => Response::ok(JSON, served::status(socket).to_string()),
                 None => self.nowhere(),
             },
+            (Method::Get, [name]) if Forms::find(name).is_some() => self.form(name, request),
             (Method::Post, _) if !self.frame.allow_run => self.frame.refused(
                 "this page only shows: start `iodyno web --allow-run` to change something",
             ),
@@ -155,6 +159,39 @@ impl Server {
             Ok(()) => Response::see_other(format!("/live/{id}")),
             Err(e) => self.frame.notebook_error(&e),
         }
+    }
+
+    fn form(&self, name: &str, request: &Request) -> Response {
+        let Some(form) = Forms::find(name) else { return self.nowhere() };
+        let words = self.forms.words(form, request);
+        let (mut answer, mut error, mut command) = (String::new(), String::new(), String::new());
+        match words {
+            Ok(None) => {}
+            Err(why) => error = why,
+            Ok(Some(words)) => {
+                command = forms::command_line(&words);
+                let is_running = |listing: &Listing| listing.lines.iter().any(Line::is_running);
+                if self.runs.listing().is_ok_and(|listing| is_running(&listing)) {
+                    "a run is in progress, which a simulation would disturb: wait for its end"
+                        .clone_into(&mut error);
+                } else {
+                    match self.forms.answer(&words) {
+                        Ok(text) => answer = text,
+                        Err(why) => error = why,
+                    }
+                }
+            }
+        }
+        let fields = self.forms.shown(form, request);
+        FormPage {
+            frame: &self.frame,
+            form,
+            fields,
+            command: &command,
+            answer: &answer,
+            error: &error,
+        }
+        .response()
     }
 
     /// The page of a server, after a fault if one is asked for.

@@ -390,6 +390,44 @@ fn with_permission_it_stops_names_and_breaks() {
     served.finish().succeeds();
 }
 
+/// A form says what the command says, and takes nothing but names of the catalog and plain values.
+#[test]
+fn forms_answer_as_the_command_does() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    assert!(server.get("/size").body.contains("150k/s"));
+    let page = server.get("/explain?device=exflash-400g&workload=oltp1&depth=4").body;
+    let out = place.command("explain exflash-400g oltp1 --depth=4").env("COLUMNS", "108").output();
+    let out = String::from_utf8(out.unwrap().stdout).unwrap();
+    // The speed of the simulation differs.
+    let lines = out.lines().filter(|line| !line.contains("simulated")).collect::<Vec<_>>();
+    assert!(lines.len() > 15, "{out}");
+    for line in lines {
+        let line = line.replace('&', "&#38;").replace('<', "&#60;").replace('>', "&#62;");
+        assert!(page.contains(&line), "{line}\n{page}");
+    }
+    assert!(page.contains("iodyno explain exflash-400g oltp1 --depth=4"), "{page}");
+    for (path, says) in [
+        ("/explain?device=/etc/passwd", "Device: choose one of the list"),
+        ("/explain?device=--help", "Device: choose one of the list"),
+        ("/explain?workload=oltp1", "Device is missing"),
+        ("/explain?device=exflash-400g&workload=oltp1&depth=deep", "invalid value"),
+        ("/size?workload=oltp1&rate=1k/s&p99=2ms&raid=7", "RAID level: choose one"),
+        ("/size?workload=oltp1&rate=1k/s", "p99 at most is missing"),
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 400, "{path}: {}", answer.body);
+        assert!(answer.body.contains(says), "{path}: {}", answer.body);
+    }
+    let mut run = place.start("run random-read --on null: --time 100s -q");
+    place.wait_for_cells(&mut run, 1);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let answer = server.get("/explain?device=exflash-400g");
+    assert!(answer.status == 400 && answer.body.contains("would disturb"), "{}", answer.body);
+    run.signal(libc::SIGINT);
+    run.finish().exits(130);
+}
+
 /// The intervals of the page's script sum up to the run's, whatever the time of its looks.
 #[test]
 fn a_run_in_progress_is_shown_as_it_is_stored() {
@@ -697,6 +735,11 @@ mod in_a_browser {
         is_sound(&mut tab, &server, "compare");
         tab.visit(&server.url(&format!("/runs/{}", ids[0])));
         is_sound(&mut tab, &server, "run");
+        tab.visit(&server.url("/explain?device=exflash-400g&workload=oltp1"));
+        assert!(tab.text("document.querySelector('.answer').textContent").contains("flash dies"));
+        is_sound(&mut tab, &server, "explain");
+        tab.visit(&server.url("/size"));
+        is_sound(&mut tab, &server, "size");
         tab.visit(&server.url("/nowhere"));
         assert_eq!(tab.text("document.querySelector('h1').textContent"), "Not found");
     }
