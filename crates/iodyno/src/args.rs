@@ -12,6 +12,7 @@ mod replay;
 mod run;
 mod serve;
 mod size;
+mod web;
 
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
@@ -43,6 +44,7 @@ pub use size::Size;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+pub use web::Web;
 
 /// Benchmark block storage, and report how far the numbers can be trusted.
 #[derive(Debug, Parser)]
@@ -224,6 +226,11 @@ pub enum Command {
         #[arg(required = true)]
         notebooks: Vec<PathBuf>,
     },
+    /// Serve a web page over the notebook on this machine: runs, comparisons, runs in progress
+    ///
+    /// The page shows every run of the notebook, and changes nothing unless --allow-run is given. SIGINT and SIGTERM
+    /// end the server.
+    Web(Web),
     /// Export a run in another format, such as CSV, OpenMetrics or fio's JSON
     Export(Export),
     /// Repeat a published study in virtual time, and show its results next to the printed ones

@@ -48,6 +48,7 @@ mod study;
 mod style;
 mod terminals;
 mod tls;
+mod web;
 
 use args::{Cli, Command};
 use clap::CommandFactory as _;
@@ -128,6 +129,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
         Command::Merge { notebooks } => merge::command(cli, notebooks, style),
+        Command::Web(flags) => web::command(flags, cli.notebook.as_deref()),
         Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),

@@ -1,4 +1,4 @@
-//! Bounded request handling on the metrics and control sockets. A few connections are served at a time, each by its
+//! Bounded request handling on sockets for few clients: control, metrics, the local web page. A few connections are served at a time, each by its
 //! own thread with deadlines, so that no client blocks others: a new one beyond the limit ends the oldest, and waits
 //! until its descriptor is closed. So these sockets never use up the descriptors that clients of the storage need.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of open connections per listening socket.
-pub(crate) const CONNECTIONS_MAX: usize = 16;
+pub const CONNECTIONS_MAX: usize = 16;
 /// Pause after a failed accept, for instance when descriptors have run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// Maximum wait for a shut-down connection to close its descriptor; after it, the next oldest is shut down
@@ -18,7 +18,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
 /// A connected socket, with a timeout for each transfer.
-pub(crate) trait Socket: Send + Sync + Sized + 'static {
+pub trait Socket: Send + Sync + Sized + 'static {
     /// Receives bytes, within `timeout`.
     fn receive(&self, to: &mut [u8], timeout: Duration) -> io::Result<usize>;
     /// Sends bytes, within `timeout`.
@@ -49,18 +49,19 @@ socket!(UnixStream);
 
 /// A socket whose reads and writes fail once a deadline has passed.
 #[derive(Debug)]
-pub(crate) struct Timed<'a, S> {
+pub struct Timed<'a, S> {
     socket: &'a S,
     deadline: Instant,
 }
 
 impl<'a, S: Socket> Timed<'a, S> {
-    pub(crate) fn new(socket: &'a S, timeout: Duration) -> Self {
+    /// Sets the deadline of `socket` to `timeout` from now.
+    pub fn new(socket: &'a S, timeout: Duration) -> Self {
         Self { socket, deadline: Instant::now() + timeout }
     }
 
     /// Sets the deadline to `timeout` from now.
-    pub(crate) fn renew(&mut self, timeout: Duration) {
+    pub fn renew(&mut self, timeout: Duration) {
         self.deadline = Instant::now() + timeout;
     }
 
@@ -154,7 +155,7 @@ impl<S: Socket> Drop for Place<S> {
 ///
 /// # Errors
 /// No thread can be created.
-pub(crate) fn serve<S: Socket>(
+pub fn serve<S: Socket>(
     name: &'static str,
     mut accept: impl FnMut() -> io::Result<S> + Send + 'static,
     handler: impl Fn(&S) -> io::Result<()> + Send + Sync + 'static,

@@ -17,7 +17,7 @@ pub use interface::{at_interface, at_interface_in_words, described};
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
 use iodyno_units::parse::parse_duration_ns;
-pub use table::{COMMANDS, help};
+pub use table::{COMMANDS, examples_with_effects, help};
 use table::{Command, Form};
 pub use values::volume_size;
 

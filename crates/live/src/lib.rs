@@ -14,7 +14,7 @@
 //! **Invariant:** this crate never decides when an operation ends or which bytes survive a power cut; the machine
 //! (`iodyno-emulate`) does, and the same machine runs in virtual time.
 
-mod admin_socket;
+pub mod admin_socket;
 pub mod control;
 pub mod counts;
 pub mod data_log;

@@ -14,6 +14,7 @@ use iodyno_units::OpKind;
 use iodyno_units::text::quoted;
 use rusqlite::{Row, Transaction, named_params, params, types::ValueRef};
 use serde_json::Value;
+use std::ops::Range;
 
 /// Encodes a value as JSON text.
 pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
@@ -279,28 +280,29 @@ pub(crate) struct Series {
     pub(crate) ops: Vec<u64>,
 }
 
-/// Reads a cell's time series of `count` intervals, and merges each `merge` neighbours into one. Deducts the
-/// memory of the merged intervals from `memory_left`; the caller has already deducted that of
-/// [`Series::ops`].
+/// Reads the intervals `range` of a cell's time series of `count`, and merges each `merge` neighbours into one. Deducts the memory of the merged intervals from `memory_left`; the caller has already deducted
+/// that of [`Series::ops`].
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,
     count: usize,
+    range: Range<usize>,
     merge: usize,
     memory_left: &MemoryLeft,
 ) -> Result<Series, Fault> {
-    let merged = count.div_ceil(merge);
+    let wanted = range.len();
+    let merged = wanted.div_ceil(merge);
     memory_left.take((merged * size_of::<Interval>()) as u64)?;
-    let mut ops = vec![0_u64; count];
+    let mut ops = vec![0_u64; wanted];
     // Operations of kinds that IOPS count only if there are no reads and writes.
     let (mut beside, mut has_data) = (Vec::new(), false);
     let mut intervals: Vec<Interval> = Vec::new();
     intervals.resize_with(merged, Interval::default);
     let mut query = db.prepare_cached(
         "SELECT position, kind, bytes, errors, service, response FROM intervals
-         WHERE cell = ?1 ORDER BY position",
+         WHERE cell = ?1 AND position >= ?2 ORDER BY position",
     )?;
-    let mut rows = query.query(params![cell])?;
+    let mut rows = query.query(params![cell, range.start as i64])?;
     let size = |stats: &ClassStats| {
         stats.service.heap_bytes() + stats.response.as_ref().map_or(0, Histogram::heap_bytes)
     };
@@ -309,6 +311,10 @@ pub(crate) fn read_series(
         if position >= count {
             return Err(Fault::Damage(format!("interval {position} of {count}")));
         }
+        if position >= range.end {
+            break;
+        }
+        let position = position - range.start;
         let slot = &mut intervals[position / merge].classes[kind.index()];
         let is_new = slot.is_none();
         let stats = slot.get_or_insert_with(nothing);
@@ -319,8 +325,8 @@ pub(crate) fn read_series(
         let is_data = IoKinds::DATA.count(kind);
         has_data |= is_data && !stats.is_empty();
         if !is_data && beside.is_empty() {
-            memory_left.take((count * size_of::<u64>()) as u64)?;
-            beside = vec![0_u64; count];
+            memory_left.take((wanted * size_of::<u64>()) as u64)?;
+            beside = vec![0_u64; wanted];
         }
         let counted = if is_data { &mut ops } else { &mut beside };
         counted[position] = counted[position].saturating_add(stats.ops() - before);

@@ -31,6 +31,19 @@ pub(crate) enum Selector {
     Nonsense,
 }
 
+/// Checks a name for a run, which commands accept in place of its id.
+///
+/// # Errors
+/// It is empty, longer than 100 characters, could be taken for `last` or a list of runs, or has line ends.
+pub fn check_name(text: &str) -> Result<(), String> {
+    let is_taken = text.trim().to_ascii_lowercase().starts_with("last");
+    let is_odd = text.trim() != text || text.contains(|c: char| c == ',' || c.is_control());
+    match text.chars().count() {
+        1..=100 if !is_taken && !is_odd => Ok(()),
+        _ => Err("use 1 to 100 characters without commas, line ends or surrounding blanks, not beginning with `last`".to_owned()),
+    }
+}
+
 /// Parses a user's selector of a run. `last` can't be confused with an id, because ids do not contain `l`.
 pub(crate) fn select(text: &str) -> Selector {
     let text = text.trim().to_ascii_lowercase();

@@ -31,7 +31,9 @@ mod notebook;
 mod path;
 pub mod portable;
 mod process;
+mod progress;
 mod schema;
+mod summaries;
 mod tables;
 mod untrusted;
 mod value_ranges;
@@ -46,10 +48,11 @@ pub use facts::{
     CHANGED, DeviceDescription, EmulatedDescription, ExportDescription, HOST_NAME,
     MachineDescription, TargetDescription, TargetKind, WRITES_SEEN,
 };
+pub use id::check_name;
 pub use jiff::Timestamp;
 pub use model::{
-    CellSummary, EarlierNotes, KindRate, Outcome, Run, RunHead, RunSummary, Status, TargetRecord,
-    WorkloadRecord,
+    CellProgress, CellSummary, EarlierNotes, KindRate, Outcome, Progress, Run, RunHead, RunSummary,
+    Status, TargetRecord, WorkloadRecord,
 };
 pub use notebook::Notebook;
 pub use path::default_path;

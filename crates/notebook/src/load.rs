@@ -9,9 +9,7 @@
 use crate::codec::{self, Series};
 use crate::facts;
 use crate::fault::{Fault, MemoryLeft};
-use crate::model::{
-    CellSummary, KindRate, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
-};
+use crate::model::{Run, RunHead, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
 use crate::untrusted::QUOTE_CHARS;
 use crate::value_ranges::{self, JsonScan, Totals};
@@ -22,8 +20,6 @@ use rusqlite::{Connection, Row};
 use serde_json::Value;
 use std::path::Path;
 
-/// Memory limit for all run summaries in a list, bytes.
-const LIST_BYTES_MAX: u64 = 96 << 20;
 /// Memory limit for a run without its cells, bytes.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
 /// Memory limit for a run's cells including their time series, bytes.
@@ -40,21 +36,23 @@ const INTERVALS_MAX: u64 = 1_000_000;
 const MERGE_MORE: u64 = 4;
 
 /// SQL list of the columns that [`standing`] reads: a run's id, times, status and writing process.
-const STANDING: &str = "id, started, ended, status, reason,
+pub(crate) const STANDING: &str = "id, started, ended, status, reason,
     writer_boot, writer_namespace, writer_pid, writer_start_ticks";
 
-struct Standing {
-    id: String,
-    started: Timestamp,
-    ended: Option<Timestamp>,
-    status: Status,
-    is_imported: bool,
+/// Identity, times and status of a run.
+pub(crate) struct Standing {
+    pub(crate) id: String,
+    pub(crate) started: Timestamp,
+    pub(crate) ended: Option<Timestamp>,
+    pub(crate) status: Status,
+    pub(crate) is_imported: bool,
 }
 
 /// Id of a run, and the fault found in it.
-type OfRun = (String, Fault);
+pub(crate) type OfRun = (String, Fault);
 
-fn standing(row: &Row) -> Result<Standing, OfRun> {
+/// Reads the columns [`STANDING`].
+pub(crate) fn standing(row: &Row) -> Result<Standing, OfRun> {
     let id: String = row.get("id").map_err(|e| (String::new(), e.into()))?;
     if !id::is_id(&id) {
         let shown = quoted(&id, QUOTE_CHARS);
@@ -65,13 +63,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
         let (started, ended): (String, Option<String>) = (row.get("started")?, row.get("ended")?);
         let name: String = row.get("status")?;
         let reason: Option<String> = row.get("reason")?;
-        let pid = value_ranges::number(row, "runs", "writer_pid", u32::MAX.into())??;
-        let writer = Writer {
-            boot: row.get("writer_boot")?,
-            namespace: row.get("writer_namespace")?,
-            pid: pid as u32,
-            start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
-        };
+        let writer = writer(row)?;
         let time = |text: String| {
             let time =
                 text.parse::<Timestamp>().ok().filter(|time| value_ranges::is_of_a_run(*time));
@@ -101,8 +93,37 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
     read().map_err(|fault| (id.clone(), fault))
 }
 
+fn writer(row: &Row) -> Result<Writer, Fault> {
+    let pid = value_ranges::number(row, "runs", "writer_pid", u32::MAX.into())??;
+    Ok(Writer {
+        boot: row.get("writer_boot")?,
+        namespace: row.get("writer_namespace")?,
+        pid: pid as u32,
+        start_ticks: row.get::<_, i64>("writer_start_ticks")? as u64,
+    })
+}
+
+/// Returns the PID of the process that writes the run with this row number; None if the run has ended, or the process is
+/// not certain to be alive and visible to this one.
+pub(crate) fn writing_process(
+    db: &Connection,
+    path: &Path,
+    number: i64,
+) -> Result<Option<u32>, Error> {
+    let read = || -> Result<Option<u32>, Fault> {
+        let sql = format!("SELECT {STANDING} FROM runs WHERE number = ?1");
+        let mut query = db.prepare(&sql)?;
+        let mut rows = query.query([number])?;
+        let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let is_running = row.get::<_, String>("status")? == Status::Running.name();
+        let writer = writer(row)?;
+        Ok((is_running && writer.is_alive_here()).then_some(writer.pid))
+    };
+    read().map_err(|fault| error(path, "looking for the process of a run", ("?".to_owned(), fault)))
+}
+
 /// Converts a fault to an error that names the notebook and the run.
-fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
+pub(crate) fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     let path = path.to_owned();
     match fault {
         Fault::Sqlite(e) => schema::explain(&path, doing, e),
@@ -111,113 +132,12 @@ fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Error {
     }
 }
 
-/// Returns a summary of every run, in order of their start.
-pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>, Error> {
-    let memory = MemoryLeft::new(LIST_BYTES_MAX);
-    let all = |fault: Fault| ("?".to_owned(), fault);
-    let read = || -> Result<Vec<RunSummary>, OfRun> {
-        let whole = |e: rusqlite::Error| all(e.into());
-        // One transaction, so that the three queries see the same state.
-        let tx = db.unchecked_transaction().map_err(whole)?;
-        let mut targets = tx
-            .prepare("SELECT name FROM targets WHERE run = ?1 ORDER BY position")
-            .map_err(whole)?;
-        let mut cells = tx
-            .prepare(
-                "SELECT number, name, target, block_bytes, finished, level, window_ns, interval_ns,
-                 intervals, ops, bytes
-             FROM cells WHERE run = ?1 ORDER BY position",
-            )
-            .map_err(whole)?;
-        let mut runs = tx
-            .prepare(&format!(
-                "SELECT number, name, {STANDING},
-                     CASE WHEN json_valid(plan) THEN json_type(plan, '$.method') END AS method
-                 FROM runs ORDER BY number"
-            ))
-            .map_err(whole)?;
-        let mut rows = runs.query([]).map_err(whole)?;
-        let mut list = Vec::new();
-        while let Some(row) = rows.next().map_err(whole)? {
-            let standing = standing(row)?;
-            let mut rest = || -> Result<RunSummary, Fault> {
-                let number: i64 = row.get("number")?;
-                let mut names = Vec::new();
-                let mut rows = targets.query([number])?;
-                while let Some(row) = rows.next()? {
-                    let name: String = row.get(0)?;
-                    memory.take(32 + name.len() as u64)?;
-                    names.push(name);
-                    at_most(names.len(), value_ranges::PARTS_MAX, "targets")?;
-                }
-                let mut summaries = Vec::new();
-                let mut rows = cells.query([number])?;
-                while let Some(row) = rows.next()? {
-                    let cell = cell_summary(&tx, row)?;
-                    memory.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
-                    summaries.push(cell);
-                    at_most(summaries.len(), value_ranges::CELLS_MAX, "cells")?;
-                }
-                let name: String = row.get("name")?;
-                memory.take(256 + name.len() as u64)?;
-                Ok(RunSummary {
-                    id: standing.id.clone(),
-                    started: standing.started,
-                    ended: standing.ended,
-                    status: standing.status.clone(),
-                    name,
-                    has_method: row
-                        .get::<_, Option<String>>("method")?
-                        .is_some_and(|kind| kind != "null"),
-                    targets: names,
-                    cells: summaries,
-                })
-            };
-            list.push(rest().map_err(|fault| (standing.id.clone(), fault))?);
-            at_most(list.len(), value_ranges::RUNS_MAX, "runs").map_err(all)?;
-        }
-        Ok(list)
-    };
-    read().map_err(|of| error(path, "listing runs", of))
-}
-
-fn at_most(count: usize, most: usize, what: &str) -> Result<(), Fault> {
+/// Fails if there are more than `most` items, which no notebook of this program has.
+pub(crate) fn at_most(count: usize, most: usize, what: &str) -> Result<(), Fault> {
     if count <= most {
         return Ok(());
     }
     Err(Fault::Damage(format!("there are more than {most} {what}")))
-}
-
-fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
-    let number = |column, most| -> Result<u64, Fault> {
-        Ok(value_ranges::number(row, "cells", column, most)??)
-    };
-    let window_ns = if number("finished", 1)? == 1 {
-        number("window_ns", value_ranges::TIME_NS_MAX)?
-    } else {
-        let length_ns = number("interval_ns", value_ranges::TIME_NS_MAX)?;
-        number("intervals", u32::MAX.into())?.saturating_mul(length_ns)
-    };
-    let per_second = |n: u64| {
-        if window_ns == 0 { 0.0 } else { n as f64 * 1e9 / window_ns as f64 }
-    };
-    let all = number("ops", value_ranges::COUNT_MAX)?;
-    let classes = codec::read_beside(db, row.get("number")?)?;
-    let beside_ops: u64 = classes.iter().map(|(_, stats)| stats.ops()).sum();
-    let beside = classes.into_iter().map(|(kind, stats)| KindRate {
-        kind,
-        per_s: per_second(stats.ops()),
-        p99_ns: stats.response_time().supported_quantile_ns(0.99),
-    });
-    Ok(CellSummary {
-        name: row.get("name")?,
-        target: row.get("target")?,
-        block_bytes: number("block_bytes", u32::MAX.into())? as u32,
-        iops: per_second(all.saturating_sub(beside_ops)),
-        beside: beside.collect(),
-        bytes_per_s: per_second(number("bytes", value_ranges::BYTES_MAX)?),
-        level: row.get::<_, Option<String>>("level")?.as_deref().and_then(codec::level_of),
-    })
 }
 
 /// Loads the run with this row number. If its time series have more than `intervals_max` intervals or need
@@ -400,8 +320,14 @@ fn cells(
         let mut cell: Cell = serde_json::from_str(&text)
             .map_err(|e| format!("a cell: {}", quoted(&e.to_string(), 4 * QUOTE_CHARS)))?;
         drop(text);
-        let Series { intervals, ops } =
-            codec::read_series(db, row.number, row.intervals, merge as usize, memory)?;
+        let Series { intervals, ops } = codec::read_series(
+            db,
+            row.number,
+            row.intervals,
+            0..row.intervals,
+            merge as usize,
+            memory,
+        )?;
         cell.series = intervals;
         cell.lateness = lateness.as_deref().map(Histogram::from_bytes).transpose()?;
         value_ranges::cell(&cell)?;

@@ -176,3 +176,35 @@ pub struct KindRate {
     /// 99th percentile of the response time, ns; None if there are too few samples for it.
     pub p99_ns: Option<u64>,
 }
+
+/// Progress of a run, without its figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Id of the run.
+    pub id: String,
+    /// Name of the workload or method as the user gave it.
+    pub name: String,
+    /// Status of the run, as far as a reader can determine.
+    pub status: Status,
+    /// Cells that have begun, in order.
+    pub cells: Vec<CellProgress>,
+}
+
+/// Progress of a cell, without its figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellProgress {
+    /// Index of the cell in the run.
+    pub index: usize,
+    /// Name of the cell within the run.
+    pub name: String,
+    /// Canonical name of the cell's target; `all (N targets)` for a cell that merges several.
+    pub target: String,
+    /// Whether the cell has ended and was judged.
+    pub is_finished: bool,
+    /// Level of the most severe verdict; None while the cell is not finished.
+    pub level: Option<Level>,
+    /// Length of an interval of the series, ns.
+    pub interval_ns: u64,
+    /// Number of intervals so far. The last ones may still grow, since workers deliver their parts separately.
+    pub intervals: usize,
+}

@@ -2,8 +2,10 @@
 
 use crate::id::Selector;
 use crate::{
-    EarlierNotes, Error, Run, RunHead, RunSummary, RunWriter, earlier, id, load, portable, schema,
+    EarlierNotes, Error, Progress, Run, RunHead, RunSummary, RunWriter, earlier, id, load,
+    portable, progress, schema, summaries,
 };
+use iodyno_measure::Interval;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +55,15 @@ impl Notebook {
 
     /// Returns a summary of every run, in order of their start.
     pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
-        load::summaries(&self.db, &self.path)
+        let mut list = Vec::new();
+        self.update_list(&mut list)?;
+        Ok(list)
+    }
+
+    /// Brings the result of an earlier [`Self::list`] up to date, and returns whether it changed. Reads only runs that
+    /// are new, in progress, renamed, or have ended differently since.
+    pub fn update_list(&self, list: &mut Vec<RunSummary>) -> Result<bool, Error> {
+        summaries::update(&self.db, &self.path, list)
     }
 
     /// Loads several runs, each once, in order of their start. `list` has comma-separated selectors as for
@@ -101,6 +111,15 @@ impl Notebook {
         numbers.into_iter().map(load).collect()
     }
 
+    /// Changes the name of a run, selected as for [`Self::load`]. The notebook must be open for writing. The caller has
+    /// checked the name ([`crate::check_name`]).
+    pub fn rename(&self, selector: &str, name: &str) -> Result<(), Error> {
+        let number = self.find(selector)?;
+        let renamed =
+            self.db.execute("UPDATE runs SET name = ?2 WHERE number = ?1", params![number, name]);
+        renamed.map(|_| ()).map_err(|e| schema::explain_writing(&self.path, "naming a run", e))
+    }
+
     /// Imports a run from another notebook or a report, keeping its id. Returns false without any change if this
     /// notebook already has a run with that id.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
@@ -121,6 +140,36 @@ impl Notebook {
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
+    }
+
+    /// Returns the progress of a run, selected as for [`Self::load`].
+    pub fn progress(&self, selector: &str) -> Result<Progress, Error> {
+        progress::progress(&self.db, &self.path, self.find(selector)?)
+    }
+
+    /// Returns intervals of cell `cell` of a run, selected as for [`Self::load`]: those from `from` on that exist, at most
+    /// `count`.
+    pub fn intervals(
+        &self,
+        selector: &str,
+        cell: usize,
+        from: usize,
+        count: usize,
+    ) -> Result<Vec<Interval>, Error> {
+        progress::intervals(&self.db, &self.path, self.find(selector)?, cell, from, count)
+    }
+
+    /// Returns the number of the process that writes a run, selected as for [`Self::load`]. None if the run has ended,
+    /// or the process is not certain to be alive and visible to this one.
+    pub fn writing_process(&self, selector: &str) -> Result<Option<u32>, Error> {
+        load::writing_process(&self.db, &self.path, self.find(selector)?)
+    }
+
+    /// Returns the id of the run that a selector as for [`Self::load`] selects.
+    pub fn find_id(&self, selector: &str) -> Result<String, Error> {
+        let number = self.find(selector)?;
+        let id = self.db.query_row("SELECT id FROM runs WHERE number = ?1", [number], |r| r.get(0));
+        id.map_err(|e| schema::explain(&self.path, "looking for a run", e))
     }
 
     /// Returns the verdicts of level note on the runs just before run `id`, latest first; empty if they can't be

@@ -36,6 +36,15 @@ impl Writer {
         self.pid == 0
     }
 
+    /// Whether the writing process certainly exists, in this process's PID namespace.
+    pub(crate) fn is_alive_here(&self) -> bool {
+        let is_same = |ours: String, theirs: &str| !ours.is_empty() && ours == theirs;
+        is_same(boot_id(), &self.boot)
+            && is_same(pid_namespace(), &self.namespace)
+            && self.start_ticks != 0
+            && stat(self.pid).is_some_and(|s| s.start_ticks == self.start_ticks && !s.is_dead)
+    }
+
     /// Whether the writing process may still exist. False only if it is certainly gone.
     pub(crate) fn may_be_alive(&self) -> bool {
         let boot = boot_id();
@@ -88,7 +97,7 @@ mod tests {
     #[test]
     fn a_writer_is_known_by_all_four() {
         let me = Writer::this();
-        assert!(me.may_be_alive());
+        assert!(me.may_be_alive() && me.is_alive_here());
         assert!(me.start_ticks > 0 && !me.boot.is_empty() && !me.namespace.is_empty());
         let dead = [
             Writer { boot: "another".to_owned(), ..me.clone() },
@@ -97,10 +106,11 @@ mod tests {
             Writer { pid: 1 << 30, ..me.clone() },
         ];
         for writer in dead {
-            assert!(!writer.may_be_alive(), "{writer:?}");
+            assert!(!writer.may_be_alive() && !writer.is_alive_here(), "{writer:?}");
         }
         let elsewhere = Writer { namespace: "pid:[1]".to_owned(), pid: 1 << 30, ..me };
         assert!(elsewhere.may_be_alive(), "processes of another container can't be checked");
+        assert!(!elsewhere.is_alive_here());
     }
 
     #[test]

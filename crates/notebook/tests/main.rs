@@ -5,5 +5,6 @@ mod facts;
 mod golden;
 mod kill;
 mod many_cells;
+mod progress;
 mod refusals;
 mod round_trip;

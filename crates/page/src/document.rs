@@ -17,6 +17,8 @@ pub struct Document {
     pub embedded: Vec<Embedded>,
     /// Name and version of the generating program, shown in the footer.
     pub made_by: String,
+    /// Links to other pages of the server that shows the document, each with its text and address; empty in a file.
+    pub links: Vec<(String, String)>,
 }
 
 /// A titled section of a document that links can target.

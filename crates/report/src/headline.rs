@@ -5,7 +5,7 @@ use crate::method_headlines;
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::Level;
 use iodyno_measure::summary::is_about_bandwidth;
-use iodyno_notebook::{CellSummary, Run, RunSummary};
+use iodyno_notebook::{CellSummary, Run, RunSummary, Status};
 use iodyno_units::human;
 
 /// Maximum number of a method's results in a list.
@@ -39,6 +39,30 @@ impl Standing {
 pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.verdict.level))
+}
+
+/// Level of a run in a list, which takes into account how the run ended. None while it is in progress, and if nothing was
+/// judged.
+pub fn listed_level(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
+    match (&run.status, level_of(run, standing)) {
+        (Status::Running, _) | (Status::Finished, None) => None,
+        (Status::Crashed | Status::Failed(_), _) | (_, Some(Level::Invalid)) => {
+            Some(Level::Invalid)
+        }
+        (Status::Interrupted, _) | (_, Some(Level::Warning)) => Some(Level::Warning),
+        (Status::Finished, _) => Some(Level::Valid),
+    }
+}
+
+/// Result of a run in a list: its headline, preceded by its status if it did not finish normally. Not cleaned.
+pub fn listed_result(run: &RunSummary, standing: Option<&Standing>) -> String {
+    let headline = headline(run, standing);
+    match &run.status {
+        Status::Finished => headline,
+        Status::Failed(reason) => format!("failed: {reason}"),
+        status if headline.is_empty() => status.name().to_owned(),
+        status => format!("{}: {headline}", status.name()),
+    }
 }
 
 /// Summarises a run's results in a few words, such as `random-read 92.3 k IOPS, seq-read 2.10 GB/s`. Uses the

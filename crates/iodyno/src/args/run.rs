@@ -286,12 +286,7 @@ fn limit_ns(text: &str) -> Result<u64, String> {
 
 /// Parses the name of a run. `compare` accepts the name in place of the run's id.
 pub(super) fn run_name(text: &str) -> Result<String, String> {
-    let is_taken = text.trim().to_ascii_lowercase().starts_with("last");
-    let is_odd = text.trim() != text || text.contains(|c: char| c == ',' || c.is_control());
-    match text.chars().count() {
-        1..=100 if !is_taken && !is_odd => Ok(text.to_owned()),
-        _ => Err("use 1 to 100 characters without commas, line ends or surrounding blanks, not beginning with `last`".to_owned()),
-    }
+    iodyno_notebook::check_name(text).map(|()| text.to_owned())
 }
 
 /// Parses `HOST=TARGET` of --on-host.

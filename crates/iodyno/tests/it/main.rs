@@ -82,3 +82,4 @@ mod traces;
 mod traps;
 mod verdicts;
 mod verification;
+mod web;

@@ -39,8 +39,9 @@ const LAYERS: &[(&str, u32)] = &[
     ("serving", 6),
     ("sizing", 6),
     ("study", 6),
-    ("iodyno", 7),
-    ("mpi", 8),
+    ("web", 7),
+    ("iodyno", 8),
+    ("mpi", 9),
 ];
 
 /// Imports that the layers alone would allow and the design forbids.
@@ -48,6 +49,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("targets", &["workload", "measure", "catalog"]),
     ("drive", &["notebook", "catalog", "targets"]),
     ("report", &["workload", "catalog", "targets", "drive", "run"]),
+    ("web", &["workload", "catalog", "targets", "drive", "run"]),
     ("method", &["emulate"]),
 ];
 

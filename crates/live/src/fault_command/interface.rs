@@ -267,21 +267,11 @@ pub fn described(fault: &InterfaceFault) -> String {
     text
 }
 
-/// Help text: an example of each command with its effect, one per line, and the scope.
-pub(super) fn help() -> String {
-    let mut text = String::new();
-    for (verb, value, effect) in VERBS {
-        let example = value.map_or(verb.to_owned(), |value| format!("{verb} {value}"));
-        let _ = writeln!(text, "  {example:<30}{effect}");
-    }
-    text
-}
-
-/// An example of each command, for error messages.
-pub(super) fn examples() -> impl Iterator<Item = String> {
-    VERBS
-        .iter()
-        .map(|(verb, value, _)| value.map_or((*verb).to_owned(), |value| format!("{verb} {value}")))
+/// An example of each command with its effect.
+pub(super) fn examples_with_effects() -> impl Iterator<Item = (String, &'static str)> {
+    VERBS.iter().map(|(verb, value, effect)| {
+        (value.map_or((*verb).to_owned(), |value| format!("{verb} {value}")), *effect)
+    })
 }
 
 #[cfg(test)]

@@ -258,7 +258,7 @@ pub(super) fn examples() -> String {
     };
     format!(
         "use {}; to name a volume other than 0, append its number. For RAID adapters, use {}",
-        listed(list(false).chain(interface::examples()), "or"),
+        listed(list(false).chain(interface::examples_with_effects().map(|of| of.0)), "or"),
         listed(list(true), "or")
     )
 }
@@ -275,13 +275,18 @@ pub(super) fn verbs_of_adapters() -> String {
     listed(&verbs, "or")
 }
 
+/// An example of each command with its effect, in the order of the help.
+pub fn examples_with_effects() -> Vec<(String, &'static str)> {
+    let commands = COMMANDS.iter().map(|command| (command.example(), command.help));
+    commands.chain(interface::examples_with_effects()).collect()
+}
+
 /// Help text: an example of each command with its effect, one per line.
 pub fn help() -> String {
-    let mut text = String::new();
-    for command in COMMANDS {
-        let _ = writeln!(text, "  {:<30}{}", command.example(), command.help);
-    }
-    text + &interface::help()
+    examples_with_effects().iter().fold(String::new(), |mut text, (example, effect)| {
+        let _ = writeln!(text, "  {example:<30}{effect}");
+        text
+    })
 }
 
 #[cfg(test)]

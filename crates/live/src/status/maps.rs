@@ -19,7 +19,7 @@ impl<T> ByKind<T> {
 
 impl<T: Default + PartialEq> ByKind<T> {
     /// Iterates over the kinds whose value differs from the default: the kind's JSON key and its value.
-    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &T)> {
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &T)> {
         self.all().filter(|(_, value)| **value != T::default())
     }
 }

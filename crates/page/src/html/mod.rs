@@ -150,6 +150,11 @@ pub fn page(document: &Document) -> String {
     })
 }
 
+/// Style of pages, without that of charts, for other pages that shall look alike.
+pub fn style() -> String {
+    slim(STYLE)
+}
+
 /// Content security policy of a page. It allows only the given styles and scripts, and no network requests.
 fn policy(styles: &[&str], scripts: &[String]) -> String {
     let hash = |text: &str| format!(" 'sha256-{}'", BASE64.encode(Sha256::digest(text)));

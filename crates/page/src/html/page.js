@@ -135,7 +135,7 @@ for (const block of all(".block")) {
   block.append(make("div", { class: "tools" },
     make("button", { type: "button", onclick: () => copy(csvOf(block)) }, "Copy CSV")));
 }
-document.querySelector("nav").append(theme);
+document.querySelector("nav[aria-label=Sections]").append(theme);
 document.body.append(live, toast);
 // For browsers whose style cannot open folded sections.
 addEventListener("beforeprint", () => { for (const node of all("details.section:not([open])")) { node.open = true; node.dataset.print = ""; } });

@@ -212,10 +212,22 @@ impl Tab {
     pub fn open(&mut self, html: &str) -> PathBuf {
         let path = self.folder.join("page.html");
         std::fs::write(&path, html).unwrap();
-        self.events.clear();
-        self.call("Page.navigate", json!({ "url": format!("file://{}", path.display()) }));
-        self.wait_for_event("Page.loadEventFired");
+        self.visit(&format!("file://{}", path.display()));
         path
+    }
+
+    /// Opens an address and waits until its page is loaded. Events of the page before are dropped.
+    pub fn visit(&mut self, url: &str) {
+        self.events.clear();
+        self.call("Page.navigate", json!({ "url": url }));
+        self.wait_for_event("Page.loadEventFired");
+    }
+
+    /// Clicks the element that a selector finds, which leads to another page, and waits until that is loaded.
+    pub fn follow(&mut self, selector: &str) {
+        self.events.clear();
+        self.eval(&format!("document.querySelector({selector:?}).click()"));
+        self.wait_for_event("Page.loadEventFired");
     }
 
     fn wait_for_event(&mut self, method: &str) {

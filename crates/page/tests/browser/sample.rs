@@ -308,6 +308,7 @@ pub fn report() -> Document {
         ],
         embedded: vec![Embedded { id: "iodyno-run-1".into(), media_type: "application/vnd.iodyno.run+json".into(), text: "{\"a\":\"</script><!--\"}".into() }],
         made_by: "iodyno 0.1.0".into(),
+        links: Vec::new(),
     }
 }
 
@@ -384,6 +385,7 @@ pub fn hostile() -> Document {
             text: serde_json::Value::from(HOSTILE).to_string(),
         }],
         made_by: h(),
+        links: vec![(h(), h())],
     }
 }
 

@@ -2,9 +2,8 @@
 
 use super::minutes;
 use super::verdicts::sign;
-use crate::headline::{Standing, headline, level_of};
+use crate::headline::{Standing, headline, listed_level, listed_result};
 use crate::verdict_groups::tone;
-use iodyno_measure::Level;
 use iodyno_notebook::{RunSummary, Status};
 use iodyno_page::terminal::text::{clean, clean_path, cut, width};
 use iodyno_page::terminal::{Style, table};
@@ -60,16 +59,10 @@ pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
 
 /// Symbol for the level of a run; blank while the run is in progress.
 fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Cell {
-    let gravest = level_of(run, standing);
-    let level = match (&run.status, gravest) {
-        (Status::Running, _) | (Status::Finished, None) => {
-            return Cell::words(" ");
-        }
-        (Status::Crashed | Status::Failed(_), _) | (_, Some(Level::Invalid)) => Level::Invalid,
-        (Status::Interrupted, _) | (_, Some(Level::Warning)) => Level::Warning,
-        (Status::Finished, _) => Level::Valid,
-    };
-    Cell::words(sign(level, style).0).toned(tone(level))
+    match listed_level(run, standing) {
+        Some(level) => Cell::words(sign(level, style).0).toned(tone(level)),
+        None => Cell::words(" "),
+    }
 }
 
 fn targets(run: &RunSummary, style: Style) -> String {
@@ -83,21 +76,13 @@ fn targets(run: &RunSummary, style: Style) -> String {
     }
 }
 
-/// The run's headline, preceded by its status if it did not finish normally.
+/// The run's result, cut to a width.
 fn result_of(run: &RunSummary, of: Option<&Standing>, columns: usize, style: Style) -> Cell {
-    let headline = clean(&headline(run, of), usize::MAX, style);
-    let (text, tone) = match &run.status {
-        Status::Finished => (headline, Tone::Plain),
-        Status::Running => (join(run.status.name(), &headline), Tone::Plain),
-        Status::Interrupted => (join(run.status.name(), &headline), Tone::Warning),
-        Status::Crashed => (join(run.status.name(), &headline), Tone::Bad),
-        Status::Failed(reason) => {
-            (format!("failed: {}", clean(reason, usize::MAX, style)), Tone::Bad)
-        }
+    let tone = match run.status {
+        Status::Finished | Status::Running => Tone::Plain,
+        Status::Interrupted => Tone::Warning,
+        Status::Crashed | Status::Failed(_) => Tone::Bad,
     };
+    let text = clean(&listed_result(run, of), usize::MAX, style);
     Cell::words(cut(&text, columns, style)).toned(tone)
-}
-
-fn join(status: &str, headline: &str) -> String {
-    if headline.is_empty() { status.to_owned() } else { format!("{status}: {headline}") }
 }

@@ -1,0 +1,809 @@
+//! `web`: the page over the notebook, as a program sees it and, in `in_a_browser`, as a reader does.
+
+use crate::place::{Place, Running, SHORT};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+/// A name that is markup, a script and turned text.
+const HOSTILE: &str =
+    "<script>window.__pwned=1</script>\"'><img/src=x/onerror=alert(1)>\u{202e}evil";
+
+/// A server of the page, which ends with the test.
+struct Server {
+    running: Running,
+    /// `127.0.0.1:PORT`.
+    host: String,
+    /// Text after the address that it printed: empty, or `?token=…`.
+    secret: String,
+}
+
+/// A response.
+struct Answer {
+    status: u16,
+    /// Header fields, in lower case.
+    head: String,
+    body: String,
+}
+
+impl Server {
+    fn start(place: &Place, flags: &str) -> Self {
+        let listen = if flags.contains("--listen") { "" } else { "--listen 0" };
+        let mut command = place.command(&format!("web {listen} {flags}"));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("web: http://").unwrap_or_else(|| panic!("{line}"));
+        let (host, secret) = address.split_once('/').unwrap();
+        let (host, secret) = (host.replace("0.0.0.0", "127.0.0.1"), secret.to_owned());
+        Self { running: Running::of_child(child, "web"), host, secret }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.host)
+    }
+
+    /// Sends bytes, and reads the response.
+    fn send(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    fn get_with(&self, path: &str, fields: &str) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n", self.host))
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.get_with(path, "")
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
+    }
+
+    fn post(&self, path: &str, fields: &str, body: &str) -> Answer {
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n{fields}\r\n{body}",
+            self.host,
+            body.len()
+        ))
+    }
+}
+
+/// Addresses on this server that a page links to or loads.
+fn addresses(page: &str) -> BTreeSet<String> {
+    let parts = ["href=\"/", "src=\"/", "action=\"/"].iter().flat_map(|of| page.split(of).skip(1));
+    parts.map(|part| format!("/{}", part.split('"').next().unwrap())).collect()
+}
+
+fn ids(place: &Place) -> Vec<String> {
+    let list = place.iodyno("ls --json").succeeds().json();
+    let runs = list["runs"].as_array().unwrap().iter();
+    runs.map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Every link leads to a page; a run's page is its report, and a comparison is that of `report`.
+#[test]
+fn every_link_of_the_list_leads_to_a_page() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let empty = server.get("/");
+    assert!(empty.status == 200 && empty.body.contains("There are no runs yet"), "{}", empty.body);
+    // Runs appear in a server that runs already.
+    for seed in 1..=2 {
+        let words = format!("run random-read --on model:exflash-400g {SHORT} -q --seed {seed}");
+        place.iodyno(&words).succeeds();
+    }
+    let grid = format!("run random-read --on model:exflash-400g --vary depth=1,4 -q {SHORT}");
+    let mut command = place.command(&grid);
+    command.args(["--name", HOSTILE]);
+    Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped())).finish().succeeds();
+    let ids = ids(&place);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+
+    let list = server.get("/");
+    let found = addresses(&list.body);
+    for id in &ids {
+        assert!(found.contains(&format!("/runs/{id}")), "{found:?}");
+    }
+    let mut pages: Vec<String> = found.into_iter().collect();
+    pages.push(format!("/compare?runs={}", ids.join(",")));
+    pages.push(format!("/compare?runs={}&runs={}", ids[0], ids[1]));
+    pages.retain(|path| path != "/compare");
+    for path in pages.clone() {
+        let answer = server.get(&path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.head.contains("content-security-policy: "), "{path}: {}", answer.head);
+        pages.extend(addresses(&answer.body));
+    }
+    // A form for ticked runs, of which there are none.
+    pages.retain(|path| path != "/compare");
+    pages.sort();
+    pages.dedup();
+    assert!(pages.iter().filter(|path| path.ends_with("/run.json")).count() == 3, "{pages:?}");
+    for path in &pages {
+        assert_eq!(server.get(path).status, 200, "{path}");
+    }
+
+    let run = server.json(&format!("/runs/{}/run.json", ids[0]));
+    assert_eq!(run, place.iodyno(&format!("show {} --json --series", ids[0])).succeeds().json());
+    let saved = server.get(&format!("/runs/{}/report.html", ids[0]));
+    assert!(saved.head.contains(&format!("attachment; filename=\"iodyno-{}.html\"", ids[0])));
+    place.iodyno(&format!("report {} -o file.html", ids[0])).succeeds();
+    assert_eq!(saved.body, std::fs::read_to_string(place.path("file.html")).unwrap());
+    let last = server.get("/runs/last");
+    assert!(last.status == 303 && last.head.contains(&format!("location: /runs/{}", ids[2])));
+
+    // Names stay text. The script's rows have the result of a method once it is known.
+    for path in ["/".to_owned(), format!("/runs/{}", ids[2]), pages[0].clone()] {
+        let page = server.get(&path).body;
+        assert!(!page.contains("<script>window") && !page.contains("<img"), "{path}");
+    }
+    assert!(!server.get("/").body.contains('\u{202e}'), "turned text is not cleaned");
+    let rows = loop {
+        let list = server.json("/runs.json");
+        if list["pending"] == 0 {
+            break list["runs"].clone();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert!(rows[2][4].as_str().unwrap().starts_with("<script>window"), "{rows}");
+    assert!(rows[2][6].as_str().unwrap().contains("lowest latency"), "{rows}");
+    assert_eq!(rows.as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn addresses_that_do_not_exist_say_so() {
+    let place = Place::new();
+    place.iodyno(&format!("run random-read --on null: {SHORT} -q")).succeeds();
+    let server = Server::start(&place, "");
+    for (path, status, says) in [
+        ("/nowhere", 404, "no page at this address"),
+        ("/runs/zzzzzzzzzz", 404, "zzzzzzzzzz"),
+        ("/runs/..%2f..%2fetc", 404, "etc"),
+        ("/runs/last~7", 404, "last~7"),
+        ("/assets/../Cargo.toml", 404, "no page at this address"),
+        ("/compare?runs=last", 400, "tick them"),
+        ("/compare?runs=last,zzzzzzzzzz", 404, "zzzzzzzzzz"),
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.body.contains(says), "{path}: {}", answer.body);
+        assert!(answer.head.contains("default-src 'none'"), "{path}: {}", answer.head);
+    }
+    std::fs::write(place.notebook(), "no notebook").unwrap();
+    // The list is read at most twice a second.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    for path in ["/", "/runs/last"] {
+        let answer = server.get(path);
+        assert!(answer.status == 500 && answer.body.contains("not an SQLite file"), "{path}");
+    }
+    place.iodyno("web --listen 0").exits(5).says(&["not an SQLite file"]);
+}
+
+/// Only this machine's own pages may use the server.
+#[test]
+fn other_sites_and_hosts_are_refused() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let host = &server.host;
+    for name in ["evil.example", "10.0.0.1:9470", "localhost.evil.example", ""] {
+        let answer = server.send(&format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        assert_eq!(answer.status, 403, "{name}");
+    }
+    let port = host.rsplit(':').next().unwrap();
+    for name in [format!("localhost:{port}"), format!("[::1]:{port}"), "127.0.0.1:22".to_owned()] {
+        let answer = server.send(&format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        assert_eq!(answer.status, 200, "{name}");
+        for rule in
+            ["frame-ancestors 'none'", "nosniff", "referrer-policy: same-origin", "no-store"]
+        {
+            assert!(answer.head.contains(rule), "{rule}: {}", answer.head);
+        }
+    }
+    assert_eq!(server.send("GET / HTTP/1.1\r\n\r\n").status, 403);
+    assert_eq!(
+        server.send(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: x\r\n\r\n")).status,
+        400
+    );
+    // Without permission nothing can be changed, from its own page or another.
+    for origin in [
+        format!("Origin: http://{host}\r\n"),
+        "Origin: http://evil.example\r\n".to_owned(),
+        String::new(),
+    ] {
+        assert_eq!(server.post("/runs/last/stop", &origin, "").status, 403, "{origin}");
+    }
+}
+
+#[test]
+fn a_token_is_required_beyond_this_machine() {
+    let place = Place::new();
+    place.iodyno("web --listen 0.0.0.0:0").fails(4, &["open to other machines", "--token"]);
+    place.write("token", "short\n");
+    place.iodyno("web --listen 0 --token-file token").exits(2).says(&["16 to 256 letters"]);
+    let file = place.write("token", "correct-horse-battery\n");
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for flags in ["--token", "--listen 0.0.0.0:0 --token", "--allow-run", "--token-file token"] {
+        let server = Server::start(&place, flags);
+        let token = if flags.ends_with("file token") {
+            assert_eq!(server.secret, "", "a user's token is not printed");
+            "correct-horse-battery"
+        } else {
+            server.secret.strip_prefix("?token=").unwrap()
+        };
+        assert!(token.len() >= 16, "{token}");
+        for path in
+            ["/", "/runs.json", "/runs/last", "/?token=", "/?token=wrong", "/assets/runs.js"]
+        {
+            let answer = server.get(path);
+            assert_eq!(answer.status, 401, "{flags}: {path}");
+            assert!(!answer.body.contains("notebook.sqlite"), "{path} tells of the notebook");
+        }
+        assert_eq!(server.get("/assets/web.css").status, 200, "the form for the token has a style");
+        let kept = server.get(&format!("/compare?runs=a%2Cb&token={token}"));
+        assert_eq!(kept.status, 303, "{}", kept.body);
+        assert!(kept.head.contains("location: /compare?runs=a%2cb\r"), "{}", kept.head);
+        assert!(kept.head.contains("httponly; samesite="), "{}", kept.head);
+        let port = server.host.rsplit(':').next().unwrap();
+        for fields in [
+            format!("Cookie: other=1; iodyno-{port}={token}\r\n"),
+            format!("Authorization: Bearer {token}\r\n"),
+        ] {
+            assert_eq!(server.get_with("/", &fields).status, 200, "{fields}");
+        }
+        for fields in [
+            format!("Cookie: iodyno-{port}={token}x\r\n"),
+            format!("Cookie: iodyno-{port}=\r\n"),
+            format!("Cookie: iodyno-1={token}\r\n"),
+            "Authorization: Bearer \r\n".to_owned(),
+        ] {
+            assert_eq!(server.get_with("/", &fields).status, 401, "{fields}");
+        }
+        // The token does not stand in for the page's own origin.
+        let fields = format!("Authorization: Bearer {token}\r\nOrigin: http://evil.example\r\n");
+        assert_eq!(server.post("/runs/last/stop", &fields, "").status, 403);
+        // No other host is sent to.
+        let away = server.get(&format!("//evil.example/?token={token}"));
+        assert!(away.head.contains("location: /evil.example/"), "{}", away.head);
+    }
+}
+
+#[test]
+fn requests_have_limits() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let host = &server.host;
+    let long = "x".repeat(20_000);
+    for (request, status) in [
+        (format!("GET /{long} HTTP/1.1\r\nHost: {host}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nHost: {host}\r\nA: {long}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nHost: {host}\r\n{}\r\n", "A: b\r\n".repeat(70)), 400),
+        (format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 20000\r\n\r\n{long}"), 413),
+        (
+            format!(
+                "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 99999999999999999999\r\n\r\n"
+            ),
+            400,
+        ),
+        (
+            format!(
+                "POST / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
+            411,
+        ),
+        (format!("DELETE / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 405),
+        (format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400),
+        ("\u{1}\u{2}\u{3}\r\n\r\n".to_owned(), 400),
+    ] {
+        let answer = server.send(&request);
+        assert_eq!(answer.status, status, "{:.80}: {}", request, answer.body);
+    }
+    let head = server.send(&format!("HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert!(head.status == 200 && head.body.is_empty());
+    // Clients that send nothing keep no other from being served.
+    let silent: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(host).unwrap()).collect();
+    assert_eq!(server.get("/").status, 200);
+    drop(silent);
+}
+
+#[test]
+fn a_signal_ends_it_and_a_taken_port_is_named() {
+    let place = Place::new();
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let server = Server::start(&place, "");
+        let output = place.iodyno(&format!("web --listen {}", server.host));
+        output.fails(4, &["another server uses it", "--listen 0"]);
+        // A connection that is open does not delay it.
+        let _open = TcpStream::connect(&server.host).unwrap();
+        server.running.signal(signal);
+        server.running.finish().succeeds();
+    }
+}
+
+/// Faults are injected, and runs stopped and named, only with permission; the page says what happened.
+#[test]
+fn with_permission_it_stops_names_and_breaks() {
+    let place = Place::new();
+    let mut served =
+        place.start("serve model:exflash-400g --nbd unix:n.sock --control unix:c.sock");
+    served.wait_until("it listens", || place.iodyno("status --control c.sock").code == Some(0));
+    let mut run = place.start("run random-read --on null: --time 100s -q");
+    place.wait_for_cells(&mut run, 1);
+    let id = ids(&place).pop().unwrap();
+
+    let reader = Server::start(&place, "--control c.sock");
+    let own = |server: &Server| format!("Origin: http://{}\r\n", server.host);
+    for path in ["/served/0", &format!("/live/{id}/stop"), &format!("/live/{id}/name")] {
+        let answer = reader.post(path, &own(&reader), "fault=slow+x10&name=a");
+        assert!(answer.status == 403 && answer.body.contains("--allow-run"), "{path}");
+    }
+    let page = reader.get("/served/0");
+    assert!(page.status == 200 && !page.body.contains("data-fault"), "{}", page.body);
+    assert!(!reader.get(&format!("/live/{id}")).body.contains("Stop this run"));
+    assert_eq!(reader.get("/served/1").status, 404);
+
+    let server = Server::start(&place, "--control unix:c.sock --allow-run");
+    let token = server.secret.strip_prefix("?token=").unwrap();
+    let fields = format!("Authorization: Bearer {token}\r\n{}", own(&server));
+    let injected = server.post("/served/0", &fields, "fault=slow+x10");
+    assert!(injected.status == 200 && injected.body.contains("in effect"), "{}", injected.body);
+    let status = place.iodyno("status --control c.sock").succeeds().stdout.clone();
+    assert!(status.contains("10 times") || status.contains("× 10"), "{status}");
+    let wrong = server.post("/served/0", &fields, "fault=explode%0Astop");
+    assert!(wrong.status == 409 && wrong.body.contains("there is no fault"), "{}", wrong.body);
+    let data = server.get_with("/served/0/status.json", &fields).body;
+    assert!(data.contains("exflash-400g"), "{data}");
+    // Ending the server is not a fault.
+    assert_eq!(server.post("/served/0", &fields, "fault=stop").status, 409);
+    assert!(served.is_running());
+
+    let name =
+        |name: &str| server.post(&format!("/live/{id}/name"), &fields, &format!("name={name}"));
+    assert_eq!(name("last").status, 400);
+    assert_eq!(name("night%20shift").status, 303);
+    let live = server.get_with(&format!("/live/{id}"), &fields);
+    assert!(live.body.contains("night shift") && live.body.contains("Stop this run"));
+    let stopped = server.post(&format!("/live/{id}/stop"), &fields, "");
+    assert_eq!(stopped.status, 303, "{}", stopped.body);
+    run.finish().exits(130);
+    let again = server.post(&format!("/live/{id}/stop"), &fields, "");
+    assert!(again.status == 409 && again.body.contains("has ended"), "{}", again.body);
+    assert_eq!(server.get_with(&format!("/live/{id}"), &fields).status, 303);
+    let shown = place.iodyno(&format!("show {id} --json")).succeeds().json();
+    assert_eq!(shown["run"]["name"], "night shift");
+    assert_eq!(shown["run"]["status"], "interrupted");
+    // The process of an ended run is not signalled again, and neither is another one.
+    assert!(served.is_running());
+    served.signal(libc::SIGTERM);
+    served.finish().succeeds();
+}
+
+/// A form says what the command says, and takes nothing but names of the catalog and plain values.
+#[test]
+fn forms_answer_as_the_command_does() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    assert!(server.get("/size").body.contains("150k/s"));
+    let page = server.get("/explain?device=exflash-400g&workload=oltp1&depth=4").body;
+    let out = place.command("explain exflash-400g oltp1 --depth=4").env("COLUMNS", "108").output();
+    let out = String::from_utf8(out.unwrap().stdout).unwrap();
+    // The speed of the simulation differs.
+    let lines = out.lines().filter(|line| !line.contains("simulated")).collect::<Vec<_>>();
+    assert!(lines.len() > 15, "{out}");
+    for line in lines {
+        let line = line.replace('&', "&#38;").replace('<', "&#60;").replace('>', "&#62;");
+        assert!(page.contains(&line), "{line}\n{page}");
+    }
+    assert!(page.contains("iodyno explain exflash-400g oltp1 --depth=4"), "{page}");
+    for (path, says) in [
+        ("/explain?device=/etc/passwd", "Device: choose one of the list"),
+        ("/explain?device=--help", "Device: choose one of the list"),
+        ("/explain?workload=oltp1", "Device is missing"),
+        ("/explain?device=exflash-400g&workload=oltp1&depth=deep", "invalid value"),
+        ("/size?workload=oltp1&rate=1k/s&p99=2ms&raid=7", "RAID level: choose one"),
+        ("/size?workload=oltp1&rate=1k/s", "p99 at most is missing"),
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 400, "{path}: {}", answer.body);
+        assert!(answer.body.contains(says), "{path}: {}", answer.body);
+    }
+    let mut run = place.start("run random-read --on null: --time 100s -q");
+    place.wait_for_cells(&mut run, 1);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let answer = server.get("/explain?device=exflash-400g");
+    assert!(answer.status == 400 && answer.body.contains("would disturb"), "{}", answer.body);
+    run.signal(libc::SIGINT);
+    run.finish().exits(130);
+}
+
+/// The intervals of the page's script sum up to the run's, whatever the time of its looks.
+#[test]
+fn a_run_in_progress_is_shown_as_it_is_stored() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let mut run = place.start("run random-read --on null: --on ram:1MiB --time 6s --ramp 0s -q");
+    place.wait_for_cells(&mut run, 2);
+    let id = ids(&place).pop().unwrap();
+    let (mut points, mut from, mut last) = (std::collections::BTreeMap::new(), 0, Value::Null);
+    while run.is_running() {
+        let data = server.json(&format!("/live/{id}/data.json?from={from}"));
+        if data["status"] != "running" {
+            break;
+        }
+        for point in data["points"].as_array().unwrap() {
+            from = point[0].as_u64().unwrap() + 1;
+            points.insert(from - 1, point[1].as_f64().unwrap());
+        }
+        last = data;
+        std::thread::sleep(std::time::Duration::from_millis(150));
+    }
+    run.finish().succeeds();
+    assert_eq!(last["kinds"], serde_json::json!(["read"]));
+    assert_eq!(last["targets"].as_array().unwrap().len(), 2);
+    let stored = place.iodyno(&format!("show {id} --json --series")).succeeds().json();
+    let cells = stored["cells"].as_array().unwrap();
+    let series = |cell: &Value| -> Vec<f64> {
+        let intervals = cell["series"].as_array().unwrap().iter();
+        intervals.map(|of| of["read"]["ops"].as_f64().unwrap_or(0.0)).collect()
+    };
+    let (null, ram) = (series(&cells[0]), series(&cells[1]));
+    let interval_s = last["interval_s"].as_f64().unwrap();
+    assert!(points.len() >= 20, "{points:?}");
+    // The last ones may have grown after the last look.
+    for (&index, &iops) in points.iter().take(points.len() - 4) {
+        let sum = (null[index as usize] + ram[index as usize]) / interval_s;
+        assert!((iops - sum).abs() <= 1.0, "interval {index}: {iops} and {sum}");
+    }
+}
+
+/// Everything below uses a browser.
+mod in_a_browser {
+    use super::*;
+    use crate::browser::{Key, Tab};
+    use std::path::PathBuf;
+
+    const AXE: &str = include_str!("../../../page/tests/vendor/axe-core-4.14.1/axe.min.js");
+    /// Runs of the large notebook.
+    const RUNS: usize = 10_000;
+    const NAMES: usize = 40;
+    const DEVICES: usize = 16;
+
+    /// A notebook of many runs: copies of a few real ones, under other names, devices, times and ends.
+    fn many(place: &Place) {
+        let real = ["run random-read --on null:", "run four-corners --on model:exflash-400g"];
+        for words in real {
+            place.iodyno(&format!("{words} {SHORT} -q")).succeeds();
+        }
+        let mut db = rusqlite::Connection::open(place.notebook()).unwrap();
+        let tx = db.transaction().unwrap();
+        for at in 0..RUNS - real.len() {
+            let of = if at % 4 == 0 { 2 } else { 1 };
+            let id: String = (0..10)
+                .rev()
+                .map(|i| {
+                    let digits = b"0123456789abcdefghjkmnpqrstvwxyz";
+                    char::from(digits[((at * 7919 + 12345) >> (3 * i)) % 32])
+                })
+                .collect();
+            let status = match at % 100 {
+                7 => "interrupted",
+                13 => "failed",
+                _ => "finished",
+            };
+            let name =
+                if at == 17 { HOSTILE.to_owned() } else { format!("nightly-{}", at % NAMES) };
+            let started = format!(
+                "2026-{:02}-{:02}T{:02}:{:02}:00.000Z",
+                at / 800 % 12 + 1,
+                at / 28 % 28 + 1,
+                at % 24,
+                at % 60
+            );
+            let made = tx.execute(
+                "INSERT OR IGNORE INTO runs (id, name, status, reason, started, ended, seed, iodyno_version, command, machine, plan,
+                     writer_boot, writer_namespace, writer_pid, writer_start_ticks)
+                 SELECT ?1, ?2, ?3, 'the device vanished', ?4, ?4, seed, iodyno_version, command, machine, plan,
+                     writer_boot, writer_namespace, writer_pid, writer_start_ticks FROM runs WHERE number = ?5",
+                rusqlite::params![id, name, status, started, of],
+            ).unwrap();
+            assert_eq!(made, 1, "{id}");
+            let run = tx.last_insert_rowid();
+            tx.execute(
+                "INSERT INTO targets SELECT ?1, position, ?2, facts, health_before, health_after FROM targets WHERE run = ?3",
+                rusqlite::params![run, format!("/dev/nvme{}n1", at % DEVICES), of],
+            ).unwrap();
+            tx.execute(
+                "INSERT INTO cells (run, position, name, target, workload, engine, threads, depth, block_bytes, offered_iops,
+                     finished, level, window_ns, interval_ns, intervals, ops, bytes, failed, cell, lateness)
+                 SELECT ?1, position, name, target, workload, engine, threads, depth, block_bytes, offered_iops,
+                     finished, level, window_ns, interval_ns, intervals, ops * (1 + ?2), bytes, failed, cell, lateness
+                 FROM cells WHERE run = ?3",
+                rusqlite::params![run, at as i64, of],
+            ).unwrap();
+        }
+        tx.commit().unwrap();
+    }
+
+    /// Where pictures of pages are kept for people to look at.
+    fn picture(name: &str) -> PathBuf {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("web-pictures");
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.join(format!("{name}.png"))
+    }
+
+    /// A page is whole: no wider than the window, no request to elsewhere, no complaint, accessible; in light and dark. (The
+    /// test of reports has the rules for these.)
+    fn is_sound(tab: &mut Tab, server: &Server, name: &str) {
+        for (width, scheme) in [(1280, "light"), (1280, "dark"), (420, "light"), (420, "dark")] {
+            tab.size(width, 900);
+            tab.media(scheme, "screen");
+            tab.settle();
+            tab.screenshot(&picture(&format!("{name}-{width}-{scheme}")), false);
+            let wide = tab.number("document.documentElement.scrollWidth - innerWidth");
+            assert!(wide <= 0.0, "{name} is {wide} px too wide at {width}");
+            tab.eval(AXE);
+            let found = tab.eval(
+                "axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.filter((v) => !document.querySelector('nav[aria-label=Sections]') || ['serious', 'critical'].includes(v.impact)).map((v) => v.id + ': ' + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200) + n.failureSummary).join(' ; ')))",
+            );
+            assert_eq!(
+                found.as_array().map(Vec::len),
+                Some(0),
+                "{name} {width} {scheme}: {found:#}"
+            );
+        }
+        tab.size(1280, 900);
+        tab.media("light", "screen");
+        let own = format!("http://{}/", server.host);
+        let requests = tab.requests();
+        assert!(requests.iter().all(|it| it.starts_with(&own) || it == "data:,"), "{requests:?}");
+        assert!(tab.complaints().is_empty(), "{name}: {:#?}", tab.complaints());
+        assert_eq!(tab.dialogs(), 0, "{name}");
+        assert!(tab.eval("window.__pwned === undefined").as_bool().unwrap(), "{name}");
+    }
+
+    fn rows(tab: &mut Tab) -> Vec<String> {
+        let rows = tab.eval(
+            "[...document.querySelectorAll('table.runs tbody tr')].map((row) => row.innerText)",
+        );
+        rows.as_array().unwrap().iter().map(|row| row.as_str().unwrap().to_owned()).collect()
+    }
+
+    fn write(tab: &mut Tab, text: &str) {
+        text.chars().for_each(|c| tab.key(Key::Char(c)));
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn ten_thousand_runs_are_filtered_and_sorted_as_one_types() {
+        let place = Place::new();
+        many(&place);
+        let server = Server::start(&place, "");
+        let mut tab = Tab::new();
+        for visit in ["first", "second"] {
+            tab.visit(&server.url("/"));
+            tab.wait_for("document.documentElement.dataset.ready !== undefined");
+            tab.settle();
+            let paint =
+                tab.number("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+            let loaded = tab.number("performance.getEntriesByName('ready')[0].startTime");
+            let bytes = tab.number(
+                "performance.getEntries().reduce((n, it) => n + (it.transferSize ?? 0), 0)",
+            );
+            println!(
+                "{RUNS} runs, {visit} visit: first paint {paint:.0} ms, all runs there {loaded:.0} ms, {:.0} KB",
+                bytes / 1000.0
+            );
+            assert!(bytes < 300_000.0, "{bytes} bytes");
+        }
+        assert_eq!(tab.text("document.querySelector('#count').textContent"), "10,000 runs");
+        assert_eq!(rows(&mut tab).len(), 100);
+
+        // Keys alone: the filter, a run, ticks, the comparison.
+        tab.key(Key::Char('/'));
+        write(&mut tab, "nvme3n1 nightly-1");
+        let matching = (0..RUNS - 2).filter(|at| {
+            at % DEVICES == 3 && format!("nightly-{}", at % NAMES).contains("nightly-1")
+        });
+        let count = format!("{} of 10,000 runs", matching.count());
+        assert_eq!(tab.text("document.querySelector('#count').textContent"), count);
+        let shown = rows(&mut tab);
+        assert!(
+            !shown.is_empty()
+                && shown.iter().all(|row| row.contains("nvme3n1") && row.contains("nightly-1")),
+            "{shown:?}"
+        );
+        assert_eq!(tab.text("location.search"), "?q=nvme3n1+nightly-1");
+        tab.key(Key::Named("ArrowDown"));
+        let first = tab.text("document.activeElement.closest('tr').querySelector('input').value");
+        tab.key(Key::Char('x'));
+        tab.key(Key::Named("ArrowDown"));
+        tab.key(Key::Char('x'));
+        let second = tab.text("document.activeElement.closest('tr').querySelector('input').value");
+        assert!(first != second && !second.is_empty(), "{first} {second}");
+        assert_eq!(
+            tab.text("document.querySelector('#compare .ticked').textContent"),
+            format!("{second} against {first}")
+        );
+        is_sound(&mut tab, &server, "runs-filtered");
+
+        // Sorting, and the address that repeats it.
+        for (head, key) in [("name", 3), ("targets", 4)] {
+            let at = tab.middle(&format!("th[data-sort={head}] button"));
+            tab.click(at, 1);
+            let cells = tab.eval(&format!("[...document.querySelectorAll('table.runs tbody tr')].map((row) => row.cells[{key}].innerText)"));
+            let cells: Vec<String> = cells
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|it| it.as_str().unwrap().to_owned())
+                .collect();
+            let number = |text: &String| -> u32 {
+                let digits =
+                    text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty());
+                digits.unwrap().parse().unwrap()
+            };
+            assert!(
+                cells.windows(2).all(|pair| number(&pair[0]) <= number(&pair[1])),
+                "{head}: {cells:?}"
+            );
+        }
+        let search = tab.text("location.search");
+        assert!(search.contains("sort=targets"), "{search}");
+        let before = rows(&mut tab);
+        tab.visit(&server.url(&format!("/{search}")));
+        tab.wait_for("document.documentElement.dataset.ready !== undefined");
+        assert_eq!(rows(&mut tab), before);
+
+        // The end of a long list is reached by scrolling.
+        tab.visit(&server.url("/?verdict=invalid"));
+        tab.wait_for("document.documentElement.dataset.ready !== undefined");
+        let all = (0..RUNS - 2).filter(|at| at % 100 == 13).count();
+        for _ in 0..30 {
+            tab.eval("scrollTo(0, document.documentElement.scrollHeight)");
+            tab.settle();
+        }
+        assert_eq!(rows(&mut tab).len(), all);
+        let mut times: Vec<f64> = Vec::new();
+        for text in ["", "n", "ni", "nig", "nightly-3", "nvme7n1", "iops", "zzz", "2026-03", ""] {
+            times.push(tab.number(&format!(
+                "(() => {{ const start = performance.now(), field = document.querySelector('#filter'); field.value = '{text}';\
+                 document.querySelector('#level').value = ''; field.dispatchEvent(new Event('input'));\
+                 return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now() - start), 0))); }})()"
+            )));
+        }
+        times.sort_by(f64::total_cmp);
+        println!(
+            "filter of {RUNS} runs, with the frame: median {:.0} ms, slowest {:.0} ms",
+            times[times.len() / 2],
+            times.last().unwrap()
+        );
+
+        tab.visit(&server.url("/?q=script"));
+        tab.wait_for("document.documentElement.dataset.ready !== undefined");
+        assert_eq!(rows(&mut tab).len(), 1);
+        is_sound(&mut tab, &server, "runs-hostile");
+        tab.visit(&server.url("/"));
+        tab.wait_for("document.documentElement.dataset.ready !== undefined");
+        is_sound(&mut tab, &server, "runs");
+        let pdf = tab.pdf();
+        assert!(pdf.starts_with(b"%PDF") && pdf.len() > 10_000);
+        // Without scripts the latest runs are there.
+        tab.scripts(false);
+        tab.visit(&server.url("/"));
+        tab.scripts(true);
+        assert_eq!(rows(&mut tab).len(), 100);
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn runs_are_ticked_and_compared() {
+        let place = Place::new();
+        for (name, device) in
+            [("before", "exflash-400g"), ("after", "ssd-sata3-mlc-200g"), ("third", "exflash-400g")]
+        {
+            let words =
+                format!("run random-read --on model:{device} {SHORT} --repeat 3 -q --name {name}");
+            place.iodyno(&words).succeeds();
+        }
+        let server = Server::start(&place, "");
+        let mut tab = Tab::new();
+        tab.visit(&server.url("/"));
+        tab.wait_for("document.documentElement.dataset.ready !== undefined");
+        let ids = ids(&place);
+        for id in &ids[..2] {
+            let at = tab.middle(&format!("input[value='{id}']"));
+            tab.click(at, 1);
+        }
+        tab.follow("#compare [type=submit]");
+        assert_eq!(tab.text("location.search"), format!("?runs={},{}", ids[0], ids[1]));
+        tab.wait_for("document.querySelector('svg.chart')");
+        let words = tab.text("document.body.innerText");
+        assert!(words.contains("slower") || words.contains("worse"), "{words}");
+        tab.visit(&server.url(&format!("/compare?runs={}", ids.join(","))));
+        is_sound(&mut tab, &server, "compare");
+        tab.visit(&server.url(&format!("/runs/{}", ids[0])));
+        is_sound(&mut tab, &server, "run");
+        tab.visit(&server.url("/explain?device=exflash-400g&workload=oltp1"));
+        assert!(tab.text("document.querySelector('.answer').textContent").contains("flash dies"));
+        is_sound(&mut tab, &server, "explain");
+        tab.visit(&server.url("/size"));
+        is_sound(&mut tab, &server, "size");
+        tab.visit(&server.url("/nowhere"));
+        assert_eq!(tab.text("document.querySelector('h1').textContent"), "Not found");
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn a_run_in_progress_moves_and_is_stopped() {
+        let place = Place::new();
+        let mut run = place.start("run oltp-67-33-4k --on ram:64MiB --time 100s --ramp 0s -q");
+        place.wait_for_cells(&mut run, 1);
+        let id = ids(&place).pop().unwrap();
+        let server = Server::start(&place, "--allow-run");
+        let mut tab = Tab::new();
+        tab.visit(&server.url(&format!("/?verdict=running&{}", &server.secret[1..])));
+        tab.wait_for("document.querySelector('td.level a')");
+        assert_eq!(
+            tab.text("location.search"),
+            "?verdict=running",
+            "the token is not in the address"
+        );
+        tab.follow("td.level a");
+        tab.wait_for("document.querySelectorAll('canvas').length === 3");
+        let measured = "document.querySelector('#measured').textContent";
+        let first = tab.text(measured);
+        tab.wait_for(&format!("{measured} !== '{first}'"));
+        // The pictures are drawn.
+        for canvas in 0..3 {
+            let painted = tab.number(&format!(
+                "(() => {{ const it = document.querySelectorAll('canvas')[{canvas}], data = it.getContext('2d').getImageData(0, 0, it.width, it.height).data; return data.filter((v, i) => i % 4 === 3 && v > 0).length; }})()"
+            ));
+            assert!(painted > 500.0, "canvas {canvas}: {painted} pixels");
+        }
+        assert_eq!(tab.count("document.querySelectorAll('#totals tbody tr').length"), 2);
+        is_sound(&mut tab, &server, "live");
+        tab.follow("#change form[action$=stop] button");
+        run.finish().exits(130);
+        // The page that follows is live until the run has ended.
+        tab.wait_for("location.pathname.startsWith('/runs/') || document.querySelector('#state')?.textContent.includes('interrupted')");
+        tab.visit(&server.url(&format!("/live/{id}")));
+        assert_eq!(tab.text("location.pathname"), format!("/runs/{id}"));
+    }
+
+    #[test]
+    #[ignore = "needs chromium"]
+    fn a_fault_is_injected_by_its_button() {
+        let place = Place::new();
+        let mut served =
+            place.start("serve model:exflash-400g --nbd unix:n.sock --control unix:c.sock");
+        served.wait_until("it listens", || place.iodyno("status --control c.sock").code == Some(0));
+        let server = Server::start(&place, "--control c.sock --allow-run");
+        let mut tab = Tab::new();
+        tab.visit(&server.url(&format!("/served/0{}", server.secret)));
+        tab.wait_for("document.querySelector('#status').textContent.includes('exflash-400g')");
+        let at = tab.middle("[data-fault='slow x10']");
+        tab.click(at, 1);
+        assert_eq!(tab.text("document.activeElement.value"), "slow x10");
+        tab.follow("#fault [type=submit]");
+        let said = tab.text("document.querySelector('#said').innerText");
+        assert!(said.contains("in effect") && said.contains("10 times"), "{said}");
+        is_sound(&mut tab, &server, "served");
+        served.signal(libc::SIGTERM);
+        served.finish().succeeds();
+        tab.wait_for(
+            "document.querySelector('#state').textContent.includes('check that a server')",
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Summaries of runs for lists, without their time series.
+
+use crate::Error;
+use crate::codec;
+use crate::fault::{Fault, MemoryLeft};
+use crate::load::{OfRun, STANDING, at_most, error, standing};
+use crate::model::{CellSummary, KindRate, RunSummary, Status};
+use crate::value_ranges;
+use crate::writer::time_text;
+use rusqlite::{Connection, Row};
+use std::path::Path;
+
+/// Memory limit for all run summaries in a list, bytes.
+const LIST_BYTES_MAX: u64 = 96 << 20;
+
+/// Brings a list of all runs up to date, in order of their start: reads only runs that are new, in progress,
+/// renamed, or have ended differently since. Returns whether the list changed. With an empty list, reads everything.
+pub(crate) fn update(
+    db: &Connection,
+    path: &Path,
+    list: &mut Vec<RunSummary>,
+) -> Result<bool, Error> {
+    let memory = MemoryLeft::new(LIST_BYTES_MAX);
+    let all = |fault: Fault| ("?".to_owned(), fault);
+    let mut read = || -> Result<bool, OfRun> {
+        let whole = |e: rusqlite::Error| all(e.into());
+        // One transaction, so that all queries see the same state.
+        let tx = db.unchecked_transaction().map_err(whole)?;
+        let mut runs = tx
+            .prepare("SELECT number, id, status, ended, name FROM runs ORDER BY number")
+            .map_err(whole)?;
+        let mut rows = runs.query([]).map_err(whole)?;
+        let (mut count, mut changed) = (0, false);
+        while let Some(row) = rows.next().map_err(whole)? {
+            let number: i64 = row.get(0).map_err(whole)?;
+            match list.get_mut(count) {
+                Some(known) if is_current(known, row) => {
+                    memory.take(summary_bytes(known)).map_err(all)?;
+                }
+                Some(known) => {
+                    let new = summary(&tx, number, &memory)?;
+                    changed |= *known != new;
+                    *known = new;
+                }
+                None => {
+                    list.push(summary(&tx, number, &memory)?);
+                    changed = true;
+                }
+            }
+            count += 1;
+            at_most(count, value_ranges::RUNS_MAX, "runs").map_err(all)?;
+        }
+        changed |= list.len() > count;
+        list.truncate(count);
+        Ok(changed)
+    };
+    read().map_err(|of| error(path, "listing runs", of))
+}
+
+/// Whether a summary is still that of the run in this row: it has the same id and name, and ended in the same way at the
+/// same time.
+fn is_current(known: &RunSummary, row: &Row) -> bool {
+    let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str().ok());
+    known.status != Status::Running
+        && text(1) == Some(known.id.as_str())
+        && text(2) == Some(known.status.name())
+        && text(3).map(str::to_owned) == known.ended.map(time_text)
+        && text(4) == Some(known.name.as_str())
+}
+
+/// Approximate memory of a summary, bytes.
+fn summary_bytes(run: &RunSummary) -> u64 {
+    let targets = run.targets.iter().map(|name| target_bytes(name));
+    256 + run.name.len() as u64 + targets.chain(run.cells.iter().map(cell_bytes)).sum::<u64>()
+}
+
+const fn target_bytes(name: &str) -> u64 {
+    32 + name.len() as u64
+}
+
+const fn cell_bytes(cell: &CellSummary) -> u64 {
+    128 + (cell.name.len() + cell.target.len()) as u64
+}
+
+/// Reads the summary of the run with this row number.
+fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSummary, OfRun> {
+    let whole = |e: rusqlite::Error| ("?".to_owned(), Fault::from(e));
+    let sql = format!(
+        "SELECT name, {STANDING},
+             CASE WHEN json_valid(plan) THEN json_type(plan, '$.method') END AS method
+         FROM runs WHERE number = ?1"
+    );
+    let mut query = tx.prepare_cached(&sql).map_err(whole)?;
+    let mut rows = query.query([number]).map_err(whole)?;
+    let row = rows.next().map_err(whole)?;
+    let row = row.ok_or_else(|| whole(rusqlite::Error::QueryReturnedNoRows))?;
+    let standing = standing(row)?;
+    let rest = || -> Result<RunSummary, Fault> {
+        let mut targets =
+            tx.prepare_cached("SELECT name FROM targets WHERE run = ?1 ORDER BY position")?;
+        let mut names = Vec::new();
+        let mut rows = targets.query([number])?;
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            memory.take(target_bytes(&name))?;
+            names.push(name);
+            at_most(names.len(), value_ranges::PARTS_MAX, "targets")?;
+        }
+        let mut cells = tx.prepare_cached(
+            "SELECT number, name, target, block_bytes, finished, level, window_ns, interval_ns,
+                 intervals, ops, bytes
+             FROM cells WHERE run = ?1 ORDER BY position",
+        )?;
+        let mut summaries = Vec::new();
+        let mut rows = cells.query([number])?;
+        while let Some(row) = rows.next()? {
+            let cell = cell_summary(tx, row)?;
+            memory.take(cell_bytes(&cell))?;
+            summaries.push(cell);
+            at_most(summaries.len(), value_ranges::CELLS_MAX, "cells")?;
+        }
+        let name: String = row.get("name")?;
+        memory.take(256 + name.len() as u64)?;
+        Ok(RunSummary {
+            id: standing.id.clone(),
+            started: standing.started,
+            ended: standing.ended,
+            status: standing.status.clone(),
+            name,
+            has_method: row.get::<_, Option<String>>("method")?.is_some_and(|kind| kind != "null"),
+            targets: names,
+            cells: summaries,
+        })
+    };
+    rest().map_err(|fault| (standing.id.clone(), fault))
+}
+
+fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
+    let number = |column, most| -> Result<u64, Fault> {
+        Ok(value_ranges::number(row, "cells", column, most)??)
+    };
+    let window_ns = if number("finished", 1)? == 1 {
+        number("window_ns", value_ranges::TIME_NS_MAX)?
+    } else {
+        let length_ns = number("interval_ns", value_ranges::TIME_NS_MAX)?;
+        number("intervals", u32::MAX.into())?.saturating_mul(length_ns)
+    };
+    let per_second = |n: u64| {
+        if window_ns == 0 { 0.0 } else { n as f64 * 1e9 / window_ns as f64 }
+    };
+    let all = number("ops", value_ranges::COUNT_MAX)?;
+    let classes = codec::read_beside(db, row.get("number")?)?;
+    let beside_ops: u64 = classes.iter().map(|(_, stats)| stats.ops()).sum();
+    let beside = classes.into_iter().map(|(kind, stats)| KindRate {
+        kind,
+        per_s: per_second(stats.ops()),
+        p99_ns: stats.response_time().supported_quantile_ns(0.99),
+    });
+    Ok(CellSummary {
+        name: row.get("name")?,
+        target: row.get("target")?,
+        block_bytes: number("block_bytes", u32::MAX.into())? as u32,
+        iops: per_second(all.saturating_sub(beside_ops)),
+        beside: beside.collect(),
+        bytes_per_s: per_second(number("bytes", value_ranges::BYTES_MAX)?),
+        level: row.get::<_, Option<String>>("level")?.as_deref().and_then(codec::level_of),
+    })
+}

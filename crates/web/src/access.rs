@@ -1,0 +1,186 @@
+//! Who may use the page: the rules for the address, the `Host` and `Origin` fields, and the token.
+//!
+//! A page of another site can make a browser send requests to this server. It can't read the responses, and changes nothing:
+//! a POST needs this server's own `Origin`. A site whose name is made to resolve to this machine (DNS rebinding) is
+//! refused by its `Host`, or by the token, which its cookies lack.
+
+use crate::http::{Method, Request};
+use sha2::{Digest as _, Sha256};
+use std::net::{IpAddr, SocketAddr};
+
+/// Minimum length of a token, characters.
+const TOKEN_CHARS_MIN: usize = 16;
+/// Maximum length of a token, characters.
+const TOKEN_CHARS_MAX: usize = 256;
+/// Number of random bytes of a generated token.
+const TOKEN_BYTES: usize = 16;
+/// Key of the token in the first address that a browser opens.
+const KEY: &str = "token";
+
+/// A secret that a client must present.
+#[derive(Clone, Debug)]
+pub struct Token {
+    text: String,
+}
+
+impl Token {
+    /// Checks a token that a user chose.
+    ///
+    /// # Errors
+    /// It is shorter than 16 or longer than 256 characters, or has characters other than letters, digits, `-` and `_`.
+    pub fn of_text(text: &str) -> Result<Self, String> {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if !(TOKEN_CHARS_MIN..=TOKEN_CHARS_MAX).contains(&text.len()) || !text.bytes().all(is_plain)
+        {
+            return Err(format!(
+                "a token has {TOKEN_CHARS_MIN} to {TOKEN_CHARS_MAX} letters, digits, `-` and `_`"
+            ));
+        }
+        Ok(Self { text: text.to_owned() })
+    }
+
+    /// Draws a random token of 128 bits.
+    ///
+    /// # Errors
+    /// The kernel has no random numbers.
+    pub fn random() -> std::io::Result<Self> {
+        let mut bytes = [0_u8; TOKEN_BYTES];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let flags = rustix::rand::GetRandomFlags::empty();
+            filled += rustix::rand::getrandom(&mut bytes[filled..], flags)?;
+        }
+        Ok(Self { text: bytes.map(|b| format!("{b:02x}")).concat() })
+    }
+
+    /// The secret itself.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether `given` is the token. The time does not depend on where they differ: hashes are compared.
+    fn is(&self, given: &str) -> bool {
+        Sha256::digest(given) == Sha256::digest(&self.text)
+    }
+}
+
+/// Rules of access to a server.
+#[derive(Debug)]
+pub(crate) struct Access {
+    token: Option<Token>,
+    /// Name of the cookie that holds the token. Cookies are shared by all ports of a host, so it has the port.
+    cookie: String,
+}
+
+/// Decision on a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Granted,
+    /// The address has the right token: the browser shall keep it as this cookie, and open the page without it.
+    KeepToken {
+        cookie: String,
+    },
+    /// The client must present the token.
+    NeedsToken,
+    /// The request is not one of this server's own pages.
+    Refused(&'static str),
+}
+
+impl Access {
+    pub(crate) fn new(token: Option<Token>, address: SocketAddr) -> Self {
+        Self { token, cookie: format!("iodyno-{}", address.port()) }
+    }
+
+    pub(crate) fn decide(&self, request: &Request) -> Decision {
+        let host = request.field("host").unwrap_or_default();
+        if self.token.is_none() && !is_loopback(host) {
+            return Decision::Refused(
+                "this server answers to 127.0.0.1, localhost and [::1] only: open it by such an address",
+            );
+        }
+        if request.method == Method::Post
+            && request.field("origin").and_then(|origin| origin.strip_prefix("http://"))
+                != Some(host)
+        {
+            return Decision::Refused("this request does not come from a page of this server");
+        }
+        let Some(token) = &self.token else { return Decision::Granted };
+        if request.method == Method::Get
+            && request.values(KEY).next().is_some_and(|given| token.is(&given))
+        {
+            let name = &self.cookie;
+            let secret = &token.text;
+            let cookie = format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax");
+            return Decision::KeepToken { cookie };
+        }
+        let of_program = request.field("authorization").and_then(|it| it.strip_prefix("Bearer "));
+        let cookies = request.field("cookie").unwrap_or_default().split(';');
+        let mut of_browser =
+            cookies.filter_map(|it| it.trim().strip_prefix(&self.cookie)?.strip_prefix('='));
+        if of_program.is_some_and(|given| token.is(given)) || of_browser.any(|it| token.is(it)) {
+            Decision::Granted
+        } else {
+            Decision::NeedsToken
+        }
+    }
+}
+
+/// Address of a page without the token.
+pub(crate) fn without_token(request: &Request) -> String {
+    let pairs = form_urlencoded::parse(request.query.as_bytes()).filter(|(key, _)| key != KEY);
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    // Two slashes would begin the name of another host.
+    let path = format!("/{}", request.path.trim_start_matches('/'));
+    if query.is_empty() { path } else { format!("{path}?{query}") }
+}
+
+/// Whether the value of a `Host` field names this machine: `127.0.0.1:8017`, `localhost`, `[::1]:80`. The port may be
+/// that of a tunnel.
+fn is_loopback(host: &str) -> bool {
+    let is_port = |text: &str| text.is_empty() || text.parse::<u16>().is_ok();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !host.ends_with(']') && is_port(port) => name,
+        _ => host,
+    };
+    let plain = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost")
+        || plain.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_loopback() {
+        for host in
+            ["127.0.0.1:8017", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:8017", "[::1]"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:8017",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:80",
+            "127.0.0.1:x",
+            "10.0.0.1:8017",
+            "0.0.0.0",
+            "[::]:80",
+            "localhost:80:80",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_long_and_differ() {
+        let [a, b] = [(); 2].map(|()| Token::random().unwrap());
+        assert_ne!(a.text(), b.text());
+        assert!(Token::of_text(a.text()).unwrap().is(a.text()) && !a.is(b.text()) && !a.is(""));
+        for text in ["", "short", "fifteen-letters", "with a blank in it", "ünicode-ünicode-ü"] {
+            assert!(Token::of_text(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A web page over a notebook, served on this machine: the list of runs, their reports, comparisons, runs in progress, served
+//! storage, and forms for commands that simulate.
+//!
+//! Pages of runs and comparisons are those of `report`. The page needs no other host and no build step: its scripts and
+//! styles are plain files in `assets/`, which this crate embeds.
+//!
+//! **Invariant:** without permission ([`Site::allow_run`]) a request changes nothing. No page has an inline script of this
+//! crate, every text from a notebook is escaped, and a request has limits in size and time.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod forms;
+mod http;
+mod live;
+mod pages;
+mod reports;
+mod routes;
+mod runs;
+mod served;
+mod stop;
+
+pub use access::Token;
+
+use access::Access;
+use iodyno_live::admin_socket;
+use routes::Server;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+
+/// What a server shows, and what it may change.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The notebook, which need not exist yet.
+    pub notebook: PathBuf,
+    /// Control sockets of the servers of emulated storage to show.
+    pub controls: Vec<PathBuf>,
+    /// The program that answers the forms `explain` and `size`.
+    pub program: PathBuf,
+    /// Names of emulated devices in the catalog.
+    pub devices: Vec<String>,
+    /// Names of workloads in the catalog.
+    pub workloads: Vec<String>,
+    /// Program and version, for the footer of pages.
+    pub made_by: String,
+    /// Secret that clients must present; None: every client that reaches the address may read.
+    pub token: Option<Token>,
+    /// Whether clients may stop and rename runs in progress, and inject faults.
+    pub allow_run: bool,
+}
+
+/// Answers the requests of a listener in background threads, until the process ends.
+///
+/// # Errors
+/// The listener has no address, or no thread can be created.
+pub fn serve(listener: TcpListener, site: &Site) -> io::Result<()> {
+    let access = Access::new(site.token.clone(), listener.local_addr()?);
+    let server = Server::new(site, access)?;
+    let accept = move || listener.accept().map(|(stream, _)| stream);
+    admin_socket::serve("web", accept, move |stream: &TcpStream| server.answer(stream))
+}

@@ -1,0 +1,174 @@
+//! Pages of this crate: the frame with links, the list of runs, and messages. The templates are in `templates/`, and
+//! escape every value.
+
+use crate::Site;
+use crate::forms::{Form, Shown};
+use crate::http::{HTML, Response};
+use crate::runs::{Line, Listing};
+use askama::Template;
+use iodyno_notebook::Error;
+use iodyno_units::human;
+use iodyno_units::text::clean;
+
+/// Number of runs that the list has before its script adds the others, and without scripts.
+const FIRST_LINES: usize = 100;
+
+/// Common content of all pages.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    made_by: String,
+    notebook: String,
+    /// Whether the page may change something.
+    pub(crate) allow_run: bool,
+    /// Whether there is a page of served storage.
+    has_served: bool,
+}
+
+#[derive(Template)]
+#[template(path = "runs.html")]
+struct RunsPage<'a> {
+    frame: &'a Frame,
+    count: Count,
+    lines: Vec<&'a Line>,
+}
+
+/// Number of runs, as such and as `10,000 runs`.
+struct Count {
+    number: usize,
+    words: String,
+}
+
+#[derive(Template)]
+#[template(path = "live.html")]
+struct LivePage<'a> {
+    frame: &'a Frame,
+    id: &'a str,
+    name: &'a str,
+}
+
+/// The page of a form.
+#[derive(Template)]
+#[template(path = "form.html")]
+pub(crate) struct FormPage<'a> {
+    pub(crate) frame: &'a Frame,
+    pub(crate) form: &'a Form,
+    pub(crate) fields: Vec<Shown>,
+    /// Command line that answers the form; empty if the form is.
+    pub(crate) command: &'a str,
+    /// Output of the command; empty if it failed.
+    pub(crate) answer: &'a str,
+    /// Why there is no answer; empty if there is one.
+    pub(crate) error: &'a str,
+}
+
+impl FormPage<'_> {
+    pub(crate) fn response(&self) -> Response {
+        rendered(if self.error.is_empty() { "200 OK" } else { "400 Bad Request" }, self)
+    }
+}
+
+/// The page of a server of emulated storage.
+#[derive(Template)]
+#[template(path = "served.html")]
+pub(crate) struct ServedPage<'a> {
+    pub(crate) frame: &'a Frame,
+    /// Control sockets of all servers.
+    pub(crate) names: Vec<String>,
+    /// Number of the server that the page shows.
+    pub(crate) number: usize,
+    /// Status of the server, as text.
+    pub(crate) text: &'a str,
+    /// Examples of faults, with their effects.
+    pub(crate) faults: Vec<(String, &'static str)>,
+    /// The fault that was asked for; empty if none was.
+    pub(crate) fault: &'a str,
+    /// What the server said to it; empty if nothing was asked for.
+    pub(crate) said: &'a str,
+    pub(crate) is_error: bool,
+}
+
+impl ServedPage<'_> {
+    pub(crate) fn response(&self) -> Response {
+        rendered(if self.is_error { "409 Conflict" } else { "200 OK" }, self)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "message.html")]
+struct MessagePage<'a> {
+    frame: &'a Frame,
+    title: &'a str,
+    text: &'a str,
+    /// Whether the page asks for the token.
+    asks: bool,
+}
+
+impl Frame {
+    pub(crate) fn new(site: &Site) -> Self {
+        let notebook = clean(&site.notebook.display().to_string()).into_owned();
+        Self {
+            made_by: site.made_by.clone(),
+            notebook,
+            allow_run: site.allow_run,
+            has_served: !site.controls.is_empty(),
+        }
+    }
+
+    pub(crate) fn runs(&self, listing: &Listing) -> Response {
+        let lines = listing.lines.iter().rev().take(FIRST_LINES).collect();
+        let number = listing.lines.len();
+        let count = Count { number, words: human::counted(number as u64, "run") };
+        rendered("200 OK", &RunsPage { frame: self, count, lines })
+    }
+
+    /// The page of a run in progress.
+    pub(crate) fn live(&self, id: &str, name: &str) -> Response {
+        rendered("200 OK", &LivePage { frame: self, id, name: &clean(name) })
+    }
+
+    pub(crate) fn not_found(&self, why: &str) -> Response {
+        self.message("404 Not Found", "Not found", why)
+    }
+
+    pub(crate) fn bad_request(&self, why: &str) -> Response {
+        self.message("400 Bad Request", "This can't be shown", why)
+    }
+
+    pub(crate) fn conflict(&self, why: &str) -> Response {
+        self.message("409 Conflict", "This can't be done", why)
+    }
+
+    pub(crate) fn refused(&self, why: &str) -> Response {
+        self.message("403 Forbidden", "Refused", why)
+    }
+
+    /// A form for the token.
+    pub(crate) fn token_form(&self) -> Response {
+        let text = "The command that serves this page printed an address with a token. Open that address, or enter the token.";
+        let title = "This page needs a token";
+        rendered("401 Unauthorized", &MessagePage { frame: self, title, text, asks: true })
+            .with("WWW-Authenticate", "Bearer")
+    }
+
+    /// The page of an error of the notebook.
+    pub(crate) fn notebook_error(&self, e: &Error) -> Response {
+        let text = e.to_string();
+        match e {
+            Error::UnknownRun { .. } | Error::NoRuns { .. } | Error::Missing { .. } => {
+                self.not_found(&text)
+            }
+            Error::AmbiguousRun { .. } => self.bad_request(&text),
+            _ => self.message("500 Internal Server Error", "The notebook can't be read", &text),
+        }
+    }
+
+    fn message(&self, status: &'static str, title: &str, text: &str) -> Response {
+        let text = clean(text);
+        rendered(status, &MessagePage { frame: self, title, text: &text, asks: false })
+    }
+}
+
+fn rendered(status: &'static str, page: &impl Template) -> Response {
+    let page = page.render().expect("templates write into strings, which cannot fail");
+    Response::new(status, HTML, page)
+}

@@ -1,0 +1,254 @@
+//! From a request to its response: access, then the page that the path names.
+
+use crate::access::{Access, Decision, without_token};
+use crate::forms::{self, Forms};
+use crate::http::{self, JSON, Method, Refusal, Request, Response, TEXT};
+use crate::live::Live;
+use crate::pages::{FormPage, Frame, ServedPage};
+use crate::reports::{self, Reports};
+use crate::runs::{Line, Listing, Runs};
+use crate::served::{self, Served};
+use crate::{Site, stop};
+use iodyno_live::fault_command::examples_with_effects;
+use iodyno_notebook::{Notebook, Status, check_name};
+use std::io;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Policy of this crate's own pages: they load scripts, styles and data from this server alone.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+    base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// Files that pages load: path, content type, content.
+const ASSETS: [(&str, &str, &str); 4] = [
+    ("/assets/web.css", STYLE, include_str!("../assets/web.css")),
+    ("/assets/runs.js", SCRIPT, include_str!("../assets/runs.js")),
+    ("/assets/live.js", SCRIPT, include_str!("../assets/live.js")),
+    ("/assets/served.js", SCRIPT, include_str!("../assets/served.js")),
+];
+/// Path of the style that pages share with reports.
+const PAGE_STYLE: &str = "/assets/page.css";
+
+/// A server's state, shared by the threads of its connections.
+#[derive(Debug)]
+pub(crate) struct Server {
+    access: Access,
+    frame: Frame,
+    notebook: PathBuf,
+    runs: Arc<Runs>,
+    reports: Reports,
+    live: Live,
+    served: Served,
+    forms: Forms,
+}
+
+impl Server {
+    pub(crate) fn new(site: &Site, access: Access) -> io::Result<Self> {
+        Ok(Self {
+            access,
+            frame: Frame::new(site),
+            notebook: site.notebook.clone(),
+            runs: Runs::new(&site.notebook)?,
+            reports: Reports::new(site),
+            live: Live::new(&site.notebook),
+            served: Served::new(&site.controls),
+            forms: Forms::new(site),
+        })
+    }
+
+    /// Reads one request from a connection, and answers it.
+    pub(crate) fn answer(&self, stream: &TcpStream) -> io::Result<()> {
+        match http::read(stream) {
+            Ok(request) => self.respond(&request).send(stream, Some(&request)),
+            Err(Refusal::Status(status, why)) => {
+                Response::new(status, TEXT, format!("{why}\n")).send(stream, None)
+            }
+            Err(Refusal::Broken(e)) => Err(e),
+        }
+    }
+
+    fn respond(&self, request: &Request) -> Response {
+        let response = match self.access.decide(request) {
+            Decision::Granted => self.granted(request),
+            Decision::KeepToken { cookie } => {
+                Response::see_other(without_token(request)).with("Set-Cookie", cookie)
+            }
+            Decision::NeedsToken => match style(&request.path) {
+                Some(style) => style,
+                None => self.frame.token_form(),
+            },
+            Decision::Refused(why) => self.frame.refused(why),
+        };
+        let has_policy = response.fields.iter().any(|field| field.0 == "Content-Security-Policy");
+        if has_policy { response } else { response.with("Content-Security-Policy", POLICY) }
+    }
+
+    fn granted(&self, request: &Request) -> Response {
+        if let Some(asset) = style(&request.path).or_else(|| asset(&request.path)) {
+            return asset;
+        }
+        let parts: Vec<&str> = request.path.split('/').skip(1).collect();
+        match (request.method, parts.as_slice()) {
+            (Method::Get, [""]) => self.list(),
+            (Method::Get, ["runs.json"]) => self.list_data(request),
+            (Method::Get, ["runs", id]) => self.reports.run(id, &self.frame),
+            (Method::Get, ["runs", id, "report.html"]) => self.reports.file(id, &self.frame),
+            (Method::Get, ["runs", id, "run.json"]) => self.reports.data(id, &self.frame),
+            (Method::Get, ["compare"]) => {
+                let ids = reports::ids(request);
+                self.reports.compare(&ids, &self.frame)
+            }
+            (Method::Get, ["live", id]) => self.live(id),
+            (Method::Get, ["live", id, "data.json"]) => self.live_data(id, request),
+            (Method::Get, ["served", number]) => self.served(number, None),
+            (Method::Get, ["served", number, "status.json"]) => match self.served.socket(number) {
+                Some(socket) => Response::ok(JSON, served::status(socket).to_string()),
+                None => self.nowhere(),
+            },
+            (Method::Get, [name]) if Forms::find(name).is_some() => self.form(name, request),
+            (Method::Post, _) if !self.frame.allow_run => self.frame.refused(
+                "this page only shows: start `iodyno web --allow-run` to change something",
+            ),
+            (Method::Post, ["live", id, "stop"]) => self.stop(id),
+            (Method::Post, ["live", id, "name"]) => self.rename(id, request),
+            (Method::Post, ["served", number]) => {
+                self.served(number, request.form_value("fault").as_deref())
+            }
+            _ => self.nowhere(),
+        }
+    }
+
+    fn nowhere(&self) -> Response {
+        self.frame.not_found("there is no page at this address")
+    }
+
+    /// The page of a run in progress; of one that has ended, its report.
+    fn live(&self, id: &str) -> Response {
+        match self.live.progress(id) {
+            Ok(of) if of.status == Status::Running && of.id == id => self.frame.live(id, &of.name),
+            Ok(of) => Response::see_other(format!("/runs/{}", of.id)),
+            Err(e) => self.frame.notebook_error(&e),
+        }
+    }
+
+    fn live_data(&self, id: &str, request: &Request) -> Response {
+        let from = request.values("from").next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        match self.live.data(id, from) {
+            Ok(data) => Response::ok(JSON, data.to_string()),
+            Err(e) => Response::new("404 Not Found", TEXT, e.to_string()),
+        }
+    }
+
+    fn stop(&self, id: &str) -> Response {
+        match stop::stop(&self.notebook, id) {
+            Ok(()) => Response::see_other(format!("/live/{id}")),
+            Err(why) => self.frame.conflict(&why),
+        }
+    }
+
+    fn rename(&self, id: &str, request: &Request) -> Response {
+        let name = request.form_value("name").unwrap_or_default();
+        if let Err(why) = check_name(&name) {
+            return self.frame.bad_request(&why);
+        }
+        match Notebook::open(&self.notebook).and_then(|notebook| notebook.rename(id, &name)) {
+            Ok(()) => Response::see_other(format!("/live/{id}")),
+            Err(e) => self.frame.notebook_error(&e),
+        }
+    }
+
+    fn form(&self, name: &str, request: &Request) -> Response {
+        let Some(form) = Forms::find(name) else { return self.nowhere() };
+        let words = self.forms.words(form, request);
+        let (mut answer, mut error, mut command) = (String::new(), String::new(), String::new());
+        match words {
+            Ok(None) => {}
+            Err(why) => error = why,
+            Ok(Some(words)) => {
+                command = forms::command_line(&words);
+                let is_running = |listing: &Listing| listing.lines.iter().any(Line::is_running);
+                if self.runs.listing().is_ok_and(|listing| is_running(&listing)) {
+                    "a run is in progress, which a simulation would disturb: wait for its end"
+                        .clone_into(&mut error);
+                } else {
+                    match self.forms.answer(&words) {
+                        Ok(text) => answer = text,
+                        Err(why) => error = why,
+                    }
+                }
+            }
+        }
+        let fields = self.forms.shown(form, request);
+        FormPage {
+            frame: &self.frame,
+            form,
+            fields,
+            command: &command,
+            answer: &answer,
+            error: &error,
+        }
+        .response()
+    }
+
+    /// The page of a server, after a fault if one is asked for.
+    fn served(&self, number: &str, fault: Option<&str>) -> Response {
+        let Some(socket) = self.served.socket(number) else { return self.nowhere() };
+        let (said, is_error) = match fault {
+            None => (String::new(), false),
+            Some(fault) => match served::inject(socket, fault) {
+                Ok(said) => (said, false),
+                Err(why) => (why, true),
+            },
+        };
+        let status = served::status(socket);
+        let text = status["text"].as_str().or_else(|| status["error"].as_str()).unwrap_or_default();
+        ServedPage {
+            frame: &self.frame,
+            names: self.served.names(),
+            number: number.parse().unwrap_or_default(),
+            text,
+            faults: examples_with_effects(),
+            fault: fault.unwrap_or_default(),
+            said: &said,
+            is_error,
+        }
+        .response()
+    }
+
+    fn list(&self) -> Response {
+        match self.runs.listing() {
+            Ok(listing) => self.frame.runs(&listing),
+            Err(e) => self.frame.notebook_error(&e),
+        }
+    }
+
+    fn list_data(&self, request: &Request) -> Response {
+        let listing = match self.runs.listing() {
+            Ok(listing) => listing,
+            Err(e) => return Response::new("500 Internal Server Error", TEXT, e.to_string()),
+        };
+        let has = request.values("has").next().and_then(|text| text.parse().ok());
+        if has == Some(listing.version) {
+            return Response::new("204 No Content", JSON, "");
+        }
+        Response::ok(JSON, listing.json())
+    }
+}
+
+/// A style, script or other file that pages load; None if there is none at this path.
+fn asset(path: &str) -> Option<Response> {
+    let found = ASSETS.iter().find(|asset| asset.0 == path)?;
+    Some(Response::ok(found.1, found.2))
+}
+
+/// A style, which holds nothing secret.
+fn style(path: &str) -> Option<Response> {
+    if path == PAGE_STYLE {
+        return Some(Response::ok(STYLE, iodyno_page::html::style()));
+    }
+    asset(path).filter(|found| found.content_type == STYLE)
+}
