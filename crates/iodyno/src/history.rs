@@ -20,18 +20,16 @@ pub(crate) fn command(
 ) -> Result<ExitCode, Failure> {
     let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
-    let mut runs = notebook.list()?;
-    runs.retain(|run| run.status == Status::Finished);
-    let (workload, targets) = wanted(flags, &runs)?;
-    runs.retain(|run| run.name == workload && run.targets == targets);
-    let mut history = History::new(&workload, flags.metric);
-    for run in &runs[runs.len().saturating_sub(usize::from(flags.last))..] {
-        history.add(&notebook.load(&run.id)?);
+    let last = last(flags, &notebook.list()?)?;
+    let mut history = History::new(&last.name, flags.metric);
+    for id in notebook.of_same_work(&last.id, flags.last.into())? {
+        history.add(&notebook.load(&id)?);
     }
     if history.cells().is_empty() {
         return Err(Failure::input(format!(
-            "no run of {workload} on {} has a value of {}: name another --metric",
-            targets.join(", "),
+            "no run of {} on {} has a value of {}: name another --metric",
+            last.name,
+            last.targets.join(", "),
             flags.metric
         )));
     }
@@ -47,13 +45,14 @@ pub(crate) fn command(
     print(&history::show(&history, style))
 }
 
-/// Workload and targets of the runs: those that the flags name, or those of the last run that agrees with them.
-fn wanted(flags: &Flags, runs: &[RunSummary]) -> Result<(String, Vec<String>), Failure> {
+/// The last finished run that agrees with the flags.
+fn last(flags: &Flags, runs: &[RunSummary]) -> Result<RunSummary, Failure> {
     let agrees = |run: &&RunSummary| {
-        flags.workload.as_ref().is_none_or(|name| *name == run.name)
+        run.status == Status::Finished
+            && flags.workload.as_ref().is_none_or(|name| *name == run.name)
             && flags.on.as_ref().is_none_or(|target| run.targets == [target.as_str()])
     };
-    let last = runs.iter().rfind(agrees).ok_or_else(|| {
+    runs.iter().rfind(agrees).cloned().ok_or_else(|| {
         let what = match (&flags.workload, &flags.on) {
             (Some(name), Some(target)) => format!("run of {name} on {target}"),
             (Some(name), None) => format!("run of {name}"),
@@ -61,6 +60,5 @@ fn wanted(flags: &Flags, runs: &[RunSummary]) -> Result<(String, Vec<String>), F
             (None, None) => "run".to_owned(),
         };
         Failure::input(format!("no finished {what} is in the notebook: `iodyno ls` lists the runs"))
-    })?;
-    Ok((last.name.clone(), last.targets.clone()))
+    })
 }

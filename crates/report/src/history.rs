@@ -11,6 +11,7 @@ use iodyno_page::{
     Axis, Block, Cell, Column, Document, Figure, Mark, Panel, Plot, Point, Quantity, Scale,
     Section, Series, Shape, Table,
 };
+use iodyno_units::human;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -95,7 +96,7 @@ impl History {
     }
 
     fn title(&self) -> String {
-        format!("{} of {}", self.metric, self.workload)
+        format!("History of {}", self.workload)
     }
 }
 
@@ -144,7 +145,7 @@ fn rows(history: &CellHistory) -> Table {
 #[must_use]
 pub fn show(history: &History, style: Style) -> String {
     let mut text = Lines::new(style);
-    text.heading(&history.title(), &format!("{} runs", history.runs));
+    text.heading(&history.title(), &human::counted(history.runs as u64, "run"));
     for cell in &history.cells {
         text.line(&format!("{} on {}: {}", cell.cell, cell.target, cell.metric));
         for line in table::lines(&rows(cell), style) {
@@ -274,6 +275,17 @@ pub fn document(history: &History, made_by: &str, command: &str) -> Document {
         folded: false,
     };
     let mut sections: Vec<Section> = history.cells.iter().enumerate().map(section).collect();
+    if sections.is_empty() {
+        sections.push(Section {
+            id: "none".to_owned(),
+            title: "Nothing to show".to_owned(),
+            blocks: vec![Block::Text(format!(
+                "No finished run has enough operations for a value of {}.",
+                history.metric
+            ))],
+            folded: false,
+        });
+    }
     let command = Block::Code { caption: "Command".to_owned(), text: command.to_owned() };
     sections.push(Section {
         id: "reproduce".to_owned(),
@@ -283,7 +295,7 @@ pub fn document(history: &History, made_by: &str, command: &str) -> Document {
     });
     Document {
         title: history.title(),
-        about: vec![format!("{} runs", history.runs)],
+        about: vec![history.metric.to_string(), human::counted(history.runs as u64, "run")],
         sections,
         made_by: made_by.to_owned(),
         ..Document::default()

@@ -3,11 +3,14 @@
 use crate::Site;
 use crate::http::{HTML, JSON, Request, Response};
 use crate::pages::Frame;
+use iodyno_measure::Metric;
 use iodyno_notebook::{Error, Notebook, Run, Status};
 use iodyno_page::{Document, html};
 use iodyno_report::compare::{self, Options as Criteria, Side};
+use iodyno_report::history::{self, History};
 use iodyno_report::json;
 use iodyno_report::page::{self, Options};
+use iodyno_units::text::for_shell;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +21,11 @@ const POLICY: &str =
 const INTERVALS_MAX: u64 = 100_000;
 /// Maximum number of runs in a comparison.
 const COMPARED_MAX: usize = 12;
+
+/// Maximum number of runs in a history, the latest.
+const HISTORY_MAX: u32 = 500;
+/// Metrics that the page of a history offers.
+const METRICS: [&str; 4] = ["iops", "bandwidth", "mean", "p99"];
 
 /// Makes the pages of runs.
 #[derive(Debug)]
@@ -82,6 +90,7 @@ impl Reports {
             .links
             .push(("Save as one file".to_owned(), format!("/runs/{}/report.html", run.id)));
         document.links.push(("JSON".to_owned(), format!("/runs/{}/run.json", run.id)));
+        document.links.push(("History".to_owned(), format!("/history/{}", run.id)));
         shown(&document)
     }
 
@@ -107,6 +116,38 @@ impl Reports {
             }
             Err(e) => frame.notebook_error(&e),
         }
+    }
+
+    /// The history of the work of a run: one figure of all runs with its name and targets.
+    pub(crate) fn history(&self, selector: &str, request: &Request, frame: &Frame) -> Response {
+        let asked = request.values("metric").next();
+        let metric: Metric = match asked.as_deref().unwrap_or("iops").parse() {
+            Ok(metric) => metric,
+            Err(why) => return frame.bad_request(&format!("metric: {why}")),
+        };
+        let _guard = self.alone();
+        let made = Notebook::open_existing(&self.notebook).and_then(|notebook| {
+            let ids = notebook.of_same_work(selector, HISTORY_MAX)?;
+            let name = notebook.load(selector)?.head.name;
+            let mut history = History::new(&name, metric);
+            for id in ids {
+                history.add(&notebook.load(&id)?);
+            }
+            Ok((name, history))
+        });
+        let (name, history) = match made {
+            Ok(made) => made,
+            Err(e) => return frame.notebook_error(&e),
+        };
+        let command = format!("iodyno history {} --metric {metric}", for_shell(&name));
+        let mut document = history::document(&history, &self.made_by, &command);
+        document.links = links();
+        document.links.push((format!("Run {selector}"), format!("/runs/{selector}")));
+        let others = METRICS.iter().filter(|name| **name != metric.to_string());
+        document.links.extend(
+            others.map(|name| ((*name).to_owned(), format!("/history/{selector}?metric={name}"))),
+        );
+        shown(&document)
     }
 
     /// Compares runs with the first of them.

@@ -98,6 +98,7 @@ impl Server {
             (Method::Get, ["runs", id]) => self.reports.run(id, &self.frame),
             (Method::Get, ["runs", id, "report.html"]) => self.reports.file(id, &self.frame),
             (Method::Get, ["runs", id, "run.json"]) => self.reports.data(id, &self.frame),
+            (Method::Get, ["history", id]) => self.reports.history(id, request, &self.frame),
             (Method::Get, ["compare"]) => {
                 let ids = reports::ids(request);
                 self.reports.compare(&ids, &self.frame)
