@@ -223,7 +223,7 @@ fn what_the_cells_cannot_tell_is_not_called_known() {
     }
 }
 
-/// Of the structures of a family, that of the measured device is chosen.
+/// The chosen structure is that of the measured device.
 #[test]
 fn the_structure_of_the_device_is_chosen() {
     let family = Family::Volume;

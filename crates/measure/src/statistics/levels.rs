@@ -146,7 +146,7 @@ fn partition(sums: &Sums, n: usize, penalty: f64) -> Vec<usize> {
 
 /// Running sums, from which mean and residual of any range follow in constant time.
 struct Sums {
-    /// Of the values less their mean, for less rounding error.
+    /// Sums of the values less their mean, for less rounding error.
     y: Vec<f64>,
     yy: Vec<f64>,
     mean: f64,
