@@ -131,6 +131,8 @@ const PLACEHOLDERS: &[(&str, &str)] = &[
     ("/dev/sdb", "data.bin"),
     ("replay TRACE --on TARGET", "replay trace --on data.bin"),
     ("study lenovo-exflash", "study lenovo-exflash --quick"),
+    // A port that is free, whatever else runs here.
+    ("iodyno web", "iodyno web --listen 0 & sleep 1; kill $!"),
     ("--nbd unix:flash.sock", "--nbd unix:flash.sock & sleep 1; kill $!"),
 ];
 /// Examples that this test can't run: one takes minutes, one needs several hosts.
