@@ -202,8 +202,12 @@ fn collect(
     Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }
 
+/// Number of calibrations, each twice as long as the one before, until one completes operations: on an overloaded machine
+/// a worker may get no processor for a whole calibration.
+const ATTEMPTS: u32 = 4;
+
 /// Measures the load generator's own cost with a short closed-loop run on the null engine. Returns CPU ns per
-/// operation, and operations per second of all workers together.
+/// operation, and operations per second of all workers together; zeros if no operation completed.
 pub fn calibrate(
     spec: &Spec,
     seed: u64,
@@ -211,22 +215,31 @@ pub fn calibrate(
     clock: Clock,
     time_ns: u64,
 ) -> Result<(f64, f64), DriveError> {
-    let spec = spec.for_calibration(time_ns);
-    let target = TargetPlan {
-        name: "null:".to_owned(),
-        medium: Medium::Null(capacity_bytes),
-        align_bytes: 1,
-        verify: None,
-        beside: None,
-        number: 0,
-    };
-    let cell =
-        CellSpec { seed, interval_ns: Some(time_ns.max(1)), ..CellSpec::new("calibration", spec) };
-    let plan = CellPlan { clock, ..CellPlan::new(cell, vec![target]) };
-    let cells = drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)?;
-    let cell = &cells[0];
-    let ops = cell.total().ops();
-    let cpu_ns = cell.resources.cpu_seconds() * 1e9;
-    let ns_per_io = if ops == 0 { 0.0 } else { cpu_ns / ops as f64 };
-    Ok((ns_per_io, cell.per_second(ops as f64)))
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut time_ns = time_ns.max(1);
+    for _ in 0..ATTEMPTS {
+        let target = TargetPlan {
+            name: "null:".to_owned(),
+            medium: Medium::Null(capacity_bytes),
+            align_bytes: 1,
+            verify: None,
+            beside: None,
+            number: 0,
+        };
+        let cell = CellSpec {
+            seed,
+            interval_ns: Some(time_ns),
+            ..CellSpec::new("calibration", spec.for_calibration(time_ns))
+        };
+        let plan = CellPlan { clock, ..CellPlan::new(cell, vec![target]) };
+        let cells = drive_cell(&plan, &stop, &mut Unobserved)?;
+        let cell = &cells[0];
+        let ops = cell.total().ops();
+        let cpu_ns = cell.resources.cpu_seconds() * 1e9;
+        if ops > 0 && cpu_ns > 0.0 {
+            return Ok((cpu_ns / ops as f64, cell.per_second(ops as f64)));
+        }
+        time_ns *= 2;
+    }
+    Ok((0.0, 0.0))
 }

@@ -98,6 +98,12 @@ impl Access {
                 "this server answers to 127.0.0.1, localhost and [::1] only: open it by such an address",
             );
         }
+        // A link from elsewhere opens a page; an image or a frame of another site would only make this server work.
+        let is_opened = request.field("sec-fetch-mode") == Some("navigate")
+            && request.field("sec-fetch-dest") == Some("document");
+        if request.field("sec-fetch-site") == Some("cross-site") && !is_opened {
+            return Decision::Refused("this request comes from a page of another site");
+        }
         if request.method == Method::Post
             && request.field("origin").and_then(|origin| origin.strip_prefix("http://"))
                 != Some(host)

@@ -217,6 +217,18 @@ fn other_sites_and_hosts_are_refused() {
         server.send(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: x\r\n\r\n")).status,
         400
     );
+    // A link of another site opens a page, its images and frames do not.
+    for (mode, kind, status) in [
+        ("navigate", "document", 200),
+        ("navigate", "iframe", 403),
+        ("no-cors", "image", 403),
+        ("cors", "empty", 403),
+    ] {
+        let fields = format!(
+            "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: {mode}\r\nSec-Fetch-Dest: {kind}\r\n"
+        );
+        assert_eq!(server.get_with("/", &fields).status, status, "{mode} {kind}");
+    }
     // Without permission nothing can be changed, from its own page or another.
     for origin in [
         format!("Origin: http://{host}\r\n"),
