@@ -35,7 +35,7 @@ fn a_list_brought_up_to_date_is_the_list() {
             }
             2 if !open.is_empty() => {
                 let writer = open.remove(pick / 5 % open.len());
-                if pick % 2 == 0 {
+                if pick.is_multiple_of(2) {
                     writer.finish(&Outcome::Failed("why".to_owned()), &[]).unwrap();
                 }
             }
