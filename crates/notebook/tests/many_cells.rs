@@ -8,31 +8,45 @@ use iodyno_units::OpKind;
 use rusqlite::Connection;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory that a reader may hold at once: a run's cells, and its other parts.
 const HEAP_BYTES_MAX: usize = 416 << 20;
 
-/// Counts what is allocated.
+/// Counts what each thread allocates: other tests run beside these.
 struct Counting;
 
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-/// One test at a time: they share the counts.
-static ALONE: Mutex<()> = Mutex::new(());
+thread_local! {
+    /// Bytes that the thread has allocated and not freed, now and at most.
+    static HELD: core::cell::Cell<(isize, isize)> = const { core::cell::Cell::new((0, 0)) };
+}
+
+fn count(bytes: isize) {
+    // A thread that ends has no counts any more.
+    let _ = HELD.try_with(|held| {
+        let (now, most) = held.get();
+        held.set((now + bytes, most.max(now + bytes)));
+    });
+}
+
+/// Bytes that `work` held at most, and those that its result holds.
+fn held<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
+    let before = HELD.get().0;
+    HELD.set((before, before));
+    let result = work();
+    let (now, most) = HELD.get();
+    (result, (most - before) as usize, (now - before) as usize)
+}
 
 // SAFETY: the system's allocator does the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
+        count(layout.size() as isize);
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        count(-(layout.size() as isize));
         // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(place, layout) }
     }
@@ -111,19 +125,11 @@ fn with_cells(path: &Path, cell: &Cell, count: usize) -> Notebook {
 
 #[test]
 fn as_many_cells_as_may_be_planned_are_read() {
-    let _alone = ALONE.lock().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let cell = measured(4);
     let notebook = with_cells(&folder.path().join("n.sqlite"), &cell, CELLS_PLANNED_MAX);
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let run = notebook.load("last").unwrap();
-    let most = MOST.load(Ordering::Relaxed) - before;
-    println!(
-        "{} MiB at most, {} MiB in the end",
-        most >> 20,
-        (NOW.load(Ordering::Relaxed) - before) >> 20
-    );
+    let (run, most, end) = held(|| notebook.load("last").unwrap());
+    println!("{} MiB at most, {} MiB in the end", most >> 20, end >> 20);
     assert_eq!(run.cells.len(), CELLS_PLANNED_MAX);
     let (first, last) = (&run.cells[0], run.cells.last().unwrap());
     assert_eq!((&last.key, &last.verdicts), (&cell.key, &cell.verdicts));
@@ -134,13 +140,9 @@ fn as_many_cells_as_may_be_planned_are_read() {
 /// If even one interval per cell is too much, the reader reports that, without taking more memory than allowed.
 #[test]
 fn more_cells_than_fit_are_not_read() {
-    let _alone = ALONE.lock().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let notebook = with_cells(&folder.path().join("n.sqlite"), &measured(1), 3 * CELLS_PLANNED_MAX);
-    let before = NOW.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let error = notebook.load("last").unwrap_err();
-    let most = MOST.load(Ordering::Relaxed) - before;
+    let (error, most, _) = held(|| notebook.load("last").unwrap_err());
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
     assert!(error.to_string().contains("10000 cells"), "{error}");
     assert!(most < HEAP_BYTES_MAX, "{} MiB", most >> 20);
