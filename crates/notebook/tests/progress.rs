@@ -44,9 +44,9 @@ fn a_list_brought_up_to_date_is_the_list() {
                 notebook.rename(&all[pick / 5 % all.len()].id, &format!("other {step}")).unwrap();
             }
             4 => {
-                let ended = list.iter().find(|run: &&iodyno_notebook::RunSummary| {
-                    run.status == Status::Crashed
-                });
+                let ended = list
+                    .iter()
+                    .find(|run: &&iodyno_notebook::RunSummary| run.status == Status::Crashed);
                 if let Some(run) = ended {
                     open.push(notebook.resume(&run.id, 0).unwrap());
                 }
