@@ -3,7 +3,7 @@
 
 use crate::terminal::minutes;
 use iodyno_measure::metric::Counted;
-use iodyno_measure::statistics::levels::{Level, Shift, levels};
+use iodyno_measure::statistics::levels::{Level, RUNS_MIN, Shift, levels};
 use iodyno_measure::{Level as Severity, Metric, Quantity as Measured, Role};
 use iodyno_notebook::{Run, Timestamp};
 use iodyno_page::terminal::{Lines, Style, table};
@@ -155,6 +155,9 @@ pub fn show(history: &History, style: Style) -> String {
     }
     let shifts: usize = history.cells.iter().map(|cell| cell.levels().len().max(1) - 1).sum();
     text.line(&match shifts {
+        0 if history.runs < 2 * RUNS_MIN => {
+            format!("no shift can be seen yet: that takes {} runs", 2 * RUNS_MIN)
+        }
         0 => "no shift: all runs of each cell are of one level".to_owned(),
         1 => "1 shift".to_owned(),
         n => format!("{n} shifts"),
