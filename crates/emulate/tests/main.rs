@@ -26,6 +26,7 @@ mod enlarge;
 mod faults;
 mod fields;
 mod follow;
+mod io_thread;
 mod laws;
 mod limits;
 #[path = "common/load.rs"]

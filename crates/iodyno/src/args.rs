@@ -4,7 +4,6 @@
 mod crashtest;
 mod fit;
 mod given;
-mod history;
 mod log;
 mod log_bench;
 mod measuring;
@@ -12,22 +11,19 @@ mod replay;
 mod run;
 mod serve;
 mod size;
+mod stored;
 mod web;
 
-use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
 };
 pub use crashtest::Crashtest;
 pub use fit::Fit;
 pub use given::Given;
-pub use history::History;
-use iodyno_measure::{Metric, Threshold};
-use iodyno_report::fio::COARSENESS_MAX;
-use iodyno_report::formats::{EXPORT_FORMATS, ExportFormat};
+use iodyno_measure::Threshold;
 use iodyno_targets::TargetName;
 use iodyno_targets::purge::Method;
-use iodyno_units::parse_percent;
 use iodyno_workload::{ActiveRange, Block, MAX_DEPTH, MAX_THREADS, Pattern};
 pub use log::{
     Log, LogCheck, LogClient, LogCommand, LogCreate, LogOutput, LogPublish, LogQuery, LogRead,
@@ -44,6 +40,7 @@ pub use size::Size;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+pub use stored::{Compare, Export, History, Import, Report};
 pub use web::Web;
 
 /// Benchmark block storage, and report how far the numbers can be trusted.
@@ -295,33 +292,6 @@ pub struct Resume {
     pub shown: Shown,
 }
 
-/// Flags of `export`.
-#[derive(Debug, Args)]
-pub struct Export {
-    /// Run to export: an id, the start of an id, or `last`
-    pub run: String,
-    /// Choose the format
-    #[arg(long, value_name = "FORM", value_parser = export_formats())]
-    pub format: &'static ExportFormat,
-    /// Write files into this folder, created if absent [default: standard output]
-    ///
-    /// Required for fio-logs. With fio-json, writes one file per job, named as fio-plot expects.
-    #[arg(long, short, value_name = "FOLDER")]
-    pub out: Option<PathBuf>,
-    /// With fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6
-    #[arg(long, value_name = "N", default_value_t = 0,
-        value_parser = clap::value_parser!(u8).range(0..=i64::from(COARSENESS_MAX)))]
-    pub log_hist_coarseness: u8,
-}
-
-fn export_formats() -> impl TypedValueParser<Value = &'static ExportFormat> {
-    let value = |format: &ExportFormat| PossibleValue::new(format.name).help(format.about);
-    PossibleValuesParser::new(EXPORT_FORMATS.iter().map(value)).map(|given| {
-        let mut all = EXPORT_FORMATS.iter();
-        all.find(|format| format.name == given).expect("the parser admits names of formats only")
-    })
-}
-
 /// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
@@ -420,93 +390,6 @@ pub struct Study {
     /// Print no live progress on standard error
     #[arg(long, short)]
     pub quiet: bool,
-}
-
-/// Flags of `compare`.
-#[derive(Debug, Args)]
-pub struct Compare {
-    /// Baseline: an id, the start of an id, `last`, `last~1`, or a name; or several of these, separated by commas
-    ///
-    /// A name (`run --name`) stands for all runs with that name.
-    pub a: String,
-    /// Runs to judge against the baseline, in the same form as A
-    pub b: String,
-    /// Treat values that differ by less than this as equal; must be above 0%
-    ///
-    /// Should be at least the noise: the difference between repeated runs of the same configuration.
-    #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
-    pub threshold: f64,
-    /// Compare this metric; may be repeated [default: iops and p99]
-    ///
-    /// Metrics are iops, bandwidth, mean and percentiles (p50, p99, p99.9), for each kind of operation, or for one
-    /// kind with a prefix (`read.p99`).
-    #[arg(long, value_name = "METRIC")]
-    pub metric: Vec<Metric>,
-    /// Also compare the cells of each target, not only those that merge all targets
-    #[arg(long)]
-    pub each_target: bool,
-    /// Exit with 8 if a comparison is inconclusive, or if a cell exists on one side only
-    #[arg(long)]
-    pub strict: bool,
-    /// Print one JSON document on standard output
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Flags of `report`.
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("form"))]
-pub struct Report {
-    /// Run: an id, the start of an id, `last`, or `last~1`; may be repeated
-    ///
-    /// If there are several, each is compared with the first, and a name (`run --name`) stands for all runs with
-    /// that name.
-    #[arg(required = true, value_name = "RUN")]
-    pub runs: Vec<String>,
-    /// Write to this file, or to standard output with `-` [default: iodyno-ID.html; --markdown and --csv: standard
-    /// output]
-    #[arg(long, short, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Write each figure as an SVG file into this folder, created if absent
-    #[arg(long, value_name = "FOLDER")]
-    pub svg: Option<PathBuf>,
-    /// Write Markdown instead of HTML, with links to the figures of --svg (figures/NAME.svg)
-    #[arg(long, group = "form")]
-    pub markdown: bool,
-    /// Write the data of all figures and tables as CSV instead of HTML
-    #[arg(long, group = "form")]
-    pub csv: bool,
-    /// Print the document of `show --json --series`, or of `compare --json` if there are several runs, instead of
-    /// HTML
-    #[arg(long, group = "form")]
-    pub json: bool,
-    /// Also draw tables over two axes as 3-D columns, as in SNIA's test specification
-    #[arg(long)]
-    pub columns: bool,
-    /// Leave out the data of the runs: a smaller page, which `iodyno import` can't read
-    #[arg(long)]
-    pub without_data: bool,
-    /// When comparing runs, treat differences smaller than this as the same; must be above 0%
-    #[arg(long, value_name = "SHARE", value_parser = threshold_share, default_value = "2%")]
-    pub threshold: f64,
-}
-
-/// Flags of `import`.
-#[derive(Debug, Args)]
-pub struct Import {
-    /// Report to import, written by `iodyno report`
-    pub file: PathBuf,
-}
-
-fn threshold_share(text: &str) -> Result<f64, String> {
-    match parse_percent(text) {
-        Ok(share) if share > 0.0 => Ok(share),
-        Ok(_) => {
-            Err("a threshold of 0% treats hardly any values as the same: use a share above 0%"
-                .to_owned())
-        }
-        Err(e) => Err(e.to_string()),
-    }
 }
 
 /// Flags of `explain`.

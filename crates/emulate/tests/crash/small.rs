@@ -6,7 +6,7 @@ use crate::common::{disk, flash, memory, volume};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig, low_limit};
 use iodyno_emulate::InjectedBug;
-use iodyno_emulate::spec::{Flash, Kind};
+use iodyno_emulate::spec::{CloudVolume, Flash, IoThread, Kind};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -201,12 +201,15 @@ pub(crate) fn try_flash(
     Ok(all)
 }
 
-/// Runs the histories on disks with and without a cache, memory with and without a battery, and a cloud volume, all
-/// with and without a limit.
+/// Runs the histories on disks with and without a cache, memory with and without a battery, and cloud volumes with and
+/// without a thread of the hypervisor, all with and without a limit.
 pub(crate) fn try_others(most: usize) -> Result<Count, String> {
     let mut all = Count::default();
-    let volume = Kind::Volume(Box::new(volume()));
-    for kind in [disk(true), disk(false), memory(true), memory(false), volume] {
+    let io_thread =
+        Some(IoThread { command_ns: 8_000, read_bytes_per_s: 1e9, write_bytes_per_s: 2e9 });
+    let [volume, threaded] =
+        [volume(), CloudVolume { io_thread, ..volume() }].map(|it| Kind::Volume(Box::new(it)));
+    for kind in [disk(true), disk(false), memory(true), memory(false), volume, threaded] {
         for limits in [Vec::new(), low_limit()] {
             let (kind, units) = (kind.clone(), vec![3, 4, 100_000]);
             let member = Member { kind, units: units.clone(), limits };

@@ -25,10 +25,12 @@ fn a_slower_device_is_a_shift() {
     assert!(text.contains("no shift"), "{text}");
     device(9_600);
     (6..12).for_each(run);
-    // Another workload on the device is another history.
+    // Another workload on the device is another history, and so is the workload on another device.
     place.iodyno("run random-write --time 100ms --on model:./disk.toml").succeeds();
+    place.iodyno("run random-read --time 100ms --on model:ebs-gp3").succeeds();
 
-    let document = place.iodyno("history random-read --json").succeeds().json();
+    let document =
+        place.iodyno("history random-read --on model:./disk.toml --json").succeeds().json();
     let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
     assert!(validator.is_valid(&document), "{document}");
     let cell = &document["cells"][0];
@@ -39,7 +41,11 @@ fn a_slower_device_is_a_shift() {
     let shift = &levels[1]["shift"];
     assert!(number(&shift["low"]) < 0.96 && 0.96 < number(&shift["high"]), "{shift}");
 
-    let output = place.iodyno("history random-read --metric p99 --report=history.html");
+    let last = place.iodyno("history random-read --json").succeeds().json();
+    assert_eq!(last["cells"][0]["runs"].as_array().unwrap().len(), 1, "{last}");
+
+    let output = place
+        .iodyno("history random-read --on model:./disk.toml --metric p99 --report=history.html");
     output.succeeds();
     assert!(output.stdout.contains("read.p99"), "{}", output.stdout);
     let page = std::fs::read_to_string(place.path("history.html")).unwrap();

@@ -11,6 +11,7 @@
 //! false break costs time, since less of the series counts; it claims nothing.)
 
 use super::describe;
+use super::partition::cheapest;
 use serde::{Deserialize, Serialize};
 
 /// Penalty per segment, as a multiple of variance × ln n. Schwarz's criterion would be 3, for a segment's
@@ -115,7 +116,9 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
         // standard error higher.
         let rho = (estimate.rho + 1.0 / (n as f64).sqrt()).min(RHO_MAX);
         let variance = NoiseEstimate { rho, ..estimate }.long_run().max(NOISE_MIN * NOISE_MIN);
-        partition(&points, PENALTY * variance * (n as f64).ln())
+        let sums = Sums::new(&points);
+        let penalty = PENALTY * variance * (n as f64).ln();
+        cheapest(n, SEGMENT_MIN, penalty, |start, end| sums.residual(start, end))
     };
     let ends = starts.iter().skip(1).copied().chain([n]);
     let segment = |(&start, end)| Segment { start, end, mean: describe::mean(&values[start..end]) };
@@ -127,32 +130,6 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
 pub(super) fn logarithms(values: &[f64]) -> Vec<f64> {
     let floor = (1e-3 * describe::mean(values)).max(f64::MIN_POSITIVE);
     values.iter().map(|v| v.max(floor).ln()).collect()
-}
-
-/// Start indices of the segments that minimise the squared residuals of one line per segment, plus `penalty`
-/// per segment. Needs at least twice [`SEGMENT_MIN`] values.
-fn partition(values: &[f64], penalty: f64) -> Vec<usize> {
-    let n = values.len();
-    let sums = Sums::new(values);
-    // best[t]: least cost of the first t points, and where their last segment starts.
-    let mut best = vec![(f64::INFINITY, 0); n + 1];
-    best[0].0 = 0.0;
-    for end in SEGMENT_MIN..=n {
-        for start in (0..=end - SEGMENT_MIN).filter(|&s| s == 0 || s >= SEGMENT_MIN) {
-            let cost = best[start].0 + sums.residual(start, end) + penalty;
-            if cost < best[end].0 {
-                best[end] = (cost, start);
-            }
-        }
-    }
-    let mut starts = vec![best[n].1];
-    while let Some(&start) = starts.last()
-        && start > 0
-    {
-        starts.push(best[start].1);
-    }
-    starts.reverse();
-    starts
 }
 
 /// Running sums from which the residual of a line fitted to any range is computed in constant time.
@@ -274,7 +251,8 @@ mod tests {
                     }
                 }
             }
-            let found = partition(&y, penalty);
+            let sums = Sums::new(&y);
+            let found = cheapest(40, SEGMENT_MIN, penalty, |start, end| sums.residual(start, end));
             assert!(found.len() > 3 || found == best.1, "{found:?}, not {:?}", best.1);
         }
     }

@@ -9,6 +9,7 @@
 use super::change::{logarithms, without_stalls};
 use super::describe::{self, ConfidenceInterval};
 use super::distribution::student_quantile;
+use super::partition::cheapest;
 
 /// Penalty for a segment, as a multiple of variance × ln n. Schwarz's criterion would be 2, for level and position. The
 /// rest allows for the error of the noise estimate and for tails that are heavier than normal.
@@ -57,7 +58,8 @@ pub fn levels(values: &[f64]) -> Vec<Level> {
     let points = logarithms(&clean);
     let variance = variance(&points).max(NOISE_MIN * NOISE_MIN);
     let sums = Sums::new(&points);
-    let starts = partition(&sums, n, PENALTY * variance * (n.max(2) as f64).ln());
+    let penalty = PENALTY * variance * (n.max(2) as f64).ln();
+    let starts = cheapest(n, RUNS_MIN, penalty, |start, end| sums.residual(start, end));
     let ends: Vec<usize> = starts.iter().skip(1).copied().chain([n]).collect();
     let level = |i: usize| {
         let (start, end) = (starts[i], ends[i]);
@@ -119,29 +121,6 @@ fn shift(
         },
         begins: (first, last),
     }
-}
-
-/// Start indices of the segments that minimise the squared residuals plus `penalty` for each segment.
-fn partition(sums: &Sums, n: usize, penalty: f64) -> Vec<usize> {
-    // best[t]: least cost of the first t points, and where their last segment starts.
-    let mut best = vec![(f64::INFINITY, 0); n + 1];
-    best[0].0 = 0.0;
-    for end in RUNS_MIN.min(n)..=n {
-        for start in 0..=end.saturating_sub(RUNS_MIN) {
-            let cost = best[start].0 + sums.residual(start, end) + penalty;
-            if cost < best[end].0 {
-                best[end] = (cost, start);
-            }
-        }
-    }
-    let mut starts = vec![best[n].1];
-    while let Some(&start) = starts.last()
-        && start > 0
-    {
-        starts.push(best[start].1);
-    }
-    starts.reverse();
-    starts
 }
 
 /// Running sums, from which mean and residual of any range follow in constant time.
@@ -280,7 +259,8 @@ mod tests {
                     }
                 }
             }
-            let found = partition(&Sums::new(&y), 24, 12.0);
+            let sums = Sums::new(&y);
+            let found = cheapest(24, RUNS_MIN, 12.0, |start, end| sums.residual(start, end));
             assert!(found.len() > 3 || found == best.1, "{found:?}, not {:?}", best.1);
         }
     }

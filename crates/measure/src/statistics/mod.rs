@@ -27,6 +27,7 @@ pub mod knee;
 pub mod levels;
 pub mod little;
 pub mod oscillation;
+mod partition;
 pub mod quantile;
 pub mod rank;
 pub mod repeats;
