@@ -21,6 +21,31 @@ const LOST_MAX: usize = 6;
 /// Lines of a checker's output that a terminal shows.
 const OUTPUT_LINES_MAX: usize = 5;
 
+/// What decides which states a power cut leaves.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Rules for what may survive.
+    pub rules: Rules,
+    /// Name of the emulated device that carried the run out; `None`: the rules alone decide.
+    pub device: Option<String>,
+}
+
+impl Setting {
+    /// The heading's second part, and the line about it.
+    fn in_words(&self) -> (String, String) {
+        match &self.device {
+            Some(device) => (
+                format!("on {device}"),
+                format!(
+                    "{device} carried out the log, one operation after another. Class `model`: what it keeps at each \
+                     instant at which data become durable"
+                ),
+            ),
+            None => (format!("under the rules {}", self.rules.name), self.rules.about.to_owned()),
+        }
+    }
+}
+
 /// Summary of a recorded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
@@ -49,6 +74,7 @@ impl Recorded {
                 | Event::SyncRange { .. }
                 | Event::SyncFailed { .. }
                 | Event::SyncAll => summary.syncs += 1,
+                Event::Landed { .. } => {}
                 Event::Output(bytes) => {
                     summary.lines += String::from_utf8_lossy(bytes).matches('\n').count();
                 }
@@ -72,7 +98,8 @@ fn time(duration: Duration) -> String {
 
 /// Formats the result as text.
 #[must_use]
-pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style) -> String {
+pub fn show(explored: &Explored, recorded: &Recorded, setting: &Setting, style: Style) -> String {
+    let (under, about) = setting.in_words();
     let mut text = Lines::new(style);
     let judged: u64 = explored.verdicts.values().sum();
     let wrong = explored.wrong();
@@ -86,7 +113,7 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
         0 => "none wrong".to_owned(),
         _ => format!("{wrong} wrong"),
     };
-    text.heading(&format!("{of_all}, {result}"), &format!("under the rules {}", rules.name));
+    text.heading(&format!("{of_all}, {result}"), &under);
     text.labelled(
         "recorded",
         LABEL,
@@ -106,7 +133,7 @@ pub fn show(explored: &Explored, recorded: &Recorded, rules: Rules, style: Style
              after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
         );
     }
-    text.labelled("rules", LABEL, rules.about);
+    text.labelled(if setting.device.is_some() { "device" } else { "rules" }, LABEL, &about);
     text.labelled("checks", LABEL, &checks_in_words(explored));
     if explored.spot_checks.1 > 0 {
         text.labelled(
@@ -224,7 +251,7 @@ fn show_finding(text: &mut Lines, finding: &Finding) {
 
 /// The result as a JSON document.
 #[must_use]
-pub fn document(explored: &Explored, recorded: &Recorded, rules: Rules) -> Value {
+pub fn document(explored: &Explored, recorded: &Recorded, setting: &Setting) -> Value {
     let finding = |finding: &Finding| {
         json!({
             "verdict": finding.verdict,
@@ -239,9 +266,9 @@ pub fn document(explored: &Explored, recorded: &Recorded, rules: Rules) -> Value
         .iter()
         .map(|(verdict, count): (&Verdict, &u64)| (verdict.word().to_owned(), json!(count)))
         .collect();
-    json!({
+    let mut document = json!({
         "version": JSON_VERSION,
-        "rules": rules.name,
+        "rules": setting.rules.name,
         "recorded": {
             "changes": recorded.changes,
             "syncs": recorded.syncs,
@@ -260,5 +287,9 @@ pub fn document(explored: &Explored, recorded: &Recorded, rules: Rules) -> Value
         "spot_checks_diverged": explored.spot_checks.1,
         "seconds": explored.elapsed.as_secs_f64(),
         "findings": explored.findings.iter().map(finding).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(device) = &setting.device {
+        document["device"] = json!(device);
+    }
+    document
 }

@@ -113,6 +113,7 @@ impl Effects {
                 Event::SyncRange { node, offset, len_bytes } => {
                     derivation.sync_range(event, *node, *offset..offset.saturating_add(*len_bytes));
                 }
+                Event::Landed { changes } => derivation.land(event, changes),
                 Event::SyncAll => derivation.sync_all(event),
                 Event::Output(_) => {}
             }
@@ -278,6 +279,17 @@ impl Derivation {
         };
         let covered = (self.open_from..self.effects.all.len()).filter(is_covered).collect();
         self.make_durable(event, covered);
+    }
+
+    /// Makes all effects of these events durable.
+    fn land(&mut self, event: usize, changes: &[usize]) {
+        let all = &self.effects.all;
+        let effects = |change: &usize| {
+            let first = all.partition_point(|effect| effect.event < *change);
+            first..all.partition_point(|effect| effect.event <= *change)
+        };
+        let landed = changes.iter().flat_map(effects).collect();
+        self.make_durable(event, landed);
     }
 
     /// Marks the written data of a file whose sync failed, with the growth that belongs to them.

@@ -302,7 +302,10 @@ impl Shared<'_> {
                 self.add_recovery(job, id, &choice, tree, judged, acknowledged);
             }
         } else if is_new {
-            let until = (self.until + MINIMISE_TIME, self.stop);
+            // A smaller state than the device's own may be one that it never leaves.
+            let is_exact = id.class == Class::Model;
+            let end = if is_exact { Instant::now() } else { self.until + MINIMISE_TIME };
+            let until = (end, self.stop);
             let finding = minimise(&self.judge, job, id.epoch, choice, &judged, class, until)?;
             self.lock().add_finding(finding);
         }
@@ -393,17 +396,22 @@ impl Progress {
     }
 }
 
-/// The classes with these names, all for an empty list.
+/// The classes with these names. Without names: all classes of what may survive, or on a device what it keeps.
 ///
 /// # Errors
-/// A name is unknown.
-pub fn classes_named(names: &[String]) -> Result<Vec<Class>, String> {
+/// A name is unknown, or only a device has the class.
+pub fn classes_named(names: &[String], is_on_device: bool) -> Result<Vec<Class>, String> {
+    let known: Vec<Class> =
+        CLASSES.into_iter().chain(is_on_device.then_some(Class::Model)).collect();
     if names.is_empty() {
-        return Ok(CLASSES.to_vec());
+        return Ok(if is_on_device { vec![Class::Model] } else { known });
     }
     let class = |name: &String| {
-        CLASSES.into_iter().find(|class| class.name() == name).ok_or_else(|| {
-            let known: Vec<&str> = CLASSES.iter().map(|class| class.name()).collect();
+        known.iter().copied().find(|class| class.name() == name).ok_or_else(|| {
+            if name == Class::Model.name() {
+                return "the class `model` needs --from with the log of a block device, and --device".to_owned();
+            }
+            let known: Vec<&str> = known.iter().map(|class| class.name()).collect();
             format!("no class of states `{name}`; there are {}", known.join(", "))
         })
     };

@@ -33,6 +33,11 @@ pub enum Event {
         /// Length in bytes.
         len_bytes: u64,
     },
+    /// Data of earlier changes became durable on a device, whether or not they were flushed.
+    Landed {
+        /// Numbers of their events.
+        changes: Vec<usize>,
+    },
     /// A completed syncfs or sync.
     SyncAll,
     /// Bytes that the program wrote to standard output: what it printed, it has promised.

@@ -20,9 +20,11 @@ pub enum Class {
     Torn,
     /// All survive except several, or several alone.
     Subset,
+    /// No open effect survives: on a device whose log says when data landed, exactly what it keeps at that instant.
+    Model,
 }
 
-/// All classes, in the order in which a result lists them.
+/// All classes of what may survive, in the order in which a result lists them. [`Class::Model`] is not among them.
 pub const CLASSES: [Class; 5] =
     [Class::Prefix, Class::OneMissing, Class::OneAlone, Class::Torn, Class::Subset];
 
@@ -36,6 +38,7 @@ impl Class {
             Self::OneAlone => "one-alone",
             Self::Torn => "torn",
             Self::Subset => "subset",
+            Self::Model => "model",
         }
     }
 }
@@ -162,6 +165,7 @@ impl States {
             Class::Subset => (2..=self.bound as u64)
                 .map(|size| combinations(n, size).saturating_mul(2))
                 .fold(0, u64::saturating_add),
+            Class::Model => 1,
         }
     }
 
@@ -194,6 +198,7 @@ impl States {
         let mut survives = vec![false; n];
         let mut torn = None;
         match id.class {
+            Class::Model => {}
             Class::Prefix => survives[..number as usize].fill(true),
             Class::OneMissing => {
                 let (length, missing) = cut_and_missing(n as u64, number);

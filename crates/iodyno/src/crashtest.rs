@@ -7,13 +7,15 @@ use crate::live::LiveLine;
 use crate::private_folder::PrivateFolder;
 use crate::signals;
 use iodyno_catalog::input::{InputError, read_bytes, read_text};
-use iodyno_crashtest::answer::{self, Recorded};
+use iodyno_crashtest::answer::{self, Recorded, Setting};
 use iodyno_crashtest::{
-    Checker, Ended, Event, Folders, History, PROMISE, Plan, Program, ROOT, Replayed, Rules,
-    StateName, Tree, Verdict, classes_named, explore, judge_sqlite, log_writes, promise, record,
-    replay,
+    Checker, Ended, Event, Folders, History, PAGE_BYTES, PROMISE, Plan, Program, ROOT, Replayed,
+    Rules, StateName, Tree, Verdict, carry_out, classes_named, explore, judge_sqlite, log_writes,
+    promise, record, replay,
 };
 use iodyno_page::terminal::Style;
+use iodyno_serving::Access;
+use iodyno_targets::TargetName;
 use iodyno_targets::output::Output;
 use iodyno_units::text::{clean, clean_lines, for_shell};
 use std::ffi::{OsStr, OsString};
@@ -35,12 +37,12 @@ const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failure> {
-    let rules = Rules::named(&flags.rules)
-        .ok_or_else(|| Failure::input(format!("no rules `{}`", flags.rules)))?;
+    let rules = if flags.device.is_some() { DEVICE_RULES } else { &flags.rules };
+    let rules = Rules::named(rules).ok_or_else(|| Failure::input(format!("no rules `{rules}`")))?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let plan = Plan {
         rules,
-        classes: classes_named(&flags.class).map_err(Failure::input)?,
+        classes: classes_named(&flags.class, flags.device.is_some()).map_err(Failure::input)?,
         bound: usize::from(flags.bound),
         atomic_bytes: flags.atomic,
         again: flags.again,
@@ -57,6 +59,10 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
         None => run_program(flags, &folders, &stop)?,
     };
     let recorded = Recorded::of_history(&history, started.elapsed());
+    let history = match &flags.device {
+        Some(device) => on_device(&history, device)?,
+        None => history,
+    };
     if let Some(file) = &flags.record {
         Output::at(file)?.write(record::to_text(&history).as_bytes())?;
     }
@@ -77,10 +83,11 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
         live.clear();
     }
     let explored = explored.map_err(|e| Failure::target(e.to_string()))?;
+    let setting = Setting { rules, device: flags.device.as_ref().map(ToString::to_string) };
     let code = if flags.json {
-        print_json(&answer::document(&explored, &recorded, rules))?
+        print_json(&answer::document(&explored, &recorded, &setting))?
     } else {
-        print(&answer::show(&explored, &recorded, rules, style))?
+        print(&answer::show(&explored, &recorded, &setting, style))?
     };
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::interrupted(
@@ -110,13 +117,17 @@ fn read_run(
     let bytes = read_bytes(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
     let wrong = |why: String| Failure::input(format!("{}: {why}", file.display()));
     if log_writes::is_log(&bytes) {
-        if flags.rules != DEVICE_RULES {
+        if flags.rules != DEVICE_RULES && flags.device.is_none() {
             return Err(wrong(format!(
-                "this is the log of a block device, to which no file system's rules apply: add --rules {DEVICE_RULES}"
+                "this is the log of a block device, to which no file system's rules apply: add --rules {DEVICE_RULES}, or \
+                 --device with an emulated one"
             )));
         }
         let start = set_up(flags, folders, stop)?;
         return log_writes::of_bytes(&bytes, start).map_err(wrong);
+    }
+    if flags.device.is_some() {
+        return Err(wrong("--device needs the log of a block device, and this is none".to_owned()));
     }
     if flags.setup.is_some() {
         return Err(wrong("a recorded run has its own start: omit --setup".to_owned()));
@@ -125,6 +136,19 @@ fn read_run(
         |_| "neither a file of `crashtest --record` nor a log of dm-log-writes".to_owned();
     let text = String::from_utf8(bytes).map_err(not_text).map_err(wrong)?;
     record::of_text(&text).map_err(wrong)
+}
+
+/// The log as an emulated device carries it out.
+fn on_device(log: &History, device: &TargetName) -> Result<History, Failure> {
+    const SEED: u64 = 1;
+    let mut system = iodyno_serving::system(device, Access::Any)?;
+    let bytes = log
+        .start
+        .lookup(ROOT, log_writes::DISK.as_bytes())
+        .map_or(0, |disk| log.start.size_bytes(disk));
+    iodyno_serving::enlarge(&mut system, &[bytes.next_multiple_of(PAGE_BYTES as u64)])
+        .and_then(|()| carry_out(log, &system, SEED))
+        .map_err(|why| Failure::input(format!("--device {device}: {why}")))
 }
 
 /// Returns the folder that the command of --setup makes, or an empty one.
@@ -199,6 +223,7 @@ fn accept_complete(
             Event::Sync { .. }
             | Event::SyncRange { .. }
             | Event::SyncFailed { .. }
+            | Event::Landed { .. }
             | Event::SyncAll => {}
         }
     }

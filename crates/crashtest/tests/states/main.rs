@@ -1,5 +1,6 @@
 //! The enumeration of states beside a brute force over all combinations, and the rules of file systems.
 
+mod device;
 mod exploration;
 
 use iodyno_crashtest::{

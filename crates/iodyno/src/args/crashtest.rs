@@ -1,6 +1,7 @@
 //! Flags of `crashtest`.
 
 use clap::Args;
+use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_size};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub struct Crashtest {
     #[arg(long, value_name = "NAME", default_value = "ext4", value_parser = rules())]
     pub rules: String,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
+    ///
+    /// With --device also model, which is the default then: what the device keeps at each instant.
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
     /// Lose, or keep, 2 to N effects in each state of the class `subset`; 1 omits the class
@@ -66,10 +69,16 @@ pub struct Crashtest {
     pub record: Option<PathBuf>,
     /// Explore the run that --record wrote, or the log of a block device, without running a program
     ///
-    /// The log is one of dm-log-writes or of QEMU's `blklogwrites`, and requires `--rules worst`. The device is the file
-    /// `disk`; --setup makes its first content [default: zeros]. Marks count as lines of output.
+    /// The log is one of dm-log-writes or of QEMU's `blklogwrites`, and requires `--rules worst` or --device. The device is
+    /// the file `disk`; --setup makes its first content [default: zeros]. Marks count as lines of output.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub from: Option<PathBuf>,
+    /// With the log of a block device, let this emulated device carry it out, and explore what it keeps after a power cut
+    ///
+    /// The device takes the writes one after another. A protected buffer keeps all that was acknowledged; a volatile
+    /// one keeps what it had written when the power failed.
+    #[arg(long, value_name = "DEVICE", requires = "from", conflicts_with_all = ["rules", "again"], value_parser = super::emulated)]
+    pub device: Option<TargetName>,
     /// With --from, check this state alone, by its name in a result
     #[arg(long, value_name = "STATE", requires = "from", conflicts_with_all = ["class", "again"])]
     pub state: Option<String>,

@@ -18,6 +18,12 @@ fn crashtest(place: &Place, flags: &str, check: &str, script: &str) -> RunOutput
     output
 }
 
+fn conforms(json: &Value) {
+    let schema = include_str!("../../../../docs/schema/crashtest-v1.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    assert!(schema.is_valid(json), "{json:#}");
+}
+
 /// Ten transactions of SQLite, each printed once it is committed.
 fn transactions(pragmas: &str) -> String {
     let mut script = format!("{{ echo 'PRAGMA {pragmas}; CREATE TABLE t(x, y);'; ");
@@ -47,9 +53,7 @@ fn what_sqlite_does_not_sync_is_found_and_replayed() {
     let json = crashtest(&place, "--time 10s --json --from run.jsonl", CHECK, "");
     json.exits(4);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
-    let schema = include_str!("../../../../docs/schema/crashtest-v1.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    assert!(schema.is_valid(&json), "{json:#}");
+    conforms(&json);
     let finding = json["findings"].as_array().unwrap().iter();
     let wrong = finding.clone().find(|finding| finding["verdict"] == "WRONG_CONTENT").unwrap();
     assert_eq!(wrong["description"]["lost"].as_array().unwrap().len(), 1, "{wrong}");
@@ -184,14 +188,46 @@ fn a_client_of_nbd_is_tested_on_a_raw_device() {
     }
 }
 
+/// Requires that the second of two writes does not survive without the first.
+const IN_ORDER: &str = "a=$(head -c 1 disk | tr -d '\\0'); b=$(tail -c +8193 disk | head -c 1 | tr -d '\\0'); \
+                        test \"$b\" != B || test \"$a\" = A";
+
 /// Explores the log of two writes, of which the second may not survive without the first.
 fn explore_log(place: &Place, code: i32) {
-    let check = "a=$(head -c 1 disk | tr -d '\\0'); b=$(tail -c +8193 disk | head -c 1 | tr -d '\\0'); \
-                 test \"$b\" != B || test \"$a\" = A";
-    let output = crashtest(place, "--json --rules worst --from log", check, "");
+    let output = crashtest(place, "--json --rules worst --from log", IN_ORDER, "");
     output.exits(code);
     let json: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((&json["recorded"]["changes"], &json["complete"]), (&2.into(), &true.into()));
+}
+
+/// Explores what devices keep of the log: a protected buffer keeps acknowledged writes in their order, flushed or not. An
+/// array and volatile memory are refused.
+fn on_devices(place: &Place, is_flushed: bool) {
+    for (device, check, code) in [
+        ("exflash-400g", IN_ORDER, 0),
+        // Of a protected buffer there is a state with the first write alone; a volatile one had not written it.
+        ("exflash-400g", "! grep -qa A disk || grep -qa B disk", 4),
+        ("nvme-qlc-2048g", "! grep -qa A disk || grep -qa B disk", if is_flushed { 4 } else { 0 }),
+    ] {
+        let flags = format!("--json --from log --device {device}");
+        let output = crashtest(place, &flags, check, "");
+        output.exits(code);
+        let json: Value = serde_json::from_str(&output.stdout).unwrap();
+        conforms(&json);
+        assert_eq!(json["device"], format!("model:{device}"));
+        assert_eq!(json["classes"][0]["class"], "model");
+        assert_eq!(json["complete"], true);
+    }
+    for (flags, why) in [
+        ("--device ramdisk-ddr3-16g", "volatile memory"),
+        ("--device exflash-400g*2", "several volumes"),
+        (
+            "--class model --rules worst",
+            "needs --from with the log of a block device, and --device",
+        ),
+    ] {
+        crashtest(place, &format!("--from log {flags}"), "true", "").fails(2, &[why]);
+    }
 }
 
 /// A flush, or FUA of the first write, keeps the order of two writes to a served volume.
@@ -206,6 +242,7 @@ fn a_served_volume_is_explored() {
         serve.stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::of(&mut serve).finish().succeeds();
         explore_log(&place, code);
+        on_devices(&place, !(fua.is_empty() && flush.is_empty()));
         std::fs::remove_file(place.path("log")).unwrap();
     }
     place

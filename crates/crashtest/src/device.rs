@@ -1,0 +1,239 @@
+//! The log of a block device, carried out by an emulated device: its machine decides when data become durable.
+
+use crate::change::{Change, NodeId};
+use crate::history::{Event, History};
+use iodyno_emulate::spec::{Kind, Part};
+use iodyno_emulate::{ContentEvent, Machine, System, UNIT_BYTES};
+use iodyno_units::{Op, OpKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Largest length of an operation; a longer change of the log becomes several.
+const OP_BYTES_MAX: u64 = 1 << 20;
+/// Largest number of the machine's events until an operation must be complete.
+const EVENTS_MAX: u64 = 10_000_000;
+
+/// Carries out the changes and flushes of a log in virtual time, one after another on the only volume of `system`, and
+/// returns the log with an [`Event::Landed`] at each instant at which changes became durable there. Writes are split into
+/// the 4 KiB units that the device keeps whole. `seed` determines what the machine draws at random.
+///
+/// The flushes of the log are omitted: they have the effect that the device gives them.
+///
+/// # Errors
+/// The system is not a single device, loses all content when power fails, or is smaller than the log's device; an
+/// operation fails or does not end.
+pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, String> {
+    let [volume] = system.volumes.as_slice() else {
+        return Err("it has several volumes, and a log is of one device".to_owned());
+    };
+    let Part::Device(placed) = &system.parts[volume.root.index()] else {
+        return Err("it is an array or has several paths: name a single device".to_owned());
+    };
+    if matches!(&placed.device.kind, Kind::Memory(memory) if !memory.protected) {
+        return Err("it is volatile memory, which is empty after a power cut".to_owned());
+    }
+    let mut machine = Machine::new(system, seed)?;
+    machine.follow_content();
+    let worker = machine.add_worker(0);
+    let touched = written_units(log);
+    let mut run = Run {
+        capacity_bytes: machine.capacity_bytes(0),
+        machine,
+        worker,
+        token: 0,
+        events: Vec::new(),
+        units: BTreeMap::new(),
+        zeroed: Vec::new(),
+        told: Vec::new(),
+    };
+    for (number, event) in log.events.iter().enumerate() {
+        let fua = matches!(log.events.get(number + 1), Some(Event::SyncRange { .. }));
+        match event {
+            Event::Change(Change::Write { node, offset, data }) => {
+                for part in (0..data.len()).step_by(OP_BYTES_MAX as usize) {
+                    let data = &data[part..data.len().min(part + OP_BYTES_MAX as usize)];
+                    run.write(*node, offset + part as u64, data, fua)?;
+                }
+            }
+            Event::Change(Change::Zero { node, offset, len_bytes }) => {
+                run.zero(*node, *offset..offset + len_bytes, &touched)?;
+            }
+            Event::Sync { .. } | Event::SyncAll => run.carry_out(&Op::FLUSH)?,
+            Event::SyncRange { .. } | Event::SyncFailed { .. } | Event::Landed { .. } => {}
+            Event::Change(_) | Event::Output(_) => run.events.push(event.clone()),
+        }
+    }
+    run.rest();
+    Ok(History { start: log.start.clone(), events: run.events })
+}
+
+/// Units that the log writes.
+fn written_units(log: &History) -> BTreeSet<u64> {
+    let mut all = BTreeSet::new();
+    for event in &log.events {
+        if let Event::Change(Change::Write { offset, data, .. }) = event {
+            all.extend(units(&(*offset..offset + data.len() as u64)));
+        }
+    }
+    all
+}
+
+/// Units that a range of bytes touches.
+fn units(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / UNIT_BYTES..bytes.end.div_ceil(UNIT_BYTES)
+}
+
+struct Run {
+    machine: Machine,
+    capacity_bytes: u64,
+    worker: u32,
+    /// Token of the last operation; tokens ascend.
+    token: u64,
+    events: Vec<Event>,
+    /// Changes of each unit that are not durable yet: token and number of the event, ascending.
+    units: BTreeMap<u64, Vec<(u64, usize)>>,
+    /// Zeroed ranges of units that the log never writes and that are not durable yet: token, units, number of the event.
+    zeroed: Vec<(u64, Range<u64>, usize)>,
+    /// Events of the machine's content; empty between steps.
+    told: Vec<ContentEvent>,
+}
+
+impl Run {
+    fn write(&mut self, node: NodeId, offset: u64, data: &[u8], fua: bool) -> Result<(), String> {
+        let bytes = offset..offset + data.len() as u64;
+        for unit in units(&bytes) {
+            let (from, to) = within(unit, &bytes);
+            let data = data[(from - offset) as usize..(to - offset) as usize].into();
+            self.push(unit, Change::Write { node, offset: from, data });
+        }
+        self.operation(OpKind::Write, &bytes, fua)
+    }
+
+    /// Zeroes a range. Units that the log writes change each by itself, since a write may overtake the zeroes.
+    fn zero(
+        &mut self,
+        node: NodeId,
+        bytes: Range<u64>,
+        written: &BTreeSet<u64>,
+    ) -> Result<(), String> {
+        // Each operation is limited, so that its units are told in few events.
+        let mut from = bytes.start;
+        while from < bytes.end {
+            let to = bytes.end.min((from / OP_BYTES_MAX + 1) * OP_BYTES_MAX);
+            let part = from..to;
+            let all = units(&part);
+            let mut next = all.start;
+            for &unit in written.range(all.clone()) {
+                self.zero_unwritten(node, next..unit, &part);
+                let (from, to) = within(unit, &part);
+                self.push(unit, Change::Zero { node, offset: from, len_bytes: to - from });
+                next = unit + 1;
+            }
+            self.zero_unwritten(node, next..all.end, &part);
+            self.operation(OpKind::WriteZeroes, &part, false)?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    fn zero_unwritten(&mut self, node: NodeId, units: Range<u64>, bytes: &Range<u64>) {
+        if units.is_empty() {
+            return;
+        }
+        let from = (units.start * UNIT_BYTES).max(bytes.start);
+        let to = (units.end * UNIT_BYTES).min(bytes.end);
+        self.zeroed.push((self.token + 1, units, self.events.len()));
+        self.events.push(Event::Change(Change::Zero { node, offset: from, len_bytes: to - from }));
+    }
+
+    /// Adds a change of one unit by the next operation.
+    fn push(&mut self, unit: u64, change: Change) {
+        self.units.entry(unit).or_default().push((self.token + 1, self.events.len()));
+        self.events.push(Event::Change(change));
+    }
+
+    fn operation(&mut self, kind: OpKind, bytes: &Range<u64>, fua: bool) -> Result<(), String> {
+        if bytes.end > self.capacity_bytes {
+            return Err(format!(
+                "the log writes up to byte {}, and the device has {}",
+                bytes.end, self.capacity_bytes
+            ));
+        }
+        let len_bytes = (bytes.end - bytes.start) as u32;
+        self.carry_out(&Op { offset_bytes: bytes.start, len_bytes, kind, fua })
+    }
+
+    /// Submits an operation, and lets the machine run until it is complete.
+    fn carry_out(&mut self, op: &Op) -> Result<(), String> {
+        self.token += 1;
+        let now = self.machine.now_ns();
+        self.machine.submit(now, self.worker, 0, op, self.token);
+        for _ in 0..EVENTS_MAX {
+            let more = self.step();
+            match self.machine.completed() {
+                Some(done) => {
+                    return match done.failure {
+                        None => Ok(()),
+                        Some(why) => Err(format!("operation {} fails: {why:?}", self.token)),
+                    };
+                }
+                None if more => {}
+                None => break,
+            }
+        }
+        Err(format!("operation {} does not end", self.token))
+    }
+
+    /// Lets the machine write what its buffer holds.
+    fn rest(&mut self) {
+        for _ in 0..EVENTS_MAX {
+            if !self.step() {
+                return;
+            }
+        }
+    }
+
+    /// Processes one event of the machine. False: there is none.
+    fn step(&mut self) -> bool {
+        let more = self.machine.step(u64::MAX);
+        self.machine.changes(&mut self.told);
+        let mut landed = Vec::new();
+        for told in std::mem::take(&mut self.told) {
+            match told {
+                ContentEvent::Accepted { unit, token, kept: true, .. }
+                | ContentEvent::Landed { unit, token, .. }
+                | ContentEvent::Written { unit, token, .. } => {
+                    self.land(unit..unit + 1, token, &mut landed);
+                }
+                ContentEvent::Dropped { unit, count, token, .. } => {
+                    self.land(unit..unit + count, token, &mut landed);
+                }
+                _ => {}
+            }
+        }
+        if !landed.is_empty() {
+            self.events.push(Event::Landed { changes: landed });
+        }
+        more
+    }
+
+    /// Finds the changes of these units that are durable with the version of `token`.
+    fn land(&mut self, units: Range<u64>, token: u64, landed: &mut Vec<usize>) {
+        for (_, waiting) in self.units.range_mut(units.clone()) {
+            let durable = waiting.partition_point(|(of, _)| *of <= token);
+            landed.extend(waiting.drain(..durable).map(|(_, event)| event));
+        }
+        self.zeroed.retain(|(of, zeroed, event)| {
+            let is_durable = *of <= token && units.contains(&(zeroed.end - 1));
+            if is_durable {
+                landed.push(*event);
+            }
+            !is_durable
+        });
+    }
+}
+
+/// First byte of a range within a unit, and the byte after its end there.
+fn within(unit: u64, bytes: &Range<u64>) -> (u64, u64) {
+    (bytes.start.max(unit * UNIT_BYTES), bytes.end.min((unit + 1) * UNIT_BYTES))
+}

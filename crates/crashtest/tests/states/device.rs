@@ -1,0 +1,163 @@
+//! States of the class `model` beside a machine of the same device whose power fails.
+
+use iodyno_catalog::{Kind as Catalogued, find};
+use iodyno_crashtest::{
+    Change, Class, Effects, Event, History, ROOT, Rules, StateId, States, Tree, carry_out,
+};
+use iodyno_emulate::spec::{Kind, Preconditioned, Written};
+use iodyno_emulate::{Fault, Machine, System, UNIT_BYTES, describe};
+use iodyno_units::rng::{below, stream};
+use iodyno_units::{Op, OpKind};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const UNITS: u64 = 12;
+const NODE: u64 = 2;
+const SEED: u64 = 7;
+
+fn system(name: &str) -> System {
+    let read = |kind, name: &str| find(kind, name).unwrap_or_else(|p| panic!("{p}")).text;
+    let mut device = describe::device(name, &read(Catalogued::Device, name)).unwrap();
+    if let Kind::Flash(flash) = &mut device.device.kind {
+        // A small map is copied fast.
+        flash.scale_down(256);
+    }
+    let host = read(Catalogued::System, &device.default_host);
+    let host = describe::system(&device.default_host, &host, &mut |_| Err(String::new())).unwrap();
+    let state = Preconditioned { how: Written::Fresh, fill: 1.0 };
+    System::populate("it", host.host, vec![(device.device, state)]).unwrap()
+}
+
+/// A log of operations, and the same for a machine. Each write has bytes of its own.
+fn log(number: u64, has_parts: bool) -> (History, Vec<Op>) {
+    let mut random = stream(1, "device log", number);
+    let mut start = Tree::default();
+    let disk = Change::Make {
+        directory: ROOT,
+        name: b"disk".to_vec(),
+        node: NODE,
+        made: iodyno_crashtest::Made::File,
+        mode: 0o600,
+    };
+    start.apply(&disk);
+    start.apply(&Change::Resize { node: NODE, size_bytes: UNITS * UNIT_BYTES });
+    let (mut events, mut ops) = (Vec::new(), Vec::new());
+    for token in 1..=24_u8 {
+        let unit = below(&mut random, UNITS - 2);
+        let (mut offset, mut len_bytes) =
+            (unit * UNIT_BYTES, UNIT_BYTES * (1 + below(&mut random, 3)));
+        let kind = match below(&mut random, 12) {
+            0 => OpKind::Flush,
+            1 => OpKind::WriteZeroes,
+            _ => OpKind::Write,
+        };
+        if has_parts && kind == OpKind::Write && below(&mut random, 4) == 0 {
+            (offset, len_bytes) = (offset + 512 * below(&mut random, 8), 512);
+        }
+        let fua = kind == OpKind::Write && below(&mut random, 10) == 0;
+        ops.push(match kind {
+            OpKind::Flush => Op::FLUSH,
+            _ => Op { offset_bytes: offset, len_bytes: len_bytes as u32, kind, fua },
+        });
+        events.push(match kind {
+            OpKind::Flush => Event::Sync { node: NODE, data_only: true },
+            OpKind::WriteZeroes => Event::Change(Change::Zero { node: NODE, offset, len_bytes }),
+            _ => {
+                let data = Arc::from(vec![token; len_bytes as usize]);
+                Event::Change(Change::Write { node: NODE, offset, data })
+            }
+        });
+        if fua {
+            events.push(Event::SyncRange { node: NODE, offset, len_bytes });
+        }
+    }
+    (History { start, events }, ops)
+}
+
+/// Contents of a machine whose power fails after any of its events while it carries out these operations.
+fn cuts(system: &System, ops: &[Op]) -> BTreeSet<Vec<u8>> {
+    let mut machine = Machine::new(system, SEED).unwrap();
+    machine.follow_content();
+    let worker = machine.add_worker(0);
+    let mut left = ops.iter().enumerate();
+    let mut all = BTreeSet::new();
+    loop {
+        let mut cut = machine.clone();
+        cut.apply_fault(&Fault::PowerCut);
+        let tokens: Vec<u64> =
+            (0..UNITS).map(|unit| cut.content(0, unit * UNIT_BYTES).unwrap_or(0)).collect();
+        all.insert(bytes(ops, &tokens));
+        let more = machine.step(u64::MAX);
+        machine.changes(&mut Vec::new());
+        let is_first = machine.now_ns() == 0 && left.len() == ops.len();
+        if machine.completed().is_some() || is_first {
+            if let Some((number, op)) = left.next() {
+                machine.submit(machine.now_ns(), worker, 0, op, number as u64 + 1);
+            }
+        } else if !more {
+            return all;
+        }
+    }
+}
+
+/// Bytes of the device where each unit has the version of a token: that of its operation, laid over earlier ones.
+fn bytes(ops: &[Op], tokens: &[u64]) -> Vec<u8> {
+    let mut all = vec![0; (UNITS * UNIT_BYTES) as usize];
+    for (unit, token) in tokens.iter().enumerate() {
+        let unit = unit * UNIT_BYTES as usize..(unit + 1) * UNIT_BYTES as usize;
+        for (number, op) in ops.iter().enumerate().take(*token as usize) {
+            let from = (op.offset_bytes as usize).max(unit.start);
+            let to = ((op.offset_bytes + u64::from(op.len_bytes)) as usize).min(unit.end);
+            if from < to {
+                let byte = if op.kind == OpKind::Write { number as u8 + 1 } else { 0 };
+                all[from..to].fill(byte);
+            }
+        }
+    }
+    all
+}
+
+fn model_states(log: &History, system: &System) -> (BTreeSet<Vec<u8>>, u64) {
+    let history = carry_out(log, system, SEED).unwrap();
+    let effects = Effects::of_history(&history, Rules::named("worst").unwrap());
+    let states = States::of_history(Arc::new(history), effects, 2, Some(4096));
+    let bases = states.bases();
+    let mut most_open = 0;
+    let all = (0..states.epochs.len())
+        .map(|epoch| {
+            most_open = most_open.max(states.epochs[epoch].open.len() as u64);
+            let choice = states.choice(StateId { class: Class::Model, epoch, number: 0 }).unwrap();
+            states.tree_on(&bases, epoch, &choice).read(NODE, 0, (UNITS * UNIT_BYTES) as usize)
+        })
+        .collect();
+    (all, most_open)
+}
+
+/// Both know the same contents: each that a cut leaves is a state, and each state is left by a cut.
+#[test]
+fn states_of_a_device_are_what_its_power_cuts_leave() {
+    for (name, is_volatile) in [
+        ("fx700-2t", true),
+        ("nvme-qlc-2048g", true),
+        ("exflash-400g", false),
+        ("hdd-10k-300g", true),
+        ("hdd-15k-300g", false),
+        ("ebs-gp3", false),
+    ] {
+        let system = system(name);
+        let is_disk = matches!(system.devices().next().unwrap().device.kind, Kind::Disk(_));
+        let mut most_open = 0;
+        for number in 0..6 {
+            let (log, ops) = log(number, !is_disk);
+            let expected = cuts(&system, &ops);
+            let (found, open) = model_states(&log, &system);
+            most_open = most_open.max(open);
+            let missing = expected.difference(&found).count();
+            let extra = found.difference(&expected).count();
+            assert_eq!((missing, extra), (0, 0), "{name}, log {number}, {} cuts", expected.len());
+            assert!(expected.len() > 5, "{name}: {} contents", expected.len());
+        }
+        // A volatile buffer has writes that were acknowledged and may be lost.
+        assert_eq!(most_open > 3, is_volatile, "{name}: at most {most_open} open");
+    }
+}
