@@ -19,6 +19,7 @@ const READS: Loop = Loop {
     ramp_s: 0.01,
     time_s: 0.05,
 };
+const DEPTH_16: Loop = Loop { threads: 4, depth: 4, ..READS };
 const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS };
 /// Random writes to drives that take longer to fill their buffer.
 const SLOW_WRITES: Loop = Loop { ramp_s: 1.0, time_s: 2.0, ..WRITES };
@@ -51,7 +52,7 @@ const MEAN_US: fn(&Outcome) -> f64 = |o| o.mean_ms * 1e3;
 /// Device, load, measure, and the maker's figure.
 type Figure = (&'static str, Loop, fn(&Outcome) -> f64, f64);
 
-const FIGURES: [Figure; 43] = [
+const FIGURES: [Figure; 49] = [
     ("nvme-tlc-3840g", STREAM, MB_PER_S, 6_800.0),
     ("nvme-tlc-3840g", WRITE_STREAM, MB_PER_S, 5_300.0),
     ("nvme-tlc-3840g", READS, PER_S, 1_000_000.0),
@@ -73,6 +74,13 @@ const FIGURES: [Figure; 43] = [
     ("p5316-15t", WRITE_STREAM, MB_PER_S, 3_600.0),
     ("p5316-15t", UNIT_WRITES_64, MB_PER_S, 510.0),
     ("p5316-15t", SLOW_WRITES, PER_S, 510e6 / 65_536.0),
+    ("optane-p4800x-375g", STREAM, MB_PER_S, 2_400.0),
+    ("optane-p4800x-375g", WRITE_STREAM, MB_PER_S, 2_000.0),
+    ("optane-p4800x-375g", DEPTH_16, PER_S, 550_000.0),
+    ("optane-p4800x-375g", Loop { read_share: 0.0, ..DEPTH_16 }, PER_S, 500_000.0),
+    ("optane-p4800x-375g", READ_ALONE, MEAN_US, 8.9),
+    // No state: a used drive is as fast as a fresh one.
+    ("optane-p4800x-375g", Loop { before: Fresh, read_share: 0.0, ..DEPTH_16 }, PER_S, 500_000.0),
     ("iodrive2-785g", STREAM, MB_PER_S, 1_500.0),
     ("iodrive2-785g", WRITE_STREAM, MB_PER_S, 1_100.0),
     ("iodrive2-785g", Loop { block: 512, ..READS }, PER_S, 141_000.0),

@@ -1,6 +1,6 @@
-//! A volume of a cloud provider, or the disk of a virtual machine.
+//! A volume of a cloud provider, the disk of a virtual machine, or a drive that writes in place.
 
-/// A volume of a cloud provider: a latency behind a network.
+/// A volume of a cloud provider: a latency behind a network. A drive that writes in place has the same structure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CloudVolume {
     /// Capacity that the host sees.

@@ -48,7 +48,7 @@ impl Described {
                 )
             }
             Kind::Volume(volume) => format!(
-                "volume of a cloud provider: a read takes {}, a write {}",
+                "fixed latency and limits: a read takes {}, a write {}",
                 human::time_ns(volume.read_ns as f64),
                 human::time_ns(volume.write_ns as f64)
             ),
