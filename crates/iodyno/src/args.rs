@@ -210,6 +210,14 @@ pub enum Command {
     Compare(Compare),
     /// Show one figure of all runs of a workload, and where its level shifted
     History(History),
+    /// Write a text of your own beside a run, such as what changed before it; `history` and reports show it
+    Annotate {
+        /// The run: its id, the start of the id, `last`, `last~1`, or its name
+        run: String,
+        /// The text, 1 to 200 characters, which replaces an earlier one [default: remove it]
+        #[arg(value_parser = annotation)]
+        text: Option<String>,
+    },
     /// Write an HTML report of one or more runs
     ///
     /// The page is one file, works offline and contains the data of its runs. If there are several runs, each is
@@ -456,6 +464,10 @@ fn emulated(text: &str) -> Result<TargetName, String> {
     } else {
         target(&format!("model:{text}"))
     }
+}
+
+fn annotation(text: &str) -> Result<String, String> {
+    iodyno_notebook::check_annotation(text).map(|()| text.to_owned())
 }
 
 fn target(text: &str) -> Result<TargetName, String> {

@@ -125,6 +125,9 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         }
         Command::Resume(flags) => resume::command(flags, cli, style),
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
+        Command::Annotate { run, text } => {
+            show::annotate(cli.notebook.as_deref(), run, text.as_deref())
+        }
         Command::History(flags) => history::command(flags, cli.notebook.as_deref(), words, style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),

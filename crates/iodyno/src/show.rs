@@ -1,4 +1,4 @@
-//! `ls` and `show`: print runs from the notebook.
+//! `ls`, `show` and `annotate`: print runs from the notebook, and write beside them.
 
 use crate::console::{print, print_json};
 use crate::failure::Failure;
@@ -8,6 +8,7 @@ use iodyno_notebook::{Notebook, default_path};
 use iodyno_page::terminal::Style;
 use iodyno_report::{Standing, json, terminal, thresholds};
 use iodyno_targets::output::notebook_path;
+use iodyno_units::text::clean;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -39,6 +40,22 @@ pub(crate) fn load(flag: Option<&Path>, selector: &str) -> Result<iodyno_noteboo
 
 pub(crate) fn no_notebook() -> Failure {
     Failure::input("there is no notebook yet: `iodyno run four-corners` makes the first run")
+}
+
+/// Sets or removes the annotation of a run.
+pub(crate) fn annotate(
+    flag: Option<&Path>,
+    selector: &str,
+    text: Option<&str>,
+) -> Result<ExitCode, Failure> {
+    // The selector is read before the notebook is opened for writing, which would create it.
+    let Some(notebook) = open(flag)? else { return Err(no_notebook()) };
+    let id = notebook.find_id(selector)?;
+    Notebook::open(&path(flag)?)?.annotate(&id, text)?;
+    print(&match text {
+        Some(text) => format!("run {id}: {}\n", clean(text)),
+        None => format!("run {id}: no annotation\n"),
+    })
 }
 
 pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<ExitCode, Failure> {

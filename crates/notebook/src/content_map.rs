@@ -8,6 +8,7 @@
 //!
 //! Each table is created with the first map that needs it; a notebook without maps has neither.
 
+use crate::tables::has_table;
 use crate::{Error, Notebook, schema};
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
@@ -132,11 +133,6 @@ fn forget(tx: &Transaction, target: &str) -> rusqlite::Result<()> {
         tx.execute("DELETE FROM written_parts WHERE target = ?1", [target])?;
     }
     Ok(())
-}
-
-fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
-    let query = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-    db.query_row(query, [name], |r| r.get::<_, i64>(0)).map(|n| n > 0)
 }
 
 #[cfg(test)]

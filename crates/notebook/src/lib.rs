@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod codec;
 mod content_map;
 mod earlier;
@@ -43,6 +44,7 @@ mod writer;
 /// with latencies over 14 octaves. Existing runs with more cells can be read if they fit in memory.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
+pub use annotations::{ANNOTATION_CHARS_MAX, check_annotation};
 pub use error::Error;
 pub use facts::{
     CHANGED, DeviceDescription, EmulatedDescription, ExportDescription, HOST_NAME,

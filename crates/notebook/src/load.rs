@@ -13,7 +13,7 @@ use crate::model::{Run, RunHead, Status, TargetRecord, WorkloadRecord};
 use crate::process::Writer;
 use crate::untrusted::QUOTE_CHARS;
 use crate::value_ranges::{self, JsonScan, Totals};
-use crate::{Error, Timestamp, id, schema};
+use crate::{Error, Timestamp, annotations, id, schema};
 use iodyno_measure::{Cell, Ended, Histogram, Recorded, verdict};
 use iodyno_units::text::quoted;
 use rusqlite::{Connection, Row};
@@ -191,6 +191,7 @@ pub(crate) fn run(
             cells,
             notebook: path.to_owned(),
             is_imported: standing.is_imported,
+            annotation: annotations::read(&tx, number).map_err(whole)?,
         })
     };
     read().map_err(|of| error(path, "reading a run", of))

@@ -113,6 +113,8 @@ pub struct Run {
     pub notebook: PathBuf,
     /// Whether the run was imported from a report, not measured by a process that wrote to this notebook.
     pub is_imported: bool,
+    /// What a person wrote about the run; `None`: nothing.
+    pub annotation: Option<String>,
 }
 
 /// Verdicts of level note on the first cell of an earlier run.

@@ -2,8 +2,8 @@
 
 use crate::id::Selector;
 use crate::{
-    EarlierNotes, Error, Progress, Run, RunHead, RunSummary, RunWriter, earlier, id, load,
-    portable, progress, schema, summaries,
+    EarlierNotes, Error, Progress, Run, RunHead, RunSummary, RunWriter, annotations, earlier, id,
+    load, portable, progress, schema, summaries,
 };
 use iodyno_measure::Interval;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -138,6 +138,13 @@ impl Notebook {
         let renamed =
             self.db.execute("UPDATE runs SET name = ?2 WHERE number = ?1", params![number, name]);
         renamed.map(|_| ()).map_err(|e| schema::explain_writing(&self.path, "naming a run", e))
+    }
+
+    /// Sets the annotation of a run, selected as for [`Self::load`]; `None` removes it. The notebook must be open for
+    /// writing. The caller has checked the text ([`crate::check_annotation`]).
+    pub fn annotate(&self, selector: &str, text: Option<&str>) -> Result<(), Error> {
+        annotations::put(&self.db, self.find(selector)?, text)
+            .map_err(|e| schema::explain_writing(&self.path, "annotating a run", e))
     }
 
     /// Imports a run from another notebook or a report, keeping its id. Returns false without any change if this

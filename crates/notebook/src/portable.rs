@@ -8,7 +8,7 @@
 //! content is checked like that of any notebook.
 
 use crate::facts::HOST_NAME;
-use crate::{Error, Run, Status, codec, load, schema, tables, untrusted, writer};
+use crate::{Error, Run, Status, annotations, codec, load, schema, tables, untrusted, writer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use miniz_oxide::deflate::compress_to_vec_zlib;
@@ -131,6 +131,7 @@ pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
         "UPDATE runs SET status = ?2, reason = ?3, ended = ?4 WHERE number = ?1",
         params![number, status, reason, run.ended.map(writer::time_text)],
     )?;
+    annotations::put(&tx, number, run.annotation.as_deref())?;
     for (index, cell) in run.cells.iter().enumerate() {
         let row = codec::put_cell(&tx, number, index, cell, true)?;
         for (position, interval) in cell.series.iter().enumerate() {

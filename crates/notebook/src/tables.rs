@@ -167,6 +167,12 @@ pub(crate) fn altered(db: &Connection) -> rusqlite::Result<Option<String>> {
     Ok(None)
 }
 
+/// Whether the notebook has one of the tables that are created when they are needed.
+pub(crate) fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let query = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    db.query_row(query, [name], |r| r.get::<_, i64>(0)).map(|n| n > 0)
+}
+
 fn difference(found: &Shape, expected: &Shape) -> Option<String> {
     if found.kind != expected.kind {
         return Some(format!("is a {}, but must be a {}", found.kind, expected.kind));

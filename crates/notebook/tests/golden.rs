@@ -107,6 +107,7 @@ fn version_1_opens() {
         cells: vec![finished()],
         notebook: path.clone(),
         is_imported: false,
+        annotation: None,
     };
     expected.head.targets[0].health_after = Some(json!({"percentage_used": 4}));
     assert_eq!(notebook.load("v1f").unwrap(), expected);

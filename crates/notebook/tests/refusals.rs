@@ -277,6 +277,7 @@ fn a_text_without_a_run_is_reported() {
         cells: Vec::new(),
         notebook: PathBuf::new(),
         is_imported: false,
+        annotation: None,
     };
     let text = portable::to_text(&run).unwrap();
     let read = portable::from_text(&text, origin).unwrap();

@@ -12,6 +12,7 @@ use iodyno_page::{
     Section, Series, Shape, Table,
 };
 use iodyno_units::human;
+use iodyno_units::text::clean;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -27,14 +28,27 @@ pub struct CellHistory {
     pub target: String,
     /// The figure.
     pub metric: Metric,
-    /// Id, start and value of each run.
-    pub runs: Vec<(String, Timestamp, f64)>,
+    /// Value of each run.
+    pub runs: Vec<RunValue>,
+}
+
+/// A run's value of a figure.
+#[derive(Clone, Debug)]
+pub struct RunValue {
+    /// Id of the run.
+    pub id: String,
+    /// Start of the run.
+    pub started: Timestamp,
+    /// The value: operations or bytes a second, or ns.
+    pub value: f64,
+    /// What a person wrote about the run; `None`: nothing.
+    pub annotation: Option<String>,
 }
 
 impl CellHistory {
     /// The levels of the values, with the shifts between them.
     pub fn levels(&self) -> Vec<Level> {
-        levels(&self.runs.iter().map(|run| run.2).collect::<Vec<f64>>())
+        levels(&self.runs.iter().map(|run| run.value).collect::<Vec<f64>>())
     }
 }
 
@@ -73,7 +87,12 @@ impl History {
             for metric in counted.figures(self.metric) {
                 let value = counted.value(metric).ok().filter(|value| *value > 0.0);
                 let Some(value) = value else { continue };
-                let run = (run.id.clone(), run.started, value);
+                let run = RunValue {
+                    id: run.id.clone(),
+                    started: run.started,
+                    value,
+                    annotation: run.annotation.clone(),
+                };
                 let known = self.cells.iter_mut().find(|history| {
                     (&history.cell, &history.target, history.metric) == (name, target, metric)
                 });
@@ -111,13 +130,21 @@ fn in_words(shift: &Shift) -> String {
 
 /// The runs with which a level may have begun: one, or the first and the last.
 fn beginning(history: &CellHistory, level: &Level) -> String {
-    let id = |index: usize| history.runs[index].0.clone();
+    let id = |index: usize| history.runs[index].id.clone();
     match &level.shift {
         Some(Shift { begins: (first, last), .. }) if first != last => {
             format!("{} to {}", id(*first), id(*last))
         }
         _ => id(level.start),
     }
+}
+
+/// A line for each annotated run.
+fn annotations(history: &CellHistory) -> impl Iterator<Item = String> {
+    history.runs.iter().filter_map(|run| {
+        let text = run.annotation.as_ref()?;
+        Some(format!("{} run {}: {text}", minutes(run.started), run.id))
+    })
 }
 
 fn rows(history: &CellHistory) -> Table {
@@ -134,7 +161,7 @@ fn rows(history: &CellHistory) -> Table {
             Cell::words(history.metric.quantity.human(level.value)),
             level.shift.as_ref().map_or_else(Cell::none, |shift| Cell::words(in_words(shift))),
             Cell::words((level.end - level.start).to_string()),
-            Cell::words(minutes(history.runs[level.start].1)),
+            Cell::words(minutes(history.runs[level.start].started)),
             Cell::words(beginning(history, level)),
         ]);
     }
@@ -150,6 +177,9 @@ pub fn show(history: &History, style: Style) -> String {
         text.line(&format!("{} on {}: {}", cell.cell, cell.target, cell.metric));
         for line in table::lines(&rows(cell), style) {
             text.line(&format!("  {line}"));
+        }
+        for line in annotations(cell) {
+            text.line(&format!("  {}", clean(&line)));
         }
         text.blank();
     }
@@ -169,8 +199,13 @@ pub fn show(history: &History, style: Style) -> String {
 #[must_use]
 pub fn json(history: &History) -> Value {
     let cells = history.cells.iter().map(|cell| {
-        let runs = cell.runs.iter().map(|(id, started, value)| {
-            json!({ "run": id, "started": started.to_string(), "value": value })
+        let runs = cell.runs.iter().map(|run| {
+            let (started, value) = (run.started.to_string(), run.value);
+            let mut of = json!({ "run": run.id, "started": started, "value": value });
+            if let Some(text) = &run.annotation {
+                of["annotation"] = json!(text);
+            }
+            of
         });
         let levels = cell.levels().into_iter().map(|level| {
             let shift = level.shift.map(|shift| {
@@ -178,13 +213,13 @@ pub fn json(history: &History) -> Value {
                     "ratio": shift.ratio,
                     "low": shift.interval.low,
                     "high": shift.interval.high,
-                    "began_first": cell.runs[shift.begins.0].0,
-                    "began_last": cell.runs[shift.begins.1].0,
+                    "began_first": cell.runs[shift.begins.0].id,
+                    "began_last": cell.runs[shift.begins.1].id,
                 })
             });
             json!({
-                "first_run": cell.runs[level.start].0,
-                "last_run": cell.runs[level.end - 1].0,
+                "first_run": cell.runs[level.start].id,
+                "last_run": cell.runs[level.end - 1].id,
                 "runs": level.end - level.start,
                 "value": level.value,
                 "shift": shift,
@@ -217,14 +252,15 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
         Measured::Mean | Measured::Quantile(_) | Measured::Max => Quantity::LatencyNs,
     };
     let all = history.levels();
-    // The first run of each level is named.
-    let label = |i: usize, id: &str| {
-        let begins = all.iter().any(|level| level.start == i);
-        if begins { id.to_owned() } else { String::new() }
+    // Annotated runs, and the first run of each level, are named.
+    let label = |i: usize, run: &RunValue| match &run.annotation {
+        Some(text) => text.clone(),
+        None if all.iter().any(|level| level.start == i) => run.id.clone(),
+        None => String::new(),
     };
-    let at = |(i, run): (usize, &(String, Timestamp, f64))| Point {
-        label: label(i, &run.0),
-        ..Point::at(i as f64 + 1.0, run.2)
+    let at = |(i, run): (usize, &RunValue)| Point {
+        label: label(i, run),
+        ..Point::at(i as f64 + 1.0, run.value)
     };
     let line = |level: &Level| {
         let ends = [level.start as f64 + 0.6, level.end as f64 + 0.4];
@@ -244,6 +280,7 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
     let shifts = all.iter().filter_map(|level| Some((level, level.shift.as_ref()?)));
     let notes = shifts
         .map(|(level, shift)| format!("{} from run {}", in_words(shift), beginning(history, level)))
+        .chain(annotations(history))
         .collect();
     Figure {
         id: format!("history-{index}"),

@@ -144,6 +144,7 @@ fn head(run: &Run, standing: &RunVerdict) -> Value {
         "status": run.status.name(),
         "reason": reason(&run.status),
         "name": head.name,
+        "annotation": run.annotation,
         "command": head.command,
         "seed": head.seed,
         "version": head.iodyno_version,

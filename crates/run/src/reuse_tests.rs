@@ -88,6 +88,7 @@ fn earlier() -> Run {
         cells: vec![purged(0), filled(), measured(OpKind::Read)],
         notebook: std::path::PathBuf::new(),
         is_imported: false,
+        annotation: None,
     }
 }
 

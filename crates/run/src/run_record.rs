@@ -117,6 +117,7 @@ pub(crate) fn unkept(
         cells,
         notebook: std::path::PathBuf::new(),
         is_imported: false,
+        annotation: None,
     }
 }
 

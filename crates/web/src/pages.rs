@@ -6,7 +6,7 @@ use crate::forms::{Form, Shown};
 use crate::http::{HTML, Response};
 use crate::runs::{Line, Listing};
 use askama::Template;
-use iodyno_notebook::Error;
+use iodyno_notebook::{ANNOTATION_CHARS_MAX, Error};
 use iodyno_units::human;
 use iodyno_units::text::clean;
 
@@ -94,6 +94,15 @@ impl ServedPage<'_> {
 }
 
 #[derive(Template)]
+#[template(path = "annotation.html")]
+struct AnnotationPage<'a> {
+    frame: &'a Frame,
+    id: &'a str,
+    text: &'a str,
+    chars_max: usize,
+}
+
+#[derive(Template)]
 #[template(path = "message.html")]
 struct MessagePage<'a> {
     frame: &'a Frame,
@@ -124,6 +133,19 @@ impl Frame {
     /// The page of a run in progress.
     pub(crate) fn live(&self, id: &str, name: &str) -> Response {
         rendered("200 OK", &LivePage { frame: self, id, name: &clean(name) })
+    }
+
+    /// The form for the annotation of a run.
+    pub(crate) fn annotation(&self, id: &str, text: &str) -> Response {
+        rendered(
+            "200 OK",
+            &AnnotationPage { frame: self, id, text, chars_max: ANNOTATION_CHARS_MAX },
+        )
+    }
+
+    /// The link to that form; `None` where nothing may be changed.
+    pub(crate) fn annotate_link(&self, id: &str) -> Option<(String, String)> {
+        self.allow_run.then(|| ("Annotate".to_owned(), format!("/runs/{id}/annotation")))
     }
 
     pub(crate) fn not_found(&self, why: &str) -> Response {

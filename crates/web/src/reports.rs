@@ -91,7 +91,15 @@ impl Reports {
             .push(("Save as one file".to_owned(), format!("/runs/{}/report.html", run.id)));
         document.links.push(("JSON".to_owned(), format!("/runs/{}/run.json", run.id)));
         document.links.push(("History".to_owned(), format!("/history/{}", run.id)));
+        document.links.extend(frame.annotate_link(&run.id));
         shown(&document)
+    }
+
+    /// The whole id and the annotation of a run; without one, an empty text.
+    pub(crate) fn annotation(&self, selector: &str) -> Result<(String, String), Error> {
+        let _guard = self.alone();
+        let run = self.load(selector, true)?;
+        Ok((run.id, run.annotation.unwrap_or_default()))
     }
 
     /// The report of a run as a file that stands alone and contains the run.
@@ -143,6 +151,7 @@ impl Reports {
         let mut document = history::document(&history, &self.made_by, &command);
         document.links = links();
         document.links.push((format!("Run {selector}"), format!("/runs/{selector}")));
+        document.links.extend(frame.annotate_link(selector));
         let others = METRICS.iter().filter(|name| **name != metric.to_string());
         document.links.extend(
             others.map(|name| ((*name).to_owned(), format!("/history/{selector}?metric={name}"))),

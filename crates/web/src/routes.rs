@@ -10,7 +10,7 @@ use crate::runs::{Line, Listing, Runs};
 use crate::served::{self, Served};
 use crate::{Site, stop};
 use iodyno_live::fault_command::examples_with_effects;
-use iodyno_notebook::{Notebook, Status, check_name};
+use iodyno_notebook::{Notebook, Status, check_annotation, check_name};
 use std::io;
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -98,6 +98,7 @@ impl Server {
             (Method::Get, ["runs", id]) => self.reports.run(id, &self.frame),
             (Method::Get, ["runs", id, "report.html"]) => self.reports.file(id, &self.frame),
             (Method::Get, ["runs", id, "run.json"]) => self.reports.data(id, &self.frame),
+            (Method::Get, ["runs", id, "annotation"]) => self.annotation(id),
             (Method::Get, ["history", id]) => self.reports.history(id, request, &self.frame),
             (Method::Get, ["compare"]) => {
                 let ids = reports::ids(request);
@@ -116,6 +117,7 @@ impl Server {
             ),
             (Method::Post, ["live", id, "stop"]) => self.stop(id),
             (Method::Post, ["live", id, "name"]) => self.rename(id, request),
+            (Method::Post, ["runs", id, "annotation"]) => self.annotate(id, request),
             (Method::Post, ["served", number]) => {
                 self.served(number, request.form_value("fault").as_deref())
             }
@@ -158,6 +160,26 @@ impl Server {
         }
         match Notebook::open(&self.notebook).and_then(|notebook| notebook.rename(id, &name)) {
             Ok(()) => Response::see_other(format!("/live/{id}")),
+            Err(e) => self.frame.notebook_error(&e),
+        }
+    }
+
+    /// The form for the annotation of a run.
+    fn annotation(&self, id: &str) -> Response {
+        match self.reports.annotation(id) {
+            Ok((id, text)) => self.frame.annotation(&id, &text),
+            Err(e) => self.frame.notebook_error(&e),
+        }
+    }
+
+    fn annotate(&self, id: &str, request: &Request) -> Response {
+        let text = request.form_value("text").unwrap_or_default();
+        let text = (!text.is_empty()).then_some(&*text);
+        if let Some(Err(why)) = text.map(check_annotation) {
+            return self.frame.bad_request(&why);
+        }
+        match Notebook::open(&self.notebook).and_then(|notebook| notebook.annotate(id, text)) {
+            Ok(()) => Response::see_other(format!("/history/{id}")),
             Err(e) => self.frame.notebook_error(&e),
         }
     }

@@ -1,7 +1,15 @@
 //! `history` from the command line: the level of a workload's runs shifts when its device changes, and not before.
 
-use crate::place::{Place, number};
+use crate::place::{Place, RunOutput, Running, number};
 use serde_json::Value;
+use std::process::Stdio;
+
+/// Annotates a run, or removes its annotation.
+fn annotate(place: &Place, words: &[&str]) -> RunOutput {
+    let mut command = place.command("annotate");
+    command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::of(&mut command).finish()
+}
 
 const SCHEMA: &str = include_str!("../../../../docs/schema/history-v1.schema.json");
 
@@ -40,6 +48,38 @@ fn a_slower_device_is_a_shift() {
     assert_eq!(levels[1]["first_run"], *ids[6]);
     let shift = &levels[1]["shift"];
     assert!(number(&shift["low"]) < 0.96 && 0.96 < number(&shift["high"]), "{shift}");
+
+    // A text beside the first slower run is shown there, and can be replaced and removed.
+    let slower = ids[6].as_str().unwrap();
+    annotate(&place, &[slower, "firmware 2"]).succeeds();
+    annotate(&place, &[slower, "limit of 9600"]).succeeds();
+    let page = place.iodyno("history random-read --on model:./disk.toml --report=noted.html");
+    assert!(page.stdout.contains(&format!("run {slower}: limit of 9600")), "{}", page.stdout);
+    assert!(!page.stdout.contains("firmware"));
+    assert!(std::fs::read_to_string(place.path("noted.html")).unwrap().contains("limit of 9600"));
+    let noted = place.iodyno("history random-read --on model:./disk.toml --json").succeeds().json();
+    assert!(validator.is_valid(&noted), "{noted}");
+    let texts = noted["cells"][0]["runs"].as_array().unwrap().iter().map(|r| &r["annotation"]);
+    let texts: Vec<&Value> = texts.filter(|text| !text.is_null()).collect();
+    assert_eq!(texts, ["limit of 9600"]);
+    assert!(place.iodyno(&format!("show {slower}")).succeeds().stdout.contains("limit of 9600"));
+    // A report carries it to another notebook.
+    place.iodyno(&format!("report {slower} --out moved.html")).succeeds();
+    place.iodyno("import moved.html --notebook other.sqlite").succeeds();
+    let moved = place.iodyno("show last --json --notebook other.sqlite").succeeds().json();
+    assert_eq!(moved["run"]["annotation"], "limit of 9600");
+    annotate(&place, &[slower]).succeeds();
+    let shown = place.iodyno(&format!("show {slower} --json")).succeeds().json();
+    assert!(shown["run"]["annotation"].is_null());
+    for (run, text, why) in [
+        ("last", "two\nlines", "without line ends"),
+        ("last", "", "1 to 200"),
+        ("zzzzzzzzzz", "a", "no run"),
+    ] {
+        let refused = annotate(&place, &[run, text]);
+        refused.exits(2);
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    }
 
     let last = place.iodyno("history random-read --json").succeeds().json();
     assert_eq!(last["cells"][0]["runs"].as_array().unwrap().len(), 1, "{last}");

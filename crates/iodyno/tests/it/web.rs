@@ -361,8 +361,13 @@ fn with_permission_it_stops_names_and_breaks() {
 
     let reader = Server::start(&place, "--control c.sock");
     let own = |server: &Server| format!("Origin: http://{}\r\n", server.host);
-    for path in ["/served/0", &format!("/live/{id}/stop"), &format!("/live/{id}/name")] {
-        let answer = reader.post(path, &own(&reader), "fault=slow+x10&name=a");
+    for path in [
+        "/served/0",
+        &format!("/live/{id}/stop"),
+        &format!("/live/{id}/name"),
+        &format!("/runs/{id}/annotation"),
+    ] {
+        let answer = reader.post(path, &own(&reader), "fault=slow+x10&name=a&text=a");
         assert!(answer.status == 403 && answer.body.contains("--allow-run"), "{path}");
     }
     let page = reader.get("/served/0");
@@ -391,6 +396,13 @@ fn with_permission_it_stops_names_and_breaks() {
     assert_eq!(name("night%20shift").status, 303);
     let live = server.get_with(&format!("/live/{id}"), &fields);
     assert!(live.body.contains("night shift") && live.body.contains("Stop this run"));
+    let form = format!("/runs/{id}/annotation");
+    assert!(!reader.get(&form).body.contains("<form"), "it only shows");
+    let annotated = server.post(&form, &fields, "text=slow+%3Cdevice%3E");
+    assert_eq!(annotated.status, 303, "{}", annotated.body);
+    let page = server.get_with(&form, &fields).body;
+    assert!(page.contains("value=\"slow &#60;device&#62;\""), "{page}");
+    assert_eq!(server.post(&form, &fields, "text=a%0Ab").status, 400);
     let stopped = server.post(&format!("/live/{id}/stop"), &fields, "");
     assert_eq!(stopped.status, 303, "{}", stopped.body);
     run.finish().exits(130);
@@ -400,6 +412,7 @@ fn with_permission_it_stops_names_and_breaks() {
     let shown = place.iodyno(&format!("show {id} --json")).succeeds().json();
     assert_eq!(shown["run"]["name"], "night shift");
     assert_eq!(shown["run"]["status"], "interrupted");
+    assert_eq!(shown["run"]["annotation"], "slow <device>");
     // The process of an ended run is not signalled again, and neither is another one.
     assert!(served.is_running());
     served.signal(libc::SIGTERM);

@@ -23,6 +23,7 @@ pub(super) fn about(run: &Run) -> Vec<String> {
         lines.push(format!("run {}", run.id));
     }
     lines.push(run.status.name().to_owned());
+    lines.extend(run.annotation.clone());
     lines
 }
 

@@ -177,6 +177,7 @@ fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
         status: run.status.clone(),
         head: run.head.clone(),
         notebook: run.notebook.clone(),
+        annotation: run.annotation.clone(),
         ..*run
     };
     (Cow::Owned(kept), merge)

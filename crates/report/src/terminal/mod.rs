@@ -217,6 +217,11 @@ fn title(run: &Run, style: Style) -> Vec<String> {
         let wrapped = text::wrap(&reason, style.columns() - 2);
         lines.extend(wrapped.iter().map(|l| format!("  {}", paint(l, Role::Red, style))));
     }
+    if let Some(text) = &run.annotation {
+        let text = clean(text, 1000, style);
+        let wrapped = text::wrap(&text, style.columns() - 2);
+        lines.extend(wrapped.iter().map(|l| format!("  {l}")));
+    }
     lines
 }
 

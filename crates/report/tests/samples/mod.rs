@@ -152,6 +152,7 @@ pub(crate) fn run(name: &str, target: &str, facts: Value, cells: Vec<Cell>) -> R
         cells,
         notebook: "/home/me/.local/share/iodyno/notebook.sqlite".into(),
         is_imported: false,
+        annotation: None,
     }
 }
 
