@@ -192,12 +192,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// Creates a required key.
+    /// Describes a key that must be present, with no default.
     pub const fn required(path: &'static str, value: ValueType) -> Self {
         Self { path, value, required: true, only: &[], sourced: false, rule: &[], example: "" }
     }
 
-    /// Creates an optional key.
+    /// Describes a key that a file may leave out.
     pub const fn optional(path: &'static str, value: ValueType) -> Self {
         Self { required: false, ..Self::required(path, value) }
     }

@@ -24,7 +24,7 @@ pub struct Plan {
     pub classes: Vec<Class>,
     /// Largest number of effects that a subset removes or keeps.
     pub bound: usize,
-    /// Unit in which data survive whole, in bytes; `None`: that of the rules.
+    /// Unit of atomic writes, bytes; `None`: that of the rules.
     pub atomic_bytes: Option<u32>,
     /// Whether the recovery of each state is cut once more.
     pub again: bool,
@@ -37,7 +37,7 @@ pub struct Plan {
 /// States of a class: how many there are, and how many were judged.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClassCount {
-    /// Name of the class.
+    /// Class, as `--class` takes it.
     pub class: &'static str,
     /// States in the class.
     pub states: u64,

@@ -13,7 +13,7 @@ use std::time::Instant;
 /// A wrong state.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Its verdict.
+    /// How the checker judged the state.
     pub verdict: Verdict,
     /// Name of the smallest wrong state found from it.
     pub name: StateName,

@@ -1,5 +1,5 @@
-//! States that a power cut can leave: for each epoch between two points at which something became durable, the
-//! combinations of open effects that survive, by class.
+//! States that a power cut can leave. A run is split into epochs at each event that makes effects durable. In each
+//! epoch, every combination of the effects that are not yet durable (open) is a state; classes group the combinations.
 
 use crate::effects::{Act, Effects};
 use crate::history::{Event, History};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 pub enum Class {
     /// The first k effects survive.
     Prefix,
-    /// The first k effects survive except one, and what requires it.
+    /// The first k effects survive, except one and the effects that require it.
     OneMissing,
-    /// One effect survives, with what it requires.
+    /// Only one effect survives, with the effects that it requires.
     OneAlone,
-    /// One write survives in part; of the others those before it, or all.
+    /// One write is torn. Of the other effects, either those before it survive, or all.
     Torn,
-    /// All survive except several, or several alone.
+    /// All effects survive except a few, or only a few survive.
     Subset,
 }
 
@@ -43,9 +43,9 @@ impl Class {
 /// Position of a state in the enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId {
-    /// Class of the state.
+    /// Pattern of lost effects.
     pub class: Class,
-    /// Number of the epoch.
+    /// Number of the epoch in which power is cut, from 0.
     pub epoch: usize,
     /// Number of the state among those of its class and epoch.
     pub number: u64,
@@ -87,9 +87,9 @@ pub struct States {
     effects: Effects,
     /// Epochs in order.
     pub epochs: Vec<Epoch>,
-    /// Largest number of effects that a subset removes or keeps.
+    /// Largest number of effects that a state of the class `subset` loses or keeps.
     bound: usize,
-    /// Unit in which data survive whole, in bytes.
+    /// Unit of atomic writes, bytes.
     pub(crate) atomic_bytes: u64,
 }
 
@@ -99,8 +99,8 @@ const BASE_PERIOD: usize = 16;
 const TORN_PATTERNS_MAX: usize = 16;
 
 impl States {
-    /// Splits a run into epochs. `bound` is the largest number of effects that a subset removes or keeps;
-    /// `atomic_bytes` replaces the rules' unit in which data survive whole.
+    /// Splits a run into epochs. `bound` is the largest number of effects that a state of the class `subset` loses or
+    /// keeps. `atomic_bytes` replaces the unit of atomic writes of the rules.
     #[must_use]
     pub fn of_history(
         history: Arc<History>,

@@ -40,7 +40,7 @@ pub enum Known {
 /// A fitted parameter.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// The parameter.
+    /// Key, unit and bounds.
     pub parameter: Parameter,
     /// Value before the refinement: by a closed form, or of the device that the fit started from.
     pub start: f64,
@@ -272,8 +272,8 @@ fn cells_of(problem: &Problem<'_>, slope: &[f64]) -> Vec<String> {
     order.into_iter().take(3).map(|i| problem.cells[i].name.clone()).collect()
 }
 
-/// Combinations of the parameters `of` that are known to 10 % although none of the parameters is: directions in which the
-/// covariance of their logarithms is small.
+/// Products of powers of the parameters `of` that are known to 10 % although no single parameter is. These are the
+/// directions in which the covariance of the logarithms is small.
 fn combinations(
     problem: &Problem<'_>,
     covariance: &[Vec<f64>],

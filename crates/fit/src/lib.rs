@@ -102,7 +102,7 @@ pub struct Fitted {
     pub device: Device,
     /// The parameters with their intervals.
     pub estimates: Vec<Estimate>,
-    /// Combinations that are known while their parameters are not.
+    /// Products of parameters that the cells determine although they do not determine each factor.
     pub combinations: Vec<Combination>,
     /// Difference of each statistic.
     pub residuals: Vec<Residual>,
@@ -132,7 +132,7 @@ const BETTER: f64 = 0.8;
 pub struct Chosen {
     /// Index of its start.
     pub index: usize,
-    /// Its fit.
+    /// The fit from that start.
     pub fitted: Fitted,
     /// Index of each other start that can be fitted, with its misfit as a multiple of that of the chosen one.
     pub others: Vec<(usize, f64)>,

@@ -70,7 +70,7 @@ pub struct Scope {
     pub range_bytes: Option<(u64, u64)>,
     /// Number of requests that pass unharmed before the fault applies.
     pub after: u64,
-    /// Kind of the requests that `after` counts, in any range; `None`: requests in the scope.
+    /// Kind of the requests that `after` counts, at any offset; `None`: `after` counts the requests in the scope.
     pub after_kind: Option<OpKind>,
     /// Number of requests to which the fault then applies; `None`: all.
     pub next: Option<u64>,
@@ -148,7 +148,7 @@ impl ReplyTime {
 /// A fault after its command, with its counts.
 #[derive(Clone, Debug)]
 pub struct Injected {
-    /// The fault.
+    /// The fault as injected.
     pub fault: InterfaceFault,
     /// Requests in its scope since the command.
     pub seen: u64,
@@ -301,25 +301,25 @@ impl SharedFaults {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// As [`InterfaceFaults::add`].
+    /// Locks the faults, then calls [`InterfaceFaults::add`].
     pub fn add(&self, fault: InterfaceFault) {
         self.lock().add(self.now_ns(), fault);
         self.any.store(true, Ordering::Release);
     }
 
-    /// As [`InterfaceFaults::clear`].
+    /// Locks the faults, then calls [`InterfaceFaults::clear`].
     pub fn clear(&self) {
         self.lock().clear();
         self.any.store(false, Ordering::Release);
     }
 
-    /// As [`InterfaceFaults::judge`].
+    /// As [`InterfaceFaults::judge`]. Takes no lock if no fault is listed.
     #[inline]
     pub fn judge(&self, op: &Op, read: impl FnMut(u64, &mut [u8]) -> bool) -> Option<Met> {
         if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op, read) }
     }
 
-    /// As [`InterfaceFaults::listed`].
+    /// Copies the faults that are in effect, with their counts.
     pub fn listed(&self) -> Vec<Injected> {
         self.lock().listed(self.now_ns()).to_vec()
     }

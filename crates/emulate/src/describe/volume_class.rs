@@ -147,7 +147,7 @@ pub struct VolumeClass {
 /// A rate that a volume can be provisioned with, in units of the option in the target's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provisioned {
-    /// Least value.
+    /// Minimum that can be provisioned.
     pub least: u64,
     /// Value without the option.
     pub default: u64,

@@ -1,12 +1,12 @@
 //! The specification of a limit: a rate that the owner of a volume has paid for, with or without burst credits.
 //! Implemented by `limit`.
 
-/// The unit of a limit.
+/// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Operations.
+    /// I/Os: an IOPS limit.
     Operations,
-    /// Bytes.
+    /// Bytes: a throughput limit.
     Bytes,
 }
 
@@ -16,7 +16,7 @@ pub enum LimitOf {
     /// Reads, writes, trims and zeroes.
     #[default]
     All,
-    /// Reads.
+    /// Reads only.
     Reads,
     /// Writes, trims and zeroes.
     Writes,

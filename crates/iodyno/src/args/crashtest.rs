@@ -37,7 +37,7 @@ pub struct Crashtest {
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
-    /// Lose, or keep, 2 to N effects in each state of the class `subset`; 1 omits the class
+    /// Limit the effects that a state of the class `subset` loses or keeps; 1 omits the class
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub bound: u8,
     /// Tear writes at multiples of this size [default: 4 KiB, with the rules `worst` 512 bytes]

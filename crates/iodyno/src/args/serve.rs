@@ -126,8 +126,9 @@ pub struct Serve {
     ///
     /// Its environment has the addresses of the first volume: IODYNO_NBD, an NBD URI; IODYNO_FILE, its file with
     /// --fuse; IODYNO_BLOCK, its block device with --ublk; and IODYNO_CONTROL, the socket for `iodyno fault --control`.
-    /// Without --nbd, --control or a FOLDER these are in a private folder, which is removed at the end. SIGTERM ends
-    /// the command too, and after 5 s kills it. If a signal ends the command, the exit code is 128 plus its number.
+    /// Without --nbd, --control or a FOLDER these are in a private folder, which is removed at the end. On
+    /// SIGTERM, the server sends SIGTERM to the command, and SIGKILL 5 s later. If a signal ends the command, the exit
+    /// code is 128 plus its number.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
     /// Names of the flags that are set on the command line.

@@ -66,9 +66,9 @@ pub struct Window {
     pub range: f64,
     /// Absolute rise or fall of the fitted line from the first to the last round of the window.
     pub slope_excursion: f64,
-    /// Whether the range is within the limit.
+    /// Whether `range` is at most [`SteadyLimits::range_share_max`] of the mean.
     pub range_ok: bool,
-    /// Whether the slope excursion is within the limit.
+    /// Whether `slope_excursion` is at most [`SteadyLimits::slope_share_max`] of the mean.
     pub slope_ok: bool,
 }
 

@@ -24,7 +24,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of a demand.
+    /// Computes the operations and bytes per second of a demand.
     pub fn of(demand: &Demand) -> Self {
         let spec = &demand.spec;
         let all: f64 = spec.kinds().map(|(_, share)| share).sum();

@@ -103,7 +103,7 @@ impl Offer {
     }
 }
 
-/// Volumes that meet a demand for ever.
+/// Volumes that sustain a demand without burst credits.
 #[derive(Debug)]
 pub struct Found {
     /// The volumes and their instance.
@@ -128,7 +128,7 @@ pub enum Unfit {
 /// The answer: volumes of a provider that meet a demand.
 #[derive(Debug)]
 pub struct CloudSizing {
-    /// The demand.
+    /// The demand that the volumes must meet.
     pub demand: Demand,
     /// The provider, one of [`CLOUDS`].
     pub cloud: String,
