@@ -45,7 +45,7 @@ pub enum Change {
         /// Node that had the name.
         node: NodeId,
     },
-    /// Moves a name, replacing what had the new one.
+    /// Renames a node. A node that already has the new name loses it.
     Rename {
         /// Directory and name before.
         #[serde(with = "hex::entry")]

@@ -14,7 +14,8 @@ use std::io;
 pub enum Verdict {
     /// The checker accepts the state.
     Consistent,
-    /// The checker accepts the state once nothing was promised: something that the program had acknowledged is lost.
+    /// The checker rejects the state, but accepts it if told that nothing was acknowledged: the state lacks something
+    /// that the program had acknowledged.
     LostAcknowledged,
     /// The checker says that the program does not start on the state.
     RefusesToOpen,

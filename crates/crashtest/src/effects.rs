@@ -71,7 +71,7 @@ impl Act {
 pub struct Effect {
     /// Index of the event in the history that caused the effect.
     pub event: usize,
-    /// Its change.
+    /// The change that the effect makes.
     pub act: Act,
     /// Earlier effects without which this one can't survive.
     pub requires: Vec<usize>,

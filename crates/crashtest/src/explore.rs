@@ -1,4 +1,5 @@
-//! Explores the states of a recorded run within a time: class after class in turn, with a memory of what was judged.
+//! Explores the states of a recorded run within a time limit: takes classes in turn, and does not check a state that
+//! equals a judged one.
 
 use crate::check::{Check, Verdict};
 use crate::history::History;
@@ -26,9 +27,9 @@ pub struct Plan {
     pub bound: usize,
     /// Unit of atomic writes, bytes; `None`: that of the rules.
     pub atomic_bytes: Option<u32>,
-    /// Whether the recovery of each state is cut once more.
+    /// Whether a second power cut is explored, during the recovery of each state.
     pub again: bool,
-    /// Time for all checks.
+    /// Time limit for all checks.
     pub time: Duration,
     /// Number of checkers at a time.
     pub workers: usize,
@@ -48,7 +49,7 @@ pub struct ClassCount {
 /// Result of an exploration.
 #[derive(Debug, Default)]
 pub struct Explored {
-    /// States by class; `again` is the last where recoveries were cut.
+    /// States by class. With [`Plan::again`] the last entry, `again`, counts the states after a second cut.
     pub classes: Vec<ClassCount>,
     /// Judged states by verdict.
     pub verdicts: BTreeMap<Verdict, u64>,
@@ -60,7 +61,8 @@ pub struct Explored {
     pub checked: u64,
     /// Judged states from before the program's first output, when it had promised nothing; and wrong ones of them.
     pub before_output: (u64, u64),
-    /// States that were checked although their reads were known, and those of them with another verdict.
+    /// Number of states checked although an earlier one agreed in all that its checker read, and number of them with
+    /// another verdict.
     pub spot_checks: (u64, u64),
     /// Smallest wrong states: at most [`FINDINGS_MAX`] of each verdict from after the program's first output, then as
     /// many from before it.

@@ -12,7 +12,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StateName(pub Vec<CutName>);
 
-/// Name of what one cut left.
+/// The part of a state's name that describes one power cut.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CutName {
     /// Number of the epoch in which power is cut, from 0.

@@ -14,7 +14,7 @@ pub struct Rules {
     pub metadata_in_order: bool,
     /// How much of the journal an fsync makes durable.
     pub commit: Commit,
-    /// Growth of a file that survives only with the data up to it.
+    /// Growth of a file that survives only together with its data.
     pub growth_with_data: Growth,
     /// What a rename over another file waits for.
     pub replace: Replace,
@@ -34,7 +34,7 @@ pub enum Growth {
     Always,
 }
 
-/// What of a file survives with its rename over another file.
+/// The part of a file that survives whenever its rename over another file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
     /// Nothing: the new name may survive without data.

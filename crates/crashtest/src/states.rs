@@ -51,7 +51,8 @@ pub struct StateId {
     pub number: u64,
 }
 
-/// An epoch: the time between two events that make something durable. Everything that is open at its end may be lost.
+/// An epoch: the time between two events that make something durable. Effects that are not durable at its end (open)
+/// may be lost.
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// Number of the event that ends it, which has not taken effect; the number of events for the last epoch.
@@ -224,7 +225,7 @@ impl States {
         Some(Choice { survives, torn })
     }
 
-    /// Whether a choice has no effect without the ones that it requires.
+    /// Whether every surviving effect of a choice has the effects that it requires.
     #[must_use]
     pub fn is_possible(&self, epoch: usize, choice: &Choice) -> bool {
         let open = &self.epochs[epoch].open;

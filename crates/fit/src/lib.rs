@@ -127,7 +127,7 @@ impl Fitted {
 /// Share of the misfit of an earlier structure below which a later one is preferred.
 const BETTER: f64 = 0.8;
 
-/// The structure that agrees best, of several.
+/// The structure that agrees best with the measurements, of several.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// Index of its start.

@@ -83,7 +83,7 @@ pub struct Scope {
 pub struct InterfaceFault {
     /// What it does.
     pub action: Action,
-    /// To which requests.
+    /// Requests to which it applies.
     pub scope: Scope,
 }
 
@@ -103,7 +103,7 @@ impl InterfaceFault {
     }
 }
 
-/// What a request meets.
+/// Effect of a fault on one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     /// What happens to it.
@@ -145,7 +145,7 @@ impl ReplyTime {
     }
 }
 
-/// A fault after its command, with its counts.
+/// An injected fault, with counts of requests since its command.
 #[derive(Clone, Debug)]
 pub struct Injected {
     /// The fault as injected.

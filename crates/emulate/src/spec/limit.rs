@@ -29,7 +29,7 @@ pub struct Limit {
     pub of: LimitOf,
     /// The unit of the rates and of the credits.
     pub counts: Counted,
-    /// Units per second that the device serves forever.
+    /// Sustained rate, in units per second.
     pub rate: u64,
     /// Burst allowance as a time, ns: a device that was idle serves `rate` times this time without delay, or the
     /// burst rate times this time if it has credits.

@@ -3,7 +3,7 @@
 /// Zones of a zoned device (NVM Express Zoned Namespaces).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zones {
-    /// Distance of the starts of two zones in the address space.
+    /// Distance between the starts of neighbouring zones in the address space.
     pub size_bytes: u64,
     /// Writable bytes at the start of each zone. A multiple of one block on every plane of every die.
     pub capacity_bytes: u64,
