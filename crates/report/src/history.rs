@@ -25,7 +25,7 @@ pub struct CellHistory {
     pub cell: String,
     /// Target of the cell.
     pub target: String,
-    /// The figure.
+    /// Metric of the values.
     pub metric: Metric,
     /// Id, start and value of each run.
     pub runs: Vec<(String, Timestamp, f64)>,

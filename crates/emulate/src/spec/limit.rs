@@ -37,7 +37,7 @@ pub struct Limit {
     /// Accounting unit in bytes: an operation counts as one for each begun accounting unit, and as many bytes.
     /// `None`: every operation counts as one, and bytes are counted exactly.
     pub account_bytes: Option<u64>,
-    /// Whether operations that continue the one before fill its last accounting unit before they begin a new one.
+    /// Whether a sequential operation first fills the last accounting unit of its predecessor.
     pub merges: bool,
     /// Burst credits. `None`: the rate is never exceeded for longer than the window.
     pub credits: Option<Credits>,

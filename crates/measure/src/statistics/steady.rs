@@ -6,7 +6,7 @@
 //!
 //! It is judged only at the end of a round, for all tracking variables together. The criterion is weak: a device that
 //! loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since there are up to
-//! 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict beside it.
+//! 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict in addition.
 
 use super::{BadInput, all_finite, describe};
 use serde::{Deserialize, Serialize};

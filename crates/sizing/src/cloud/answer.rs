@@ -157,7 +157,7 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
         ));
     }
     if words.is_empty() {
-        words.push("no limit has burst credits: they hold for ever".to_owned());
+        words.push("no limit has burst credits, so the rates are sustained".to_owned());
     }
     words.join("; ")
 }
