@@ -34,7 +34,7 @@ pub enum Action {
     },
     /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
     Flip,
-    /// Reads return the data from before the fault's command, at most 64 MiB of it. Other reads pass.
+    /// Reads of ranges overwritten since the fault's command return the old data, at most 64 MiB of it. Other reads pass.
     Stale,
     /// Replies later. The request itself is carried out at its usual time.
     Delay {

@@ -20,9 +20,10 @@ Exit codes: 0 all judged states are right, 4 some are wrong, others as of `iodyn
 pub struct Crashtest {
     /// Check each state with this shell command, in a folder that holds the state
     ///
-    /// It exits with 0 where the state is right. $IODYNO_ACKNOWLEDGED is a file with what the program had printed
-    /// before the cut: what it printed, it has promised. If it fails, a line of its output that starts with REFUSES_TO_OPEN or
-    /// WRONG_CONTENT names the verdict. A state that is right once nothing was promised is LOST_ACKNOWLEDGED.
+    /// It must exit with 0 if the state is right. The file $IODYNO_ACKNOWLEDGED holds the program's output up to the
+    /// cut, which counts as acknowledged. If the check fails, but succeeds with an empty $IODYNO_ACKNOWLEDGED, the verdict
+    /// is LOST_ACKNOWLEDGED. Otherwise a line of its output that starts with REFUSES_TO_OPEN or WRONG_CONTENT names the
+    /// verdict.
     ///
     /// `sqlite:FILE` checks a database of SQLite: its integrity, and with `sqlite:FILE:SELECT ...` that each line
     /// which the program printed is a row of the query.

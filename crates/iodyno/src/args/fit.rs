@@ -39,7 +39,7 @@ pub struct Fit {
     /// [default: 1s, on a disk 20s]
     #[arg(long, value_name = "TIME", value_parser = cell_time, conflicts_with = "from")]
     pub time: Option<u64>,
-    /// Never write to the target; parameters of writes stay as they are
+    /// Never write to the target; parameters of writes keep their start values
     #[arg(long, conflicts_with = "from")]
     pub read_only: bool,
     /// Limit the bytes written in total, not counting ramps [default: 2 % of the capacity of an SSD, no limit on others]

@@ -90,7 +90,7 @@ pub struct Serve {
     /// For guests and clients whose transport is slower than the device.
     #[arg(long, value_name = "K", value_parser = dilation)]
     pub dilate: Option<f64>,
-    /// Multiply the model's times by a constant, for benchmarks that repeat on a loaded machine
+    /// Multiply the model's times by a constant, for reproducible benchmarks on a loaded machine
     ///
     /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. It is the same in each run, and
     /// printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
