@@ -23,7 +23,7 @@ pub struct Plan {
     pub rules: Rules,
     /// Classes of states.
     pub classes: Vec<Class>,
-    /// Largest number of effects that a subset removes or keeps.
+    /// Largest number of effects that a state of the class `subset` loses or keeps.
     pub bound: usize,
     /// Unit of atomic writes, bytes; `None`: that of the rules.
     pub atomic_bytes: Option<u32>,

@@ -62,8 +62,8 @@ const PAGE: u32 = 4096;
 pub const ALL: [Rules; 5] = [
     Rules {
         name: "ext4",
-        about: "ext4 with data=ordered and delayed allocation: the journal keeps metadata in order, a file grows into new blocks \
-                only with their data, a rename over a file writes the new file's data first",
+        about: "ext4 with data=ordered and delayed allocation: the journal keeps metadata in order, a file grows into \
+                new blocks only with their data, a rename over a file writes the new file's data first",
         metadata_in_order: true,
         commit: Commit::Journal,
         growth_with_data: Growth::NewBlocks,

@@ -1,5 +1,5 @@
-//! States that a power cut can leave. A run is split into epochs at each event that makes effects durable. In each
-//! epoch, every combination of the effects that are not yet durable (open) is a state; classes group the combinations.
+//! States that a power cut can leave. A run is split into epochs at each event that makes effects durable. A state of an
+//! epoch is a combination of its open effects (those that are not yet durable) that survive; classes group the states.
 
 use crate::effects::{Act, Effects};
 use crate::history::{Event, History};

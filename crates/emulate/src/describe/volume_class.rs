@@ -112,7 +112,7 @@ fn number(entry: &Entry) -> Option<f64> {
     entry.whole().map(|whole| whole as f64).or_else(|| entry.real())
 }
 
-/// The rules of one limit.
+/// Rules from which one limit of a volume follows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LimitRules {
     /// The limit without its rates and credits.

@@ -201,8 +201,6 @@ impl VolumePrice {
     /// Monthly price of bursting on demand, at a constant load. `None` if the file has none. Azure bills the
     /// operations beyond the rate, or the bytes as operations, whichever are more ("Managed disk bursting", billing).
     /// `over_iops`, `over_bytes_per_s`: load of the volume beyond its rates without bursting.
-    ///
-    /// `over_iops`, `over_bytes_per_s`: load of the volume beyond its rates without bursting.
     pub fn of_on_demand(&self, over_iops: f64, over_bytes_per_s: f64) -> Option<f64> {
         let of = self.on_demand?;
         let ops_per_s = over_iops.max(over_bytes_per_s / 1e6 * BURST_OPS_PER_MB).max(0.0);
