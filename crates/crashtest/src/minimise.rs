@@ -19,7 +19,7 @@ pub struct Finding {
     pub name: StateName,
     /// Class of the state that was found first.
     pub class: &'static str,
-    /// States of the run that the last cut ended: the program's run, or a recovery.
+    /// States of the run in which the last cut falls: the program's run, or a recovery.
     pub states: Arc<States>,
     /// The state.
     pub choice: Choice,

@@ -322,8 +322,7 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// The base of every 16th epoch: the folder with the effects that are durable in the epoch and precede
-    /// all open ones.
+    /// Returns the base of every 16th epoch: the folder with all effects before the epoch's first open one.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();

@@ -66,7 +66,7 @@ impl Action {
 pub struct Scope {
     /// Kind of operation; `None`: all kinds to which the action applies.
     pub kind: Option<OpKind>,
-    /// Offset and length of a range, bytes: requests that touch it. `None`: all requests. Flushes touch every range.
+    /// Offset and length of the range that a request must touch, bytes; `None`: any. Flushes touch every range.
     pub range_bytes: Option<(u64, u64)>,
     /// Number of requests that pass unharmed before the fault applies.
     pub after: u64,
