@@ -68,7 +68,7 @@ pub struct Crashtest {
     /// Explore the run that --record wrote, or the log of a block device, without running a program
     ///
     /// The log is one of dm-log-writes or of QEMU's `blklogwrites`, and requires `--rules worst`. The device is the file
-    /// `disk`; --setup makes its first content [default: zeros]. Marks count as lines of output.
+    /// `disk`; --setup makes its initial content [default: zeros]. Marks count as lines of output.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub from: Option<PathBuf>,
     /// With --from, check this state alone, by its name in a result

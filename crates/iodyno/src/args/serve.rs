@@ -92,8 +92,8 @@ pub struct Serve {
     pub dilate: Option<f64>,
     /// Multiply the model's times by a constant, for reproducible benchmarks on a loaded machine
     ///
-    /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. It is the same in each run, and
-    /// printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
+    /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. The constant is
+    /// the same in each run, and is printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
     /// completions were.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms",
         value_parser = steady, conflicts_with = "dilate")]
