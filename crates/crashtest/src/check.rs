@@ -93,7 +93,7 @@ pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
     }
 }
 
-/// First word of a line.
+/// First letters, digits and underscores of a line.
 fn first_word(line: &[u8]) -> &[u8] {
     let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     &line[..line.iter().take_while(|byte| is_inside(byte)).count()]

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Page {
 pub enum Kind {
     /// A regular file.
     File {
-        /// Size in bytes.
+        /// Length of the file, bytes.
         size_bytes: u64,
         /// Written pages by number. Pages past the end are not visible; a write whose new size was lost leaves them.
         pages: BTreeMap<u64, Arc<Page>>,
