@@ -2,7 +2,7 @@
 //! nothing writes to.
 //!
 //! A path can be given by mistake, or by somebody else's file. Reading a device might never end, and opening a
-//! named pipe might wait for ever.
+//! named pipe might wait forever.
 
 use core::fmt;
 use std::fs::File;

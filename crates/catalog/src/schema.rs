@@ -184,7 +184,7 @@ pub struct Key {
     pub only: &'static [&'static str],
     /// Whether the file must state the source of the value, as `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// Keys of a rule from which a sourced value may follow, in place of or beside `is`, as
+    /// Keys of a rule from which a sourced value may follow, in place of `is` or in addition to it, as
     /// `{ per_gib = 3, from = "SOURCE: WHY" }`. Empty: the value is a constant.
     pub rule: &'static [Self],
     /// Example for error messages; empty to use that of the value's type.
@@ -192,12 +192,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// Creates a required key.
+    /// Describes a key that must be present, with no default.
     pub const fn required(path: &'static str, value: ValueType) -> Self {
         Self { path, value, required: true, only: &[], sourced: false, rule: &[], example: "" }
     }
 
-    /// Creates an optional key.
+    /// Describes a key that a file may leave out.
     pub const fn optional(path: &'static str, value: ValueType) -> Self {
         Self { required: false, ..Self::required(path, value) }
     }

@@ -140,8 +140,8 @@ pub fn show(explored: &Explored, recorded: &Recorded, setting: &Setting, style: 
             "warning",
             LABEL,
             &format!(
-                "the checker is not deterministic: {} of {} states had another verdict when checked again. States are \
-                 no longer left out because the checker would read the same of them",
+                "the checker is not deterministic: {} of {} states had another verdict when checked again. States \
+                 that differ only in what the checker did not read are now checked too",
                 explored.spot_checks.1, explored.spot_checks.0
             ),
         );

@@ -13,9 +13,9 @@ pub type NodeId = u64;
 pub enum Change {
     /// Creates a node and gives it a name.
     Make {
-        /// Directory of the name.
+        /// Directory that contains the name.
         directory: NodeId,
-        /// Name in it.
+        /// The name, without a path.
         #[serde(with = "hex")]
         name: Vec<u8>,
         /// Number of the new node.
@@ -27,25 +27,25 @@ pub enum Change {
     },
     /// Gives a node a further name.
     Link {
-        /// Directory of the name.
+        /// Directory that contains the name.
         directory: NodeId,
-        /// Name in it.
+        /// The name, without a path.
         #[serde(with = "hex")]
         name: Vec<u8>,
-        /// The node.
+        /// Node that gets the name.
         node: NodeId,
     },
     /// Removes a name: unlink and rmdir.
     Remove {
-        /// Directory of the name.
+        /// Directory that contains the name.
         directory: NodeId,
-        /// Name in it.
+        /// The name, without a path.
         #[serde(with = "hex")]
         name: Vec<u8>,
         /// Node that had the name.
         node: NodeId,
     },
-    /// Moves a name, replacing what had the new one.
+    /// Renames a node. A node that already has the new name loses it.
     Rename {
         /// Directory and name before.
         #[serde(with = "hex::entry")]
@@ -88,7 +88,7 @@ pub enum Change {
     },
     /// Sets permissions.
     Mode {
-        /// The node.
+        /// Node whose permissions are set.
         node: NodeId,
         /// Permissions, as in `st_mode` without the type.
         mode: u32,
@@ -101,7 +101,7 @@ pub enum Change {
 pub enum Made {
     /// A regular file.
     File,
-    /// A directory.
+    /// An empty directory.
     Directory,
     /// A symbolic link with this path.
     Symlink(#[serde(with = "hex")] Vec<u8>),

@@ -14,7 +14,8 @@ use std::io;
 pub enum Verdict {
     /// The checker accepts the state.
     Consistent,
-    /// The checker accepts the state once nothing was promised: something that the program had acknowledged is lost.
+    /// The checker rejects the state, but accepts it if told that nothing was acknowledged: the state lacks something
+    /// that the program had acknowledged.
     LostAcknowledged,
     /// The checker says that the program does not start on the state.
     RefusesToOpen,
@@ -92,7 +93,7 @@ pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
     }
 }
 
-/// First word of a line.
+/// First letters, digits and underscores of a line.
 fn first_word(line: &[u8]) -> &[u8] {
     let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     &line[..line.iter().take_while(|byte| is_inside(byte)).count()]

@@ -9,7 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Name of the file with what the program under test had printed, in a folder of its own.
+/// Name of the file in which the checker finds the output that the program under test had printed before the cut. Its
+/// folder is separate from the state under test.
 pub const PROMISE: &str = "acknowledged";
 
 /// Runs a program on each state.

@@ -27,11 +27,11 @@ pub struct Described {
     pub lost: Vec<Loss>,
     /// Later effects that survive.
     pub later_survivors: usize,
-    /// The first of them, in words; empty if there is none.
+    /// The first of [`Self::later_survivors`], in words; empty if there is none.
     pub first_later_survivor: String,
     /// Lines that the program had printed.
     pub acknowledged_lines: usize,
-    /// The last of them; empty if there is none.
+    /// The last of [`Self::acknowledged_lines`]; empty if there is none.
     pub last_acknowledged: String,
 }
 

@@ -24,7 +24,7 @@ const EVENTS_MAX: u64 = 10_000_000;
 /// operation fails or does not end.
 pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, String> {
     let [volume] = system.volumes.as_slice() else {
-        return Err("it has several volumes, and a log is of one device".to_owned());
+        return Err("it has several volumes: name a single device".to_owned());
     };
     let Part::Device(placed) = &system.parts[volume.root.index()] else {
         return Err("it is an array or has several paths: name a single device".to_owned());

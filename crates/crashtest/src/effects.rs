@@ -69,9 +69,9 @@ impl Act {
 /// An effect of a recorded change.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// Number of the event.
+    /// Index of the event in the history that caused the effect.
     pub event: usize,
-    /// Its change.
+    /// The change that the effect makes.
     pub act: Act,
     /// Earlier effects without which this one can't survive.
     pub requires: Vec<usize>,
@@ -84,11 +84,11 @@ pub struct Effect {
 /// Effects of a run in order, under a set of rules.
 #[derive(Clone, Debug)]
 pub struct Effects {
-    /// The set of rules.
+    /// Rules of the file system under which the effects were derived.
     pub rules: Rules,
-    /// The effects.
+    /// All effects, in the order of their events.
     pub all: Vec<Effect>,
-    /// The folder at the start, with all nodes that the run creates, still without names.
+    /// The folder before the run, plus all nodes that the run creates, unnamed so that effects can refer to them.
     pub start: Tree,
 }
 

@@ -1,4 +1,5 @@
-//! Explores the states of a recorded run within a time: class after class in turn, with a memory of what was judged.
+//! Explores the states of a recorded run within a time limit: takes classes in turn, and does not check a state that
+//! equals a judged one.
 
 use crate::check::{Check, Verdict};
 use crate::history::History;
@@ -22,13 +23,13 @@ pub struct Plan {
     pub rules: Rules,
     /// Classes of states.
     pub classes: Vec<Class>,
-    /// Largest number of effects that a subset removes or keeps.
+    /// Largest number of effects that a state of the class `subset` loses or keeps.
     pub bound: usize,
-    /// Unit in which data survive whole, in bytes; `None`: that of the rules.
+    /// Unit of atomic writes, bytes; `None`: that of the rules.
     pub atomic_bytes: Option<u32>,
-    /// Whether the recovery of each state is cut once more.
+    /// Whether a second power cut is explored, during the recovery of each state.
     pub again: bool,
-    /// Time for all checks.
+    /// Time limit for all checks.
     pub time: Duration,
     /// Number of checkers at a time.
     pub workers: usize,
@@ -37,7 +38,7 @@ pub struct Plan {
 /// States of a class: how many there are, and how many were judged.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClassCount {
-    /// Name of the class.
+    /// Class, as `--class` takes it.
     pub class: &'static str,
     /// States in the class.
     pub states: u64,
@@ -48,7 +49,7 @@ pub struct ClassCount {
 /// Result of an exploration.
 #[derive(Debug, Default)]
 pub struct Explored {
-    /// States by class; `again` is the last where recoveries were cut.
+    /// States by class. With [`Plan::again`] the last entry, `again`, counts the states after a second cut.
     pub classes: Vec<ClassCount>,
     /// Judged states by verdict.
     pub verdicts: BTreeMap<Verdict, u64>,
@@ -60,7 +61,8 @@ pub struct Explored {
     pub checked: u64,
     /// Judged states from before the program's first output, when it had promised nothing; and wrong ones of them.
     pub before_output: (u64, u64),
-    /// States that were checked although their reads were known, and those of them with another verdict.
+    /// Number of states checked although an earlier one agreed in all that its checker read, and number of them with
+    /// another verdict.
     pub spot_checks: (u64, u64),
     /// Smallest wrong states: at most [`FINDINGS_MAX`] of each verdict from after the program's first output, then as
     /// many from before it.

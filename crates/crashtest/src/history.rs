@@ -40,7 +40,7 @@ pub enum Event {
     },
     /// A completed syncfs or sync.
     SyncAll,
-    /// Bytes that the program wrote to standard output: what it printed, it has promised.
+    /// Bytes that the program wrote to standard output. They count as promises to the user.
     Output(#[serde(with = "hex")] Vec<u8>),
 }
 

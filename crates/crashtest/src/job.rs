@@ -1,4 +1,4 @@
-//! A run whose states are explored, with what their checks need.
+//! A recorded run to explore, with the settings of its checks.
 
 use crate::effects::Effects;
 use crate::history::History;

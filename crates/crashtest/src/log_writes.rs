@@ -37,13 +37,17 @@ pub fn of_bytes(bytes: &[u8], mut start: Tree) -> Result<History, String> {
     }
     let version = number(bytes, 8)?;
     if version != VERSION {
-        return Err(format!("version {version} of the log, and this program reads {VERSION}"));
+        return Err(format!(
+            "the log has version {version}, but this program reads version {VERSION}"
+        ));
     }
     let entries = number(bytes, 16)?;
     let sector_bytes = number(bytes, 24)? & u64::from(u32::MAX);
     let is_sector = (SECTOR_BYTES_MIN..=SECTOR_BYTES_MAX).contains(&sector_bytes);
     if !is_sector || !sector_bytes.is_power_of_two() {
-        return Err(format!("sectors of {sector_bytes} bytes; they have 512 to 4096"));
+        return Err(format!(
+            "the log has sectors of {sector_bytes} bytes, but must have 512, 1024, 2048 or 4096"
+        ));
     }
     let has_disk = start.lookup(ROOT, DISK.as_bytes());
     let node = has_disk.unwrap_or(ROOT + 1);
@@ -81,7 +85,9 @@ impl Log<'_> {
         let (Some(offset), Some(len_bytes)) =
             (self.device_bytes(sector), self.device_bytes(sectors))
         else {
-            return Err(format!("sectors {sector} and the next {sectors} are past any device"));
+            return Err(format!(
+                "{sectors} sectors from sector {sector} on are beyond the end of any device"
+            ));
         };
         let header = self.at;
         self.at += self.sector_bytes;

@@ -13,19 +13,19 @@ use std::time::Instant;
 /// A wrong state.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Its verdict.
+    /// How the checker judged the state.
     pub verdict: Verdict,
     /// Name of the smallest wrong state found from it.
     pub name: StateName,
     /// Class of the state that was found first.
     pub class: &'static str,
-    /// Run that the last part of the name belongs to: the program's, or a recovery.
+    /// States of the run in which the last cut falls: the program's run, or a recovery.
     pub states: Arc<States>,
     /// The state.
     pub choice: Choice,
-    /// What the program had printed.
+    /// Output of the program before the cut.
     pub acknowledged: Vec<u8>,
-    /// What the checker printed.
+    /// Output of the checker.
     pub output: Vec<u8>,
 }
 

@@ -12,10 +12,10 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StateName(pub Vec<CutName>);
 
-/// Name of what one cut left.
+/// The part of a state's name that describes one power cut.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CutName {
-    /// Number of the epoch.
+    /// Number of the epoch in which power is cut, from 0.
     pub epoch: usize,
     /// Positions of the lost effects among the open ones, ascending. A torn write is not among them.
     pub lost: Vec<usize>,
@@ -24,7 +24,7 @@ pub struct CutName {
 }
 
 impl CutName {
-    /// Names a choice.
+    /// Names the state that a choice of surviving effects leaves.
     #[must_use]
     pub fn of_choice(epoch: usize, choice: &Choice) -> Self {
         let torn = choice.torn.map(|torn| torn.position);

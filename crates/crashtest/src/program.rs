@@ -38,7 +38,7 @@ pub struct Program {
     pub stop: Arc<AtomicBool>,
 }
 
-/// End of a program.
+/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It ended by itself or by a signal.
@@ -50,7 +50,7 @@ pub enum Ended {
 /// End of a checker, and what it printed.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The end.
+    /// How the checker ended.
     pub ended: Ended,
     /// First 64 KiB of its standard output.
     pub output: Vec<u8>,

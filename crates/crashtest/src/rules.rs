@@ -14,11 +14,11 @@ pub struct Rules {
     pub metadata_in_order: bool,
     /// How much of the journal an fsync makes durable.
     pub commit: Commit,
-    /// Growth of a file that survives only with the data up to it.
+    /// Growth of a file that survives only together with its data.
     pub growth_with_data: Growth,
     /// What a rename over another file waits for.
     pub replace: Replace,
-    /// Unit in which data survive whole, in bytes: a longer write can be torn at its multiples.
+    /// Unit of atomic writes, bytes. A longer write can be torn at multiples of it.
     pub atomic_bytes: u32,
 }
 
@@ -26,15 +26,15 @@ pub struct Rules {
 /// then read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// None.
+    /// No growth: a file may grow before its data is written.
     Never,
     /// Growth by a write that needs new blocks. A write inside the last block sets the size at once (ext4).
     NewBlocks,
-    /// All.
+    /// All growth.
     Always,
 }
 
-/// What of a file survives with its rename over another file.
+/// The part of a file that survives whenever its rename over another file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
     /// Nothing: the new name may survive without data.
@@ -52,7 +52,7 @@ pub enum Commit {
     Directory,
     /// The names of the file itself and of the directories above it, by a log for each fsync (btrfs).
     OwnNames,
-    /// All metadata that precede a change of the file, since they share a journal (ext4, XFS).
+    /// All metadata changes up to the last change of the file, because they share a journal (ext4, XFS).
     Journal,
 }
 
@@ -62,8 +62,8 @@ const PAGE: u32 = 4096;
 pub const ALL: [Rules; 5] = [
     Rules {
         name: "ext4",
-        about: "ext4 with data=ordered and delayed allocation: the journal keeps the order of names, new blocks \
-                of a file appear with their data, a rename over a file writes the new file's data first",
+        about: "ext4 with data=ordered and delayed allocation: the journal keeps metadata in order, a file grows into \
+                new blocks only with their data, a rename over a file writes the new file's data first",
         metadata_in_order: true,
         commit: Commit::Journal,
         growth_with_data: Growth::NewBlocks,
@@ -72,7 +72,7 @@ pub const ALL: [Rules; 5] = [
     },
     Rules {
         name: "ext4-writeback",
-        about: "ext4 with data=writeback: the journal keeps the order of names, and a file may grow before its data are written",
+        about: "ext4 with data=writeback: the journal keeps metadata in order, and a file may grow before its data is written",
         metadata_in_order: true,
         commit: Commit::Journal,
         growth_with_data: Growth::Never,
@@ -81,7 +81,7 @@ pub const ALL: [Rules; 5] = [
     },
     Rules {
         name: "xfs",
-        about: "XFS: the log keeps the order of names, a file grows with its data, a rename waits for no data",
+        about: "XFS: the log keeps metadata in order, a file grows only with its data, a rename does not wait for data",
         metadata_in_order: true,
         commit: Commit::Journal,
         growth_with_data: Growth::Always,
@@ -90,8 +90,8 @@ pub const ALL: [Rules; 5] = [
     },
     Rules {
         name: "btrfs",
-        about: "btrfs: an fsync makes the file and its own names durable, other names follow in order with the next \
-                transaction, a file grows with its data",
+        about: "btrfs: an fsync makes only the file and its names durable, other metadata follows in order with the next \
+                transaction, a file grows only with its data",
         metadata_in_order: true,
         commit: Commit::OwnNames,
         growth_with_data: Growth::Always,
@@ -100,7 +100,7 @@ pub const ALL: [Rules; 5] = [
     },
     Rules {
         name: "worst",
-        about: "the least that POSIX allows: without an fsync every effect survives or is lost by itself, names need an \
+        about: "the least that POSIX allows: without an fsync any effect can be lost independently, names need an \
                 fsync of their directory, writes are torn at 512 bytes",
         metadata_in_order: false,
         commit: Commit::Directory,

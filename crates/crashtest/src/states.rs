@@ -1,5 +1,5 @@
-//! States that a power cut can leave: for each epoch between two points at which something became durable, the
-//! combinations of open effects that survive, by class.
+//! States that a power cut can leave. A run is split into epochs at each event that makes effects durable. A state of an
+//! epoch is a combination of its open effects (those that are not yet durable) that survive; classes group the states.
 
 use crate::effects::{Act, Effects};
 use crate::history::{Event, History};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 pub enum Class {
     /// The first k effects survive.
     Prefix,
-    /// The first k effects survive except one, and what requires it.
+    /// The first k effects survive, except one and the effects that require it.
     OneMissing,
-    /// One effect survives, with what it requires.
+    /// Only one effect survives, with the effects that it requires.
     OneAlone,
-    /// One write survives in part; of the others those before it, or all.
+    /// One write is torn. Of the other effects, either those before it survive, or all.
     Torn,
-    /// All survive except several, or several alone.
+    /// All effects survive except a few, or only a few survive.
     Subset,
     /// No open effect survives: on a device whose log says when data landed, exactly what it keeps at that instant.
     Model,
@@ -46,15 +46,16 @@ impl Class {
 /// Position of a state in the enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId {
-    /// Class of the state.
+    /// Pattern of lost effects.
     pub class: Class,
-    /// Number of the epoch.
+    /// Number of the epoch in which power is cut, from 0.
     pub epoch: usize,
     /// Number of the state among those of its class and epoch.
     pub number: u64,
 }
 
-/// An epoch: the time between two events that make something durable. Everything that is open at its end may be lost.
+/// An epoch: the time between two events that make something durable. Effects that are not durable at its end (open)
+/// may be lost.
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// Number of the event that ends it, which has not taken effect; the number of events for the last epoch.
@@ -90,9 +91,9 @@ pub struct States {
     effects: Effects,
     /// Epochs in order.
     pub epochs: Vec<Epoch>,
-    /// Largest number of effects that a subset removes or keeps.
+    /// Largest number of effects that a state of the class `subset` loses or keeps.
     bound: usize,
-    /// Unit in which data survive whole, in bytes.
+    /// Unit of atomic writes, bytes.
     pub(crate) atomic_bytes: u64,
 }
 
@@ -102,8 +103,8 @@ const BASE_PERIOD: usize = 16;
 const TORN_PATTERNS_MAX: usize = 16;
 
 impl States {
-    /// Splits a run into epochs. `bound` is the largest number of effects that a subset removes or keeps;
-    /// `atomic_bytes` replaces the rules' unit in which data survive whole.
+    /// Splits a run into epochs. `bound` is the largest number of effects that a state of the class `subset` loses or
+    /// keeps. `atomic_bytes` replaces the unit of atomic writes of the rules.
     #[must_use]
     pub fn of_history(
         history: Arc<History>,
@@ -229,7 +230,7 @@ impl States {
         Some(Choice { survives, torn })
     }
 
-    /// Whether a choice has no effect without the ones that it requires.
+    /// Whether every surviving effect of a choice has the effects that it requires.
     #[must_use]
     pub fn is_possible(&self, epoch: usize, choice: &Choice) -> bool {
         let open = &self.epochs[epoch].open;
@@ -326,8 +327,7 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// The base of every 16th epoch: the folder with the effects that are durable in the epoch and precede
-    /// all open ones.
+    /// Returns the base of every 16th epoch: the folder with all effects before the epoch's first open one.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();

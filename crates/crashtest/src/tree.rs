@@ -53,7 +53,7 @@ impl std::fmt::Debug for Page {
 pub enum Kind {
     /// A regular file.
     File {
-        /// Size in bytes.
+        /// Length of the file, bytes.
         size_bytes: u64,
         /// Written pages by number. Pages past the end are not visible; a write whose new size was lost leaves them.
         pages: BTreeMap<u64, Arc<Page>>,
@@ -192,7 +192,8 @@ impl Tree {
         }
     }
 
-    /// Adds a node that no change creates, for a partial state in which the change that creates the node is lost.
+    /// Adds a node without a name if it does not exist, so that later changes to it have a target in states that lose
+    /// its creation.
     pub fn ensure(&mut self, node: NodeId, new: impl FnOnce() -> Node) {
         self.nodes.entry(node).or_insert_with(|| Arc::new(new()));
     }

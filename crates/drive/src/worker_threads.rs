@@ -332,7 +332,7 @@ impl WorkerSetup {
     }
 
     /// Runs a worker to its end. Always reports the end, even after a panic; otherwise the coordinator would wait
-    /// for ever.
+    /// forever.
     fn work<S: Source>(self, worker: Worker<S>) {
         let control = Arc::clone(&worker.control);
         let seat = WorkerAtEngine { setup: &self, worker };

@@ -18,7 +18,7 @@ pub struct UnitBytes {
 }
 
 impl UnitBytes {
-    /// All bytes of the unit.
+    /// The range of a whole unit, offsets 0 to [`UNIT_BYTES`].
     pub const WHOLE: Self = Self { start: 0, end: UNIT_BYTES as u16 };
 
     /// Returns the range for indexing the unit's bytes.

@@ -130,7 +130,7 @@ impl Machine {
         self.issue_ticks.len() as u32
     }
 
-    /// Capacity of a volume in bytes.
+    /// Size of a volume's address space, bytes.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.system.capacity_bytes(volume)
     }

@@ -162,7 +162,7 @@ pub struct Slots {
     pub memory_mode: MemoryMode,
 }
 
-/// Kind of memory module.
+/// DIMM type: registered, load-reduced or unbuffered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Registered DIMMs.

@@ -14,8 +14,8 @@ pub struct Resource {
     pub part: Option<PartId>,
     /// Number of equal resources.
     pub count: u32,
-    /// Whether the resource does no work itself but is reserved while other resources work, such as a read
-    /// context. If those are slow, all of these may be in use.
+    /// Whether the resource does no work itself but is reserved while others work, such as a read context. If the
+    /// others are slow, all contexts may be reserved.
     pub held: bool,
     /// Busy time since the start in ns, summed over all `count` resources.
     pub busy_ns: u64,

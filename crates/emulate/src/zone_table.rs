@@ -14,7 +14,7 @@ pub enum ZoneState {
     ImplicitlyOpen,
     /// Opened by a command, so that the device does not close it in favour of another one.
     ExplicitlyOpen,
-    /// Closed: active, and neither open nor full.
+    /// Active, but neither open nor full.
     Closed,
     /// Written up to its capacity, or finished.
     Full,

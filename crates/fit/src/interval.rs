@@ -1,5 +1,5 @@
-//! What the cells say of each parameter: an interval by the profile of the misfit, or that it is not identified; and
-//! combinations of parameters that are known although each alone is not.
+//! Uncertainty of the fitted parameters: an interval from the profile of the misfit, or the finding that the cells do
+//! not determine the parameter; and products of parameters that are determined although no single factor is.
 
 use crate::FitError;
 use crate::matrix::{eigen, inverse};
@@ -33,20 +33,20 @@ pub enum Known {
     Identified,
     /// The interval is wider, but at most a factor of 1.65 to each side.
     Roughly,
-    /// The cells do not depend on it, or only together with others.
+    /// The cells do not depend on it, or only in combination with other parameters.
     NotIdentified,
 }
 
 /// A fitted parameter.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// The parameter.
+    /// Key, unit and bounds.
     pub parameter: Parameter,
     /// Value before the refinement: by a closed form, or of the device that the fit started from.
     pub start: f64,
     /// Value with the best agreement. That of an unidentified parameter is near its start.
     pub value: f64,
-    /// Interval of 95 %; of an unidentified parameter meaningless.
+    /// 95 % confidence interval; meaningless for an unidentified parameter.
     pub interval: (f64, f64),
     /// How well it is determined.
     pub known: Known,
@@ -56,12 +56,12 @@ pub struct Estimate {
     pub from: Vec<String>,
 }
 
-/// A product of powers of parameters that is known, while each alone is not.
+/// A product of powers of parameters that the cells determine, although they determine none of the parameters.
 #[derive(Clone, Debug)]
 pub struct Combination {
     /// Keys with their exponents, largest first.
     pub factors: Vec<(&'static str, f64)>,
-    /// Half-width of the interval of 95 % of its logarithm.
+    /// Half-width of the 95 % confidence interval of its logarithm.
     pub half_width: f64,
 }
 
@@ -272,8 +272,8 @@ fn cells_of(problem: &Problem<'_>, slope: &[f64]) -> Vec<String> {
     order.into_iter().take(3).map(|i| problem.cells[i].name.clone()).collect()
 }
 
-/// Combinations of the parameters `of` that are known to 10 % although none of the parameters is: directions in which the
-/// covariance of their logarithms is small.
+/// Products of powers of the parameters `of` that are known to 10 % although no single parameter is. These are the
+/// directions in which the covariance of the logarithms is small.
 fn combinations(
     problem: &Problem<'_>,
     covariance: &[Vec<f64>],

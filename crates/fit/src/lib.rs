@@ -102,7 +102,7 @@ pub struct Fitted {
     pub device: Device,
     /// The parameters with their intervals.
     pub estimates: Vec<Estimate>,
-    /// Combinations that are known while their parameters are not.
+    /// Products of parameters that the cells determine although they do not determine each factor.
     pub combinations: Vec<Combination>,
     /// Difference of each statistic.
     pub residuals: Vec<Residual>,
@@ -127,12 +127,12 @@ impl Fitted {
 /// Share of the misfit of an earlier structure below which a later one is preferred.
 const BETTER: f64 = 0.8;
 
-/// The structure that agrees best, of several.
+/// The structure that agrees best with the measurements, of several.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// Index of its start.
     pub index: usize,
-    /// Its fit.
+    /// The fit from that start.
     pub fitted: Fitted,
     /// Index of each other start that can be fitted, with its misfit as a multiple of that of the chosen one.
     pub others: Vec<(usize, f64)>,

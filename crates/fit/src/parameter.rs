@@ -61,7 +61,7 @@ impl Unit {
 pub struct Parameter {
     /// Key in the device file, such as `nand.read`.
     pub key: &'static str,
-    /// Unit of its number.
+    /// Unit of its value in the device file.
     pub unit: Unit,
     /// Smallest and largest value that a fit tries.
     pub bounds: (f64, f64),

@@ -1,4 +1,5 @@
-//! The cells of a fit: what each family of devices is asked, and workloads that are held out to score the result.
+//! The cells of a fit: those from which the parameters of each family of devices are estimated, and held-out ones that
+//! score the result.
 
 use iodyno_emulate::spec::Kind;
 use iodyno_units::OpKind;
@@ -73,7 +74,7 @@ impl Probe {
     }
 }
 
-/// Beginning of the names of the cells that no parameter is fitted to.
+/// Prefix of the names of held-out cells.
 pub const HELD_OUT: &str = "held-out-";
 
 /// A workload in short: name, threads, depth, block, share of reads, and further lines of a workload file.
@@ -161,9 +162,8 @@ const HELD: &[Short] = &[
     ),
 ];
 
-/// The cells for a family of devices, each measured for `time_ns` after a ramp of a fifth of it, or
-/// half of it on a disk, whose cache takes long to fill. Cells with writes are
-/// left out of a fit that only reads.
+/// Returns the cells for a family of devices. Each is measured for `time_ns`, after a ramp of a fifth of `time_ns`; on
+/// a disk half of it, because the cache fills slowly. With `is_read_only`, cells with writes are left out.
 pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     let parts: &[&[Short]] = match family {
         Family::Flash | Family::Volume => &[READS, DEEP, WRITES, DURABLE],
@@ -185,7 +185,7 @@ pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     cells
 }
 
-/// Lets the cells write at most `bytes` together after their ramps: equal shares for all that write.
+/// Limits the bytes that the cells write after their ramps to `bytes` in total, in equal shares.
 pub fn limit_writes(probes: &mut [Probe], bytes: u64) {
     let cells = probes.iter().filter(|probe| probe.write_share() > 0.0).count();
     for probe in probes {

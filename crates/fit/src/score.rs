@@ -12,7 +12,7 @@ use iodyno_workload::Spec;
 pub struct Prediction {
     /// Name of the cell.
     pub cell: String,
-    /// The measured statistic; its cell is the number among the cells that were held out.
+    /// The measured statistic. Its `cell` is an index among the held-out cells.
     pub of: Statistic,
     /// The twin's prediction, ns.
     pub predicted_ns: f64,

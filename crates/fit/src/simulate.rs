@@ -58,7 +58,7 @@ impl Bench {
         Ok(Self { device, emulated, stop: Arc::clone(&start.stop) })
     }
 
-    /// The device.
+    /// Device of the start, whose parameters are fitted.
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }

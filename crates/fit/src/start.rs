@@ -1,4 +1,4 @@
-//! Closed forms for start values: what the extreme cells say at once. A parameter that may limit a rate starts 3 %
+//! Closed forms for start values, from the cells with extreme loads. A parameter that may limit a rate starts 3 %
 //! above the largest measured rate, so that the refinement sees its effect.
 
 use crate::Measured;

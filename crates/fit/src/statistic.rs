@@ -56,7 +56,7 @@ pub struct Statistic {
     pub cell: usize,
     /// Kind of operation.
     pub kind: OpKind,
-    /// The figure.
+    /// Mean or percentile of the latency.
     pub figure: Figure,
     /// Its value, ns, above 0.
     pub value_ns: f64,

@@ -113,7 +113,7 @@ fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
     let found = iodyno_run::emulated(std::slice::from_ref(target), &mut Files::default())?;
     if let Some(count) = found.map(|it| it.volumes.len()).filter(|count| *count != 1) {
         return Err(Failure::input(format!(
-            "`{target}` is {count} volumes, and a fit is of one: leave `*{count}` out"
+            "`{target}` is {count} volumes, but a fit takes one: leave `*{count}` out"
         )));
     }
     let family = match (&flags.like, target) {
@@ -226,7 +226,7 @@ fn cells(
 ) -> Result<(&TargetRecord, Vec<Measured>, Vec<Measured>), Failure> {
     let [target] = run.head.targets.as_slice() else {
         return Err(Failure::input(format!(
-            "run {} has {} targets, and a fit is of one",
+            "run {} has {} targets, but a fit takes a run with one",
             run.id,
             run.head.targets.len()
         )));
@@ -295,7 +295,7 @@ fn device(name: &str) -> Result<DescribedDevice, Failure> {
         )));
     };
     if !arrays.is_empty() {
-        return Err(Failure::input(format!("`{name}` is an array, and a fit is of one device")));
+        return Err(Failure::input(format!("`{name}` is an array, but a fit takes one device")));
     }
     let Ok(TargetName::Model(model)) = parsed else { unreachable!("matched above") };
     let mut all = described(&model)?;
@@ -312,7 +312,7 @@ fn device(name: &str) -> Result<DescribedDevice, Failure> {
     }
     match all.len() {
         1 => Ok(all.remove(0)),
-        n => Err(Failure::input(format!("`{name}` has {n} devices, and a fit is of one"))),
+        n => Err(Failure::input(format!("`{name}` has {n} devices, but a fit takes one"))),
     }
 }
 
@@ -371,7 +371,7 @@ fn write(output: Option<Output>, text: &str) -> Result<Option<String>, Failure> 
     iodyno_emulate::describe::device("twin", text).map_err(|errors| {
         let rules: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
         Failure::input(format!(
-            "the twin would be no valid device ({}), so no file was written: start from another device with --like",
+            "the twin would not be a valid device ({}), so no file was written: start from another device with --like",
             rules.join("; ")
         ))
     })?;

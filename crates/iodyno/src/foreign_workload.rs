@@ -180,8 +180,7 @@ pub(crate) fn cells(jobs: &Jobs, flags: &Run) -> Result<Cells, Failure> {
     let is_alone = file.groups.iter().all(|group| group.len() == 1);
     let takes_others = is_alone && own_targets.is_empty();
     if !flags.with.is_empty() && !takes_others {
-        let how =
-            if is_alone { "each run on a target of their own" } else { "run at the same time" };
+        let how = if is_alone { "have separate targets" } else { "run at the same time" };
         let words = format!("`{given}` has jobs that {how}: --with can't add another");
         return Err(Failure::input(words));
     }

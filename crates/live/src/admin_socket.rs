@@ -1,6 +1,7 @@
-//! Bounded request handling on sockets for few clients: control, metrics, the local web page. A few connections are served at a time, each by its
-//! own thread with deadlines, so that no client blocks others: a new one beyond the limit ends the oldest, and waits
-//! until its descriptor is closed. So these sockets never use up the descriptors that clients of the storage need.
+//! Bounded request handling on sockets for few clients: control, metrics, the local web page. Each of a few
+//! connections is served by its own thread with deadlines, so that no client blocks others. A connection beyond the
+//! limit ends the oldest one, and waits until that one's descriptor is closed, so that these sockets never use up the
+//! descriptors that clients of the storage need.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

@@ -42,7 +42,7 @@ struct Logged {
 }
 
 impl DataLog {
-    /// First bytes of each log.
+    /// Magic number at the start of a log file, by which it is recognised.
     pub const FIRST: &[u8] = &MAGIC.to_le_bytes();
 
     /// Creates a log. An existing file is not overwritten.

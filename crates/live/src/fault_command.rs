@@ -89,7 +89,7 @@ impl Arguments<'_> {
     }
 }
 
-/// Parses a fault command.
+/// Parses a fault command such as `slow x10`, given as its words.
 ///
 /// # Errors
 /// The command is not valid. The message shows the syntax.

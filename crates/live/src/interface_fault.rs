@@ -34,7 +34,7 @@ pub enum Action {
     },
     /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
     Flip,
-    /// Reads return the data from before the fault's command, at most 64 MiB of it. Other reads pass.
+    /// Reads of ranges overwritten since the fault's command return the old data, at most 64 MiB of it. Other reads pass.
     Stale,
     /// Replies later. The request itself is carried out at its usual time.
     Delay {
@@ -66,11 +66,11 @@ impl Action {
 pub struct Scope {
     /// Kind of operation; `None`: all kinds to which the action applies.
     pub kind: Option<OpKind>,
-    /// Offset and length of a range, bytes: requests that touch it. `None`: all requests. Flushes touch every range.
+    /// Offset and length of the range that a request must touch, bytes; `None`: any. Flushes touch every range.
     pub range_bytes: Option<(u64, u64)>,
     /// Number of requests that pass unharmed before the fault applies.
     pub after: u64,
-    /// Kind of the requests that `after` counts, in any range; `None`: requests in the scope.
+    /// Kind of the requests that `after` counts, at any offset; `None`: `after` counts the requests in the scope.
     pub after_kind: Option<OpKind>,
     /// Number of requests to which the fault then applies; `None`: all.
     pub next: Option<u64>,
@@ -83,7 +83,7 @@ pub struct Scope {
 pub struct InterfaceFault {
     /// What it does.
     pub action: Action,
-    /// To which requests.
+    /// Requests to which it applies.
     pub scope: Scope,
 }
 
@@ -103,7 +103,7 @@ impl InterfaceFault {
     }
 }
 
-/// What a request meets.
+/// Effect of a fault on one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     /// What happens to it.
@@ -145,10 +145,10 @@ impl ReplyTime {
     }
 }
 
-/// A fault after its command, with its counts.
+/// An injected fault, with counts of requests since its command.
 #[derive(Clone, Debug)]
 pub struct Injected {
-    /// The fault.
+    /// The fault as injected.
     pub fault: InterfaceFault,
     /// Requests in its scope since the command.
     pub seen: u64,
@@ -301,25 +301,25 @@ impl SharedFaults {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// As [`InterfaceFaults::add`].
+    /// Locks the faults, then calls [`InterfaceFaults::add`].
     pub fn add(&self, fault: InterfaceFault) {
         self.lock().add(self.now_ns(), fault);
         self.any.store(true, Ordering::Release);
     }
 
-    /// As [`InterfaceFaults::clear`].
+    /// Locks the faults, then calls [`InterfaceFaults::clear`].
     pub fn clear(&self) {
         self.lock().clear();
         self.any.store(false, Ordering::Release);
     }
 
-    /// As [`InterfaceFaults::judge`].
+    /// As [`InterfaceFaults::judge`]. Takes no lock if no fault is listed.
     #[inline]
     pub fn judge(&self, op: &Op, read: impl FnMut(u64, &mut [u8]) -> bool) -> Option<Met> {
         if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op, read) }
     }
 
-    /// As [`InterfaceFaults::listed`].
+    /// Copies the faults that are in effect, with their counts.
     pub fn listed(&self) -> Vec<Injected> {
         self.lock().listed(self.now_ns()).to_vec()
     }

@@ -171,7 +171,7 @@ pub struct RecordedFault {
     pub at_ns: u64,
     /// Number of the volume.
     pub volume: u32,
-    /// The fault.
+    /// Action and scope of the fault.
     pub fault: InterfaceFault,
 }
 

@@ -220,7 +220,7 @@ impl<S: Sink> Live<S> {
         &self.capacities_bytes
     }
 
-    /// Capacity of a volume, bytes.
+    /// Size of a volume's address space, bytes.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.capacities_bytes[volume as usize]
     }

@@ -338,7 +338,7 @@ pub struct NativeVolumeStatus {
     pub capacity_bytes: u64,
     /// Memory used by the volume's data, bytes; 0 if the data is in a file.
     pub memory_bytes: u64,
-    /// Faults at the interface.
+    /// Faults in effect at the volume's interface, such as lost writes.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
 }
@@ -358,7 +358,7 @@ pub struct MemoryStatus {
     pub written_bytes: u64,
     /// Number of failed and refused requests.
     pub errors: u64,
-    /// Faults at the interface.
+    /// Faults in effect at the volume's interface, such as lost writes.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
 }

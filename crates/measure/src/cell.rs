@@ -287,7 +287,7 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cell {
-    /// Key that identifies the cell.
+    /// Name, target, workload, engine, load and step of the cell.
     pub key: CellKey,
     /// Length of the measured window (after the ramp), ns.
     pub window_ns: u64,
@@ -356,8 +356,8 @@ impl Cell {
         self.per_second(self.series.iter().map(|interval| interval.ios(of)).sum::<u64>() as f64)
     }
 
-    /// Length of an interval as originally recorded, ns, and the number of operations in each, of the kinds that
-    /// IOPS include.
+    /// Returns the length of an interval as recorded, ns, and the number of operations in each interval. Counts the
+    /// kinds of operation in [`Self::io_kinds`].
     pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
         if let Some(recorded) = &self.recorded {
             return (recorded.interval_ns, Cow::Borrowed(&recorded.ops));
@@ -366,7 +366,7 @@ impl Cell {
         (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
     }
 
-    /// Length of an interval as originally recorded, ns, and the IOPS of each complete interval. A shorter last
+    /// Returns the length of an interval as recorded, ns, and the IOPS of each complete interval. A shorter last
     /// interval is omitted. A cell shorter than one interval gives one value; an empty window gives none.
     pub fn rates_iops(&self) -> (u64, Vec<f64>) {
         let (interval_ns, ops) = self.recorded();

@@ -1,4 +1,4 @@
-//! Evidence gathered beside the figures, by which verdicts are judged: how the target was opened, whether the page
+//! Evidence by which verdicts judge a cell's figures: how the target was opened, whether the page
 //! cache or kernel workers were involved, whether the blocks had ever been written, the cost of the generator itself.
 //! `drive` and `run` gather it; `None` means "unknown", which is never taken for "fine". Texts that only people read
 //! are a cell's `facts`.

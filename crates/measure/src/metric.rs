@@ -152,7 +152,7 @@ impl TryFrom<String> for Quantity {
 pub struct Metric {
     /// Kind of operation. None means all kinds: summed for rates, each separately for latencies.
     pub kind: Option<OpKind>,
-    /// The measured quantity.
+    /// Rate, throughput, or a statistic of latency.
     pub quantity: Quantity,
 }
 

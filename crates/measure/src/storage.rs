@@ -83,7 +83,7 @@ pub struct LayerEffect {
     pub layer: String,
     /// Driver of the layer, such as `writecache` of the device mapper.
     pub driver: String,
-    /// Kind of effect.
+    /// What the layer does to I/O, such as caching or encryption.
     pub effect: Effect,
     /// Extent of the effect, as text, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -124,7 +124,7 @@ impl AxisKind {
     }
 }
 
-/// One value of an axis.
+/// One value of an axis, in the form that suits the axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {

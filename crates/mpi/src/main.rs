@@ -94,7 +94,7 @@ fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
     let silent = serve(&mut transport, server);
     let Ok((code, lost)) = command.join() else { transport::abort(FAULT.into()) };
     if silent.or(lost).is_some() {
-        // MPI_Finalize would wait for the lost rank for ever.
+        // MPI_Finalize would wait for the lost rank forever.
         transport::abort(4);
     }
     transport.flush();

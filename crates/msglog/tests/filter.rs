@@ -124,7 +124,7 @@ fn long_and_deep_filters_are_refused_and_others_work() {
     assert!(matches(&chain, r#"{"a": 1}"#) && !matches(&chain, r#"{"a": 2}"#));
     let error = Filter::parse(&"x".repeat(FILTER_BYTES_MAX + 1)).unwrap_err();
     assert!(error.message().contains("the limit is 65536"), "{error}");
-    // Patterns and bodies that would take for ever if each `%` tried all places.
+    // Patterns and bodies that would take forever if each `%` tried all places.
     let body = format!(r#"{{"a": "{}"}}"#, "a".repeat(20_000));
     assert!(!matches(&format!("/a LIKE '{}b'", "%a".repeat(50)), &body));
     let many = format!(r#"{{"a": [{}], "b": [{0}]}}"#, vec!["1"; 50_000].join(","));

@@ -601,7 +601,7 @@ fn socket_files_are_removed_only_when_stale_or_ours() {
     std::fs::write(&path, b"precious").unwrap();
     assert!(start().err().unwrap().to_string().contains("not a socket"));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-    // A socket that took our path meanwhile is not removed.
+    // A socket that took our path in the meantime is not removed.
     std::fs::remove_file(&path).unwrap();
     let server = start().unwrap();
     std::fs::remove_file(&path).unwrap();

@@ -244,7 +244,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     // The two are subtracted from each other.
     if [used.carried_in_ns, used.carried_out_ns].iter().any(|ns| ns.unsigned_abs() > CARRIED_NS_MAX)
     {
-        return Err("a cell's time of operations in flight at the start or end of its window is longer than possible".to_owned());
+        return Err("a cell's total latency of operations in flight at the start or end of its window is impossibly large".to_owned());
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ fn interval(n: u64) -> Interval {
     interval
 }
 
-/// Whatever runs do meanwhile, an old list brought up to date is the list, and tells whether it changed.
+/// Whatever runs do in between, an old list brought up to date is the list, and tells whether it changed.
 #[test]
 fn a_list_brought_up_to_date_is_the_list() {
     let dir = tempfile::tempdir().unwrap();

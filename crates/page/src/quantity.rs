@@ -17,7 +17,7 @@ pub enum Quantity {
     Share,
     /// A relative change, displayed in percent with its sign; 0.1 is +10 %.
     Change,
-    /// A number of bytes.
+    /// A size, displayed in binary units.
     Bytes,
     /// A count of anything, such as I/Os, threads or targets.
     Count,

@@ -212,7 +212,7 @@ impl Cell {
         self.text.is_empty()
     }
 
-    /// Sets the cell's tone.
+    /// Sets the tone, which determines colour and weight of the text.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }

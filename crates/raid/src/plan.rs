@@ -86,7 +86,7 @@ pub struct Lost {
     pub level: Level,
     /// Number of the lost stripe, from 0.
     pub stripe: u64,
-    /// Set of the missing members.
+    /// Numbers of the missing members.
     pub missing: MemberSet,
 }
 

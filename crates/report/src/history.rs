@@ -26,7 +26,7 @@ pub struct CellHistory {
     pub cell: String,
     /// Target of the cell.
     pub target: String,
-    /// The figure.
+    /// Metric of the values.
     pub metric: Metric,
     /// Value of each run.
     pub runs: Vec<RunValue>,

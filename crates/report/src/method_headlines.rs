@@ -97,7 +97,7 @@ fn of_sweep(sweep: &SweepFinding, naming: &Naming<'_>) -> Vec<Headline> {
         let mut headline = headline(row, &what);
         if row.kinds.len() > 1 {
             let of = kinds::together(&table.kinds_apart());
-            headline.beside.push(format!("the ceiling is over {of}"));
+            headline.beside.push(format!("the ceiling applies to {of}"));
         }
         all.push(headline);
         all.extend(lowest());

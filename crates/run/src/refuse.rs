@@ -239,7 +239,7 @@ fn recording(run: &ResolvedRun) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Impossible(
-        "--record-trace records the operations of one cell: run one workload, or jobs at the same time, once".to_owned(),
+        "--record-trace records a single cell, but this run has several: run one workload or one group of simultaneous jobs, without repeats".to_owned(),
     ))
 }
 

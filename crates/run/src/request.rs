@@ -98,7 +98,7 @@ impl RunRequest {
     }
 }
 
-/// The work of a run.
+/// What a run measures: cells, a method, or a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -143,7 +143,7 @@ pub struct TraceRequest {
     pub content: String,
 }
 
-/// A cell in a list, as requested.
+/// A cell that the user named, such as a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedCell {
     /// Name of the cell within the run.

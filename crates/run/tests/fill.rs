@@ -172,7 +172,7 @@ fn a_run_remembers_what_had_been_written() {
     };
     let look = || {
         let mut seen = writes_seen(&inspect(&TargetName::parse(&name).unwrap()).unwrap()).unwrap();
-        // Others write to the device of this folder meanwhile.
+        // Others write to the device of this folder during the fill.
         seen.below.clear();
         seen
     };

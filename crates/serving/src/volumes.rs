@@ -200,7 +200,7 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
         let all = if let Part::Array(array) = part { array.members.len() } else { 1 };
         let missing = missing.join(" and ");
         let _ =
-            writeln!(words, "array   {path}: missing until replaced, of {all} members: {missing}");
+            writeln!(words, "array   {path}: members missing until replaced (of {all}): {missing}");
     }
     words
 }

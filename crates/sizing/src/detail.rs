@@ -42,7 +42,7 @@ pub struct Sequential {
 /// Result at the requested rate under a condition, such as the loss of a device.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
-    /// Failure or setting during the simulation.
+    /// Injected failure, or changed setting, during the simulation.
     pub condition: Condition,
     /// Simulation result under the condition.
     pub measured: Measured,

@@ -120,7 +120,7 @@ impl Condition {
 /// State of the system at the start of a cell's window.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
-    /// Failure or setting of the system.
+    /// Injected failure, or changed setting; [`Condition::Whole`] for an intact system.
     pub condition: Condition,
     /// Maximum length of the warm-up, in simulated SSD events.
     pub warm_up_events_max: u64,
@@ -137,7 +137,7 @@ impl State {
 pub struct How {
     /// Purpose of the cell, which determines its length.
     pub effort: Effort,
-    /// Failure or setting of the system.
+    /// Injected failure, or changed setting; [`Condition::Whole`] for an intact system.
     pub condition: Condition,
 }
 

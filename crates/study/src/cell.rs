@@ -33,7 +33,7 @@ pub struct CellKey {
     pub ramp_ns: Option<u64>,
     /// Fraction of the volume that the files occupy; without files, the fraction written before the cell.
     pub fill: Percent,
-    /// Rate of the workload that runs at the same time, operations per second; 0: its own.
+    /// Rate of the workload that runs at the same time, operations per second; 0: that workload's own rate.
     pub beside_iops: u32,
     /// Length of a longer run that the cell represents, ns. One second of each minute is simulated, until the
     /// cell is stationary and its confidence intervals are narrow enough. None: the cell is simulated in full.

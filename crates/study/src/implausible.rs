@@ -136,8 +136,8 @@ impl Rules<'_> {
         })?;
         (implied > high(own) * (1.0 + AGREES_SHARE)).then(|| {
             format!(
-                "implausible by rule 3: {} devices where {} fill {:.2} GB/s are {:.1} GB/s, and {} \
-                 prints {} {}",
+                "implausible by rule 3: {1} devices fill a link of {2:.2} GB/s, so {0} devices imply {3:.1} \
+                 GB/s, but {4} prints {5} {6}",
                 figure.value,
                 other.value,
                 of.link_bytes_per_s.unwrap_or(0.0) / 1e9,

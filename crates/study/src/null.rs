@@ -60,7 +60,7 @@ impl NullModel {
             Self::Threads => "one thread times n",
             Self::Members => "members times n with write penalties, at most the link",
             Self::DataSheet => "the data sheet",
-            Self::Competitor => "a competitor's constants through this simulation",
+            Self::Competitor => "this simulation with a competitor's constants",
             Self::OtherWorkload => "another workload's figure, times a factor",
         }
     }

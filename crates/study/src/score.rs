@@ -1,8 +1,8 @@
 //! The score of one of our values: its distance from a printed one.
 //!
-//! There are two distances: the plain relative error, and the part of it outside the printed interval: the
-//! rounding interval of a figure, or a tenth on the right side of a one-sided one. A figure that the paper rounds
-//! to 44 000 can't decide between 43 500 and 44 500.
+//! There are two distances: the plain relative error, and the part of it outside the printed interval. That is the
+//! rounding interval of a figure or, for a printed bound, a tenth beyond the bound on its valid side. A figure that
+//! the paper rounds to 44 000 can't decide between 43 500 and 44 500.
 
 use crate::published::{Figure, Relation};
 

@@ -68,7 +68,7 @@ impl Unit {
         }
     }
 
-    /// Dimension of the unit.
+    /// Dimension, by which units can be converted into each other.
     pub const fn dimension(self) -> Dimension {
         match self {
             Self::PerSecond => Dimension::Rate,

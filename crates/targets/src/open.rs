@@ -37,7 +37,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Options of opening a target.
+/// How to open a target: access, page cache, confirmed overwriting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Whether to open the target for writing.

@@ -76,7 +76,7 @@ const FORMS: [Form; 2] = [
     Form {
         name: "size",
         title: "Size",
-        about: "The fewest devices and adapters that hold a rate within a latency, by simulation. A search of the whole catalog takes up to a minute.",
+        about: "The fewest devices and adapters that sustain a rate within a latency limit, by simulation. A search of the whole catalog takes up to a minute.",
         fields: &[
             required("workload", "Workload", Values::Workloads),
             required("rate", "Rate", Values::Like("150k/s")),

@@ -89,7 +89,7 @@ const fn bad(why: &'static str) -> Refusal {
     Refusal::Status("400 Bad Request", why)
 }
 
-/// Reads a request.
+/// Reads and parses one request, within the limits of size and time.
 pub(crate) fn read(stream: &TcpStream) -> Result<Request, Refusal> {
     let mut stream = Timed::new(stream, REQUEST_TIMEOUT);
     let mut bytes = Vec::new();
@@ -179,7 +179,7 @@ fn head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, Refusal> {
     Ok(Some((request, body, length)))
 }
 
-/// A response.
+/// A response to one request: status, header fields and body.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: &'static str,

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 pub struct Percent(u32);
 
 impl Percent {
-    /// 0 %.
+    /// Nothing: 0 %.
     pub const ZERO: Self = Self(0);
-    /// 100 %.
+    /// Everything: 100 %.
     pub const ALL: Self = Self(1_000_000_000);
 
     /// Nearest representable value to `fraction`, clamped to 0 to 1.

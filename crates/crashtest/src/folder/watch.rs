@@ -26,9 +26,9 @@ pub enum Item {
     Mode(NodeId),
     /// Node that a name in a directory has, or that the name is free.
     Name {
-        /// The directory.
+        /// Directory in which the name is looked up.
         directory: NodeId,
-        /// The name.
+        /// The name, without a path.
         name: Vec<u8>,
     },
     /// All names in a directory, and their nodes.

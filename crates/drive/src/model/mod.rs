@@ -10,7 +10,7 @@
 //! * Each completion is recorded when it occurs, so stamps are exact.
 //! * No bytes move, so nothing is verified; and the CPU time of the simulation is not a figure of the cell.
 //! * With several targets, each has its own random streams, derived from the run's seed: in virtual time, equal
-//!   streams would meet at the same instant on every target, for ever.
+//!   streams would meet at the same instant on every target, forever.
 //! * Operations in flight at the end of the window belong to no cell; a carried machine finishes them first.
 //! * A cell may end before its time, once its figures are shown to be steady (`settle.rs`): its window then has the
 //!   elapsed length, and a fact states this.

@@ -151,7 +151,7 @@ fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
         );
     } else if !class.has_rate_at_all_sizes() {
         refuse(
-            "a rule of a limit gives no rate for some of these sizes",
+            "a limit has no rate for some sizes between `at_least` and `at_most`",
             "extend `by_size` to `at_most`, or raise `at_least`",
         );
     }

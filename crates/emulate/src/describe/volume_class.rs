@@ -112,7 +112,7 @@ fn number(entry: &Entry) -> Option<f64> {
     entry.whole().map(|whole| whole as f64).or_else(|| entry.real())
 }
 
-/// The rules of one limit.
+/// Rules from which one limit of a volume follows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LimitRules {
     /// The limit without its rates and credits.
@@ -147,7 +147,7 @@ pub struct VolumeClass {
 /// A rate that a volume can be provisioned with, in units of the option in the target's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provisioned {
-    /// Least value.
+    /// Minimum that can be provisioned.
     pub least: u64,
     /// Value without the option.
     pub default: u64,

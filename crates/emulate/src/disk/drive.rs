@@ -162,7 +162,7 @@ impl Disk {
         }
     }
 
-    /// Returns the capacity in bytes.
+    /// Capacity that the host sees, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.spec.capacity_bytes
     }

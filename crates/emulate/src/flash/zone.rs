@@ -10,9 +10,9 @@ use std::ops::Range;
 /// The write buffer's state of a device behind zones.
 #[derive(Clone, Debug)]
 pub(super) struct ZoneBuffer {
-    /// Units of a zone.
+    /// Number of 4 KiB units per zone.
     zone_units: u64,
-    /// Units of a program operation. Each zone has a whole number of them.
+    /// Number of 4 KiB units per program operation. Each zone has a whole number of them.
     program_units: u64,
     reset_ns: u64,
     /// First units of the program operations whose data is complete, oldest first.

@@ -1,4 +1,4 @@
-//! What a machine shows of itself: states of arrays, adapters and devices, counters, activity of its parts. Nothing here
+//! Readings of a machine: states of arrays, adapters and devices, counters, activity of its parts. Nothing here
 //! changes an event.
 
 use super::Machine;

@@ -23,10 +23,9 @@ pub struct CloudVolume {
     pub io_thread: Option<IoThread>,
 }
 
-/// A thread of the hypervisor that carries out the requests of a virtual disk one after the other.
-///
-/// A request that finds the thread idle wakes it up, which takes the latency of the request. The thread then carries out
-/// all requests that wait, also those that arrive meanwhile, and announces them together once none is left.
+/// A thread of the hypervisor that carries out the requests of a virtual disk one after the other. A request that
+/// finds the thread idle wakes it up, which takes the latency of the request. The thread then carries out all waiting
+/// requests, including those that arrive while it works, and completes them together once none is left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IoThread {
     /// Time of the thread for each request.

@@ -1,12 +1,12 @@
 //! The specification of a limit: a rate that the owner of a volume has paid for, with or without burst credits.
 //! Implemented by `limit`.
 
-/// The unit of a limit.
+/// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Operations.
+    /// I/Os: an IOPS limit.
     Operations,
-    /// Bytes.
+    /// Bytes: a throughput limit.
     Bytes,
 }
 
@@ -16,7 +16,7 @@ pub enum LimitOf {
     /// Reads, writes, trims and zeroes.
     #[default]
     All,
-    /// Reads.
+    /// Reads only.
     Reads,
     /// Writes, trims and zeroes.
     Writes,
@@ -29,7 +29,7 @@ pub struct Limit {
     pub of: LimitOf,
     /// The unit of the rates and of the credits.
     pub counts: Counted,
-    /// Units per second that the device serves forever.
+    /// Sustained rate, in units per second.
     pub rate: u64,
     /// Burst allowance as a time, ns: a device that was idle serves `rate` times this time without delay, or the
     /// burst rate times this time if it has credits.
@@ -37,7 +37,7 @@ pub struct Limit {
     /// Accounting unit in bytes: an operation counts as one for each begun accounting unit, and as many bytes.
     /// `None`: every operation counts as one, and bytes are counted exactly.
     pub account_bytes: Option<u64>,
-    /// Whether operations that continue the one before fill its last accounting unit before they begin a new one.
+    /// Whether a sequential operation first fills the last accounting unit of its predecessor.
     pub merges: bool,
     /// Burst credits. `None`: the rate is never exceeded for longer than the window.
     pub credits: Option<Credits>,

@@ -333,12 +333,12 @@ impl System {
         found.into_iter()
     }
 
-    /// Returns all devices of a volume.
+    /// Returns the devices in a volume's tree of components.
     pub fn devices_of(&self, volume: u32) -> impl Iterator<Item = &PlacedDevice> {
         self.parts_of(volume).filter_map(|part| self.parts[part.index()].device())
     }
 
-    /// Capacity of a volume in bytes.
+    /// Size of a volume's address space, bytes.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.part_capacity_bytes(self.volumes[volume as usize].root)
     }

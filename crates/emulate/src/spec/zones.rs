@@ -3,7 +3,7 @@
 /// Zones of a zoned device (NVM Express Zoned Namespaces).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zones {
-    /// Distance of the starts of two zones in the address space.
+    /// Distance between the starts of neighbouring zones in the address space.
     pub size_bytes: u64,
     /// Writable bytes at the start of each zone. A multiple of one block on every plane of every die.
     pub capacity_bytes: u64,
@@ -13,7 +13,7 @@ pub struct Zones {
     pub active_max: u32,
     /// Time for which an append command occupies the controller.
     pub append_command_ns: u64,
-    /// Duration of the reset of a full zone. Other zones take their written share of it.
+    /// Time to reset a full zone, ns. For a partly written zone, multiplied by its written fraction.
     pub reset_ns: u64,
     /// Whether the host issues its writes as appends, to which the device assigns the address.
     pub appends: bool,

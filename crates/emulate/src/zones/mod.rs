@@ -23,7 +23,7 @@ pub struct Zone {
     pub capacity_bytes: u64,
     /// Address of the next write, bytes. Of a full zone, the end of its capacity.
     pub pointer_bytes: u64,
-    /// State of the zone.
+    /// State as in the NVMe zone state machine, such as open or full.
     pub state: ZoneState,
 }
 

@@ -1,4 +1,4 @@
-//! What a job is made of: a workload at one combination of the lists of its run.
+//! The source of a job: a workload at one combination of the values in its run's lists.
 
 use super::parameters::{Definition, Value};
 use crate::shared::name;

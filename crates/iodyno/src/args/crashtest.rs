@@ -21,9 +21,10 @@ Exit codes: 0 all judged states are right, 4 some are wrong, others as of `iodyn
 pub struct Crashtest {
     /// Check each state with this shell command, in a folder that holds the state
     ///
-    /// It exits with 0 where the state is right. $IODYNO_ACKNOWLEDGED is a file with what the program had printed
-    /// before the cut: what it printed, it has promised. If it fails, a line of its output that starts with REFUSES_TO_OPEN or
-    /// WRONG_CONTENT names the verdict. A state that is right once nothing was promised is LOST_ACKNOWLEDGED.
+    /// It must exit with 0 if the state is right. The file $IODYNO_ACKNOWLEDGED holds the program's output up to the
+    /// cut, which counts as acknowledged. If the check fails, but succeeds with an empty $IODYNO_ACKNOWLEDGED, the verdict
+    /// is LOST_ACKNOWLEDGED. Otherwise a line of its output that starts with REFUSES_TO_OPEN or WRONG_CONTENT names the
+    /// verdict.
     ///
     /// `sqlite:FILE` checks a database of SQLite: its integrity, and with `sqlite:FILE:SELECT ...` that each line
     /// which the program printed is a row of the query.
@@ -40,7 +41,7 @@ pub struct Crashtest {
     /// With --device also model, which is the default then: what the device keeps at each instant.
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
-    /// Lose, or keep, 2 to N effects in each state of the class `subset`; 1 omits the class
+    /// Limit the effects that a state of the class `subset` loses or keeps; 1 omits the class
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub bound: u8,
     /// Tear writes at multiples of this size [default: 4 KiB, with the rules `worst` 512 bytes]
@@ -70,7 +71,7 @@ pub struct Crashtest {
     /// Explore the run that --record wrote, or the log of a block device, without running a program
     ///
     /// The log is one of dm-log-writes or of QEMU's `blklogwrites`, and requires `--rules worst` or --device. The device is
-    /// the file `disk`; --setup makes its first content [default: zeros]. Marks count as lines of output.
+    /// the file `disk`; --setup makes its initial content [default: zeros]. Marks count as lines of output.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub from: Option<PathBuf>,
     /// With the log of a block device, let this emulated device carry it out, and explore what it keeps after a power cut

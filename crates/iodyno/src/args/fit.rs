@@ -39,11 +39,12 @@ pub struct Fit {
     /// [default: 1s, on a disk 20s]
     #[arg(long, value_name = "TIME", value_parser = cell_time, conflicts_with = "from")]
     pub time: Option<u64>,
-    /// Never write to the target; parameters of writes stay as they are
+    /// Never write to the target; parameters of writes keep their start values
     #[arg(long, conflicts_with = "from")]
     pub read_only: bool,
-    /// Write at most this much, in equal shares of the cells that write, and without their ramps
-    /// [default: 2 % of the capacity of an SSD, no limit on others]
+    /// Limit the bytes written in total, not counting ramps [default: 2 % of the capacity of an SSD, no limit on others]
+    ///
+    /// Each cell that writes gets an equal share.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["from", "read_only"])]
     pub writes: Option<u64>,
     /// Fit also to cells that have warnings

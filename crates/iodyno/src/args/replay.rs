@@ -138,7 +138,7 @@ pub struct Replay {
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Option<FormatWord>,
 
-    /// Replay FACTOR times as fast, from 0.001 to 1000000: 2 replays a minute of the trace in 30 s
+    /// Replay FACTOR times as fast, from 0.001 to 1000000; at 2, a minute of the trace takes 30 s
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0,
         help_heading = "Timing")]
     pub speed: f64,

@@ -90,10 +90,10 @@ pub struct Serve {
     /// For guests and clients whose transport is slower than the device.
     #[arg(long, value_name = "K", value_parser = dilation)]
     pub dilate: Option<f64>,
-    /// Multiply the model's times by a constant, for benchmarks that repeat on a loaded machine
+    /// Multiply the model's times by a constant, for reproducible benchmarks on a loaded machine
     ///
-    /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. It is the same in each run, and
-    /// printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
+    /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. The constant is
+    /// the same in each run, and is printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
     /// completions were.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms",
         value_parser = steady, conflicts_with = "dilate")]
@@ -126,8 +126,9 @@ pub struct Serve {
     ///
     /// Its environment has the addresses of the first volume: IODYNO_NBD, an NBD URI; IODYNO_FILE, its file with
     /// --fuse; IODYNO_BLOCK, its block device with --ublk; and IODYNO_CONTROL, the socket for `iodyno fault --control`.
-    /// Without --nbd, --control or a FOLDER these are in a private folder, which is removed at the end. SIGTERM ends
-    /// the command too, and after 5 s kills it. If a signal ends the command, the exit code is 128 plus its number.
+    /// Without --nbd, --control or a FOLDER these are in a private folder, which is removed at the end. On
+    /// SIGTERM, the server sends SIGTERM to the command, and SIGKILL 5 s later. If a signal ends the command, the exit
+    /// code is 128 plus its number.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
     /// Names of the flags that are set on the command line.

@@ -51,7 +51,7 @@ pub struct History {
     /// Follow this metric, such as iops, bandwidth, p99 or write.mean
     #[arg(long, value_name = "METRIC", default_value = "iops")]
     pub metric: Metric,
-    /// Take at most this many runs, the latest
+    /// Show at most the latest N runs
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u16).range(2..=4000))]
     pub last: u16,
     /// Write an HTML page to this file

@@ -241,7 +241,7 @@ const MACHINE: &[Made] = &[
     ("a hypervisor that takes 10 %", Some("STOLEN_CPU"), || {
         changed(plain(), |c| c.evidence.steal_share = Some(0.1))
     }),
-    ("a governor that is changed meanwhile", Some("CONDITIONS_CHANGED"), || {
+    ("a governor that is changed during the cell", Some("CONDITIONS_CHANGED"), || {
         changed(plain(), |c| around(c).changed.push("governor: a, then b".to_owned()))
     }),
 ];
@@ -251,7 +251,7 @@ const STORAGE: &[Made] = &[
     ("another program's I/O", Some("FOREIGN_IO"), || {
         changed(plain(), |c| c.evidence.foreign_share = Some(0.3))
     }),
-    ("fstrim meanwhile", Some("FOREIGN_TRIM"), || {
+    ("fstrim during the cell", Some("FOREIGN_TRIM"), || {
         changed(plain(), |c| around(c).discarded_bytes = Some(1 << 30))
     }),
     ("a file with holes", Some("NEVER_WRITTEN"), || {

@@ -244,7 +244,7 @@ fn runs_are_listed_oldest_first_and_found_again() {
     let table = place.iodyno("ls");
     let at = |id: &String| table.succeeds().stdout.find(id.as_str()).expect("it is listed");
     assert!(listed.iter().map(at).is_sorted(), "{}", table.stdout);
-    // A run is the same document for ever: by its id, in capitals, by its beginning, as `last`.
+    // A run is the same document forever: by its id, in capitals, by its beginning, as `last`.
     for document in &documents {
         let id = id(document);
         for name in [&id, &id.to_uppercase(), &id[..9].to_owned()] {

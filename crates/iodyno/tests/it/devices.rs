@@ -298,7 +298,7 @@ fn a_device_that_goes_away() {
     }
 }
 
-/// A log has one server, also where a loop device is attached to it meanwhile.
+/// A log has one server, also where a loop device is attached to it later.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_log_has_one_server_by_any_name() {

@@ -49,7 +49,7 @@ fn what_cannot_be_fitted_is_refused() {
     two.succeeds();
     let output = place.iodyno("fit --from two");
     output.exits(2);
-    assert!(output.stderr.contains("a fit is of one"), "{}", output.stderr);
+    assert!(output.stderr.contains("a fit takes a run with one"), "{}", output.stderr);
     let output = place.iodyno("fit model:ebs-gp3 --like raid5(hdd-10k-300g*4)");
     output.exits(2);
     assert!(output.stderr.contains("is an array"), "{}", output.stderr);

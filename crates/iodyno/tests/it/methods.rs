@@ -398,7 +398,7 @@ fn in_another_folder(place: &Place, words: &str) -> RunOutput {
     Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped())).finish()
 }
 
-/// The description of a device is part of the request: a file that changes meanwhile does not change the rest of
+/// The description of a device is part of the request: a file that changes during the run does not change the rest of
 /// the run.
 #[test]
 fn a_resumed_run_keeps_the_device_that_it_began_with() {

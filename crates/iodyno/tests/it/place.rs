@@ -114,7 +114,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The program while it runs. It is killed when a test fails meanwhile.
+/// The program while it runs. It is killed when a test fails before its end.
 pub(crate) struct Running {
     child: Option<Child>,
     stdout: Option<JoinHandle<Vec<u8>>>,

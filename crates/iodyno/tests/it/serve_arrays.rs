@@ -168,7 +168,7 @@ fn a_folder_keeps_an_array() {
     expected.write(&mut server.client(), 2);
     server.stop();
     let server = Served::start(&place, RAID5);
-    assert!(server.announced("array ").contains("missing until replaced, of 4 members: 2"));
+    assert!(server.announced("array ").contains("missing until replaced (of 4): 2"));
     expected.check(&mut server.client(), false);
     server.fault("replace device 2");
     wait_until_whole(&server);

@@ -43,7 +43,7 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
             let mut writer = Writer::new(&server, &mut stamps);
             server.fault("hang");
             writer.fill(false);
-            // The server usually receives them meanwhile.
+            // The server usually receives them in that time.
             server.status();
             server.fault("power-cut");
             server.fault("clear");
@@ -62,7 +62,7 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
     lost_units
 }
 
-/// Power that stays off takes what the server says and ends connections, and a client that connects meanwhile gets errors
+/// Power that stays off takes what the server says and ends connections, and a client that connects in that time gets errors
 /// until it is back.
 #[test]
 fn power_that_is_off_takes_what_the_server_says() {

@@ -428,7 +428,7 @@ fn a_volume_becomes_full_and_is_resized() {
     server.stop();
 }
 
-/// A connection's thread that polls for its client does the poller's work meanwhile. When it is held
+/// A connection's thread that polls for its client does the poller's work in that time. When it is held
 /// up, in the middle of a request, or its client is silent, or leaves, others don't wait for that.
 #[test]
 fn a_client_that_holds_up_its_thread_delays_no_other() {

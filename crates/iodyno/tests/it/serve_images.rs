@@ -116,7 +116,7 @@ fn an_image_is_written_in_place_where_that_is_asked_for() {
     assert!(fs::read(place.path("disk.img")).unwrap() == bytes);
     assert!(!place.path("disk.img.sums").exists());
 
-    // Another program writes to it meanwhile.
+    // Another program writes to it while it is served.
     File::options()
         .write(true)
         .open(place.path("disk.img"))

@@ -115,7 +115,7 @@ fn cloud_volumes_by_price() {
         valid(&document);
         document["cloud"].clone()
     };
-    // 2000 IOPS: gp3 includes them; gp2 of this size has 1500 for ever.
+    // 2000 IOPS: gp3 includes them; gp2 of this size has 1500 forever.
     let small = "--cloud aws --workload oltp-67-33-4k --rate 2k/s --p99 5ms --capacity 500GiB";
     let cloud = of(small);
     let best = &cloud["meets"][0];

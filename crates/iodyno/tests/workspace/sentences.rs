@@ -16,6 +16,10 @@ const WORDS: &[Pattern] = &[
     (" goes with ", 0, "requires"),
     ("for want of", 0, "the reason: too narrow, too few"),
     ("as it always was", 0, "a no-op"),
+    ("for ever ", 0, "forever, or sustained"),
+    ("eanwhile", 0, "while, during, since"),
+    ("is of one", 3, "takes one, has one"),
+    (" survive whole", 0, "atomic writes"),
 ];
 
 /// Beginnings of a doc comment.
@@ -25,6 +29,15 @@ const BEGINNINGS: &[Pattern] = &[
     ("The same", 9, "the noun, and what differs"),
     ("It ", 17, "the noun"),
     ("What is ", 0, "the noun: `Dirty data`, `Contents of`"),
+];
+
+/// Doc comments that say nothing beyond the declaration of their item, at most.
+const REPETITIONS: usize = 16;
+/// Words that add nothing to a name.
+const EMPTY_WORDS: &[&str] = &[
+    "a", "all", "an", "and", "as", "at", "by", "creates", "each", "for", "from", "gets", "has",
+    "in", "is", "it", "its", "of", "on", "one", "or", "returns", "sets", "that", "the", "this",
+    "to", "type", "whether", "which", "with",
 ];
 
 fn documents() -> Vec<PathBuf> {
@@ -50,6 +63,52 @@ fn beginnings(text: &str) -> impl Iterator<Item = (usize, &str)> {
         is_inside = line.trim_start().starts_with("///");
         comment.filter(|_| begins).map(|words| (number, words))
     })
+}
+
+/// Words of a text in lower case without a plural s. `parse_size` and `ParseSize` have two words each.
+fn stems(text: &str) -> Vec<String> {
+    let mut spaced = String::new();
+    for c in text.chars() {
+        if c.is_uppercase() {
+            spaced.push(' ');
+        }
+        spaced.push(if c.is_alphabetic() { c.to_ascii_lowercase() } else { ' ' });
+    }
+    spaced.split_whitespace().map(|word| word.trim_end_matches('s').to_owned()).collect()
+}
+
+/// Doc comments of one line without a number whose words are all in the line that declares the item.
+fn repetitions(text: &str) -> Vec<(usize, &str)> {
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let is_doc = |line: &str| line.starts_with("///");
+    let is_repetition = |&(index, line): &(usize, &str)| {
+        let is_alone = index == 0 || !is_doc(lines[index - 1]);
+        let next = lines[index + 1..].iter().find(|next| !next.starts_with("#["));
+        let is_short = is_doc(line) && is_alone && !line.contains(|c: char| c.is_ascii_digit());
+        // A quote begins the text of an attribute.
+        let is_item = |item: &&&str| is_short && !is_doc(item) && !item.starts_with('"');
+        let Some(item) = next.filter(is_item) else { return false };
+        let known = stems(item);
+        let empty: Vec<String> = EMPTY_WORDS.iter().flat_map(|word| stems(word)).collect();
+        stems(line).iter().all(|word| empty.contains(word) || known.contains(word))
+    };
+    let numbered = lines.iter().copied().enumerate();
+    numbered.filter(is_repetition).map(|(index, line)| (index + 1, line)).collect()
+}
+
+#[test]
+fn doc_comments_do_not_repeat_names() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    files.retain(|path| !path.components().any(|part| part.as_os_str() == "tests"));
+    let mut found = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let all = repetitions(&text);
+        found.extend(all.iter().map(|(n, line)| format!("{}:{n}: {line}", file.display())));
+    }
+    let all = found.join("\n  ");
+    assert!(found.len() <= REPETITIONS, "{} of at most {REPETITIONS}:\n  {all}", found.len());
 }
 
 #[test]

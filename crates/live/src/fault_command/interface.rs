@@ -236,7 +236,7 @@ pub fn described(fault: &InterfaceFault) -> String {
         }
         Action::Flip => ("reads", "return a flipped bit".to_owned()),
         Action::Stale => {
-            ("reads", "return the data from before the command where it was replaced".to_owned())
+            ("reads", "return the old data of ranges overwritten since the command".to_owned())
         }
         Action::Delay { by_ns } => ("operations", format!("end {} later", time(by_ns))),
         Action::Hang { for_ns: None } => ("operations", "get no reply".to_owned()),
@@ -306,7 +306,7 @@ mod tests {
             (
                 "stale next 1",
                 0,
-                "reads return the data from before the command where it was replaced, the next 1",
+                "reads return the old data of ranges overwritten since the command, the next 1",
             ),
             ("hang 5s", 0, "operations get no reply for 5.00 s from the first one on"),
             (

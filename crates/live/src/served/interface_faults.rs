@@ -6,7 +6,7 @@ use crate::interface_fault::{Action, Injected, InterfaceFault, Met, misdirected}
 use iodyno_units::{IoError, Op};
 
 impl<S: Sink> Live<S> {
-    /// Adds a fault at a volume's interface, from now on. Its times are the model's.
+    /// Adds a fault at a volume's interface, from now on. Its times are simulated times.
     pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
         let mut inner = self.lock();
         // Not before what the record has already.
@@ -25,7 +25,7 @@ impl<S: Sink> Live<S> {
         self.plan(&mut inner);
     }
 
-    /// The faults at a volume's interface, with those that are over.
+    /// The faults at a volume's interface, including expired ones.
     pub fn interface_faults(&self, volume: u32) -> Vec<Injected> {
         let now_ns = self.machine_ns(self.now_ns());
         self.lock().interface_faults[volume as usize].listed(now_ns).to_vec()

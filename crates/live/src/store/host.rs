@@ -18,13 +18,13 @@ const ZEROES_BYTES: u64 = 1 << 20;
     expect(unreachable_pub, reason = "public with the feature")
 )]
 pub enum HostCall {
-    /// Reads bytes.
+    /// `pread`.
     Read,
-    /// Writes bytes.
+    /// `pwrite`.
     Write,
-    /// Punches a hole.
+    /// `fallocate` that punches a hole.
     Punch,
-    /// Syncs the file.
+    /// `fdatasync`.
     Sync,
 }
 

@@ -48,7 +48,7 @@ pub struct Shift {
     pub begins: (usize, usize),
 }
 
-/// Divides a history of positive values into levels. Longer histories than [`VALUES_MAX`] are to be cut by the caller.
+/// Divides a history of positive values into levels. Longer histories than [`VALUES_MAX`] must be cut by the caller.
 pub fn levels(values: &[f64]) -> Vec<Level> {
     let n = values.len();
     if n == 0 {

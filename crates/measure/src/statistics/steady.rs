@@ -6,7 +6,7 @@
 //!
 //! It is judged only at the end of a round, for all tracking variables together. The criterion is weak: a device that
 //! loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since there are up to
-//! 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict beside it.
+//! 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict in addition.
 
 use super::{BadInput, all_finite, describe};
 use serde::{Deserialize, Serialize};
@@ -66,9 +66,9 @@ pub struct Window {
     pub range: f64,
     /// Absolute rise or fall of the fitted line from the first to the last round of the window.
     pub slope_excursion: f64,
-    /// Whether the range is within the limit.
+    /// Whether `range` is at most [`SteadyLimits::range_share_max`] of the mean.
     pub range_ok: bool,
-    /// Whether the slope excursion is within the limit.
+    /// Whether `slope_excursion` is at most [`SteadyLimits::slope_share_max`] of the mean.
     pub slope_ok: bool,
 }
 

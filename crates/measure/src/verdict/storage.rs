@@ -1,4 +1,4 @@
-//! Whether the I/O reached the storage of the target's bytes: by the known layers, and by counting bytes.
+//! Whether the I/O reached the storage that holds the target's bytes, judged by the known layers and by counted bytes.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -28,7 +28,7 @@ pub struct SeriesFinding {
     pub first: Row,
 }
 
-/// One sample of a series.
+/// Figures of one interval of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// Time from the start of the series to the end of the sample, including idle time, s.

@@ -82,7 +82,7 @@ pub enum Start {
 /// Where a stream of messages ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Never: the stream is a subscription.
+    /// The stream has no end: it is a subscription.
     Never,
     /// After the messages that are persisted when the request arrives.
     Now,

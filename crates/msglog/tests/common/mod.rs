@@ -434,7 +434,7 @@ impl History {
                 Some(e) => return Err(e.to_string()),
             }
         }
-        Err("busy for ever".into())
+        Err("busy forever".into())
     }
 
     /// Fails an operation, and checks that nothing is acknowledged any more.

@@ -31,7 +31,7 @@ impl DeferredReply {
         }
     }
 
-    /// Answers a read. `fill` writes the whole buffer, which has the requested length; meanwhile, a lock delays
+    /// Answers a read. `fill` writes the whole buffer, which has the requested length. While it runs, a lock delays
     /// other replies of the connection. For other kinds of request, replies [`Answer::Done`] without calling
     /// `fill`.
     pub fn fill(mut self, fill: impl FnOnce(&mut [u8])) {

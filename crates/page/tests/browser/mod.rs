@@ -140,7 +140,7 @@ impl Browser {
         Self { input, incoming, last_id: 0 }
     }
 
-    /// Sends a command and waits for its answer; events that come meanwhile are put into `events`.
+    /// Sends a command and waits for its answer; events that come before it are put into `events`.
     #[allow(clippy::needless_pass_by_value, reason = "written where it is called, by json!")]
     fn call(
         &mut self,

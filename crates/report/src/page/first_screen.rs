@@ -230,8 +230,11 @@ fn within(cell: &Cell, about_bandwidth: bool) -> String {
     };
     let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
     // Slow variation widens the interval by an amount that a short series can't determine.
-    let (at_least, why) =
-        if mean.independent { ("", "") } else { ("at least ", ", whose rate moves slowly") };
+    let (at_least, why) = if mean.independent {
+        ("", "")
+    } else {
+        ("at least as wide as ", "; the rate varies slowly")
+    };
     format!("{at_least}{low} to {high} (95 %, within this run{why})")
 }
 

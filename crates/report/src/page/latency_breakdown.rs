@@ -149,7 +149,7 @@ fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
         ),
         (
             has(USER),
-            "The processor time is that of the workers divided by their I/Os; with several outstanding I/Os some of it is spent while others wait, so the rest is the time in the device and all waiting.",
+            "Processor time is that of the workers divided by their I/Os. With several outstanding I/Os it overlaps with the waiting of others. The remainder is time in the device and in queues.",
         ),
     ];
     all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()

@@ -52,7 +52,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
         notes.push(format!("{}.", sentence(&limited)));
     }
     if !kinds.is_empty() && load.is_some_and(|load| !load.limits.is_empty()) {
-        notes.push(format!("The ceiling is over {}.", together(&kinds)));
+        notes.push(format!("The ceiling applies to {}.", together(&kinds)));
     }
     Some(Figure {
         id: format!("{}-load", stage.id),

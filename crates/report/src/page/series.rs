@@ -115,7 +115,7 @@ pub(super) fn one_after_the_other(
     let figure = Figure {
         id: format!("course-{}", number + 1),
         title: format!("All stages, one after the other{of}"),
-        summary: format!("At the end of each: {}.", said.join(", ")),
+        summary: format!("Throughput at the end of each stage: {}.", said.join(", ")),
         conditions: labels::line_of(run, run_level, measured),
         shape: Shape::Plot(Plot {
             x: Axis::from_zero("time of the stages, end to end", Quantity::Seconds),

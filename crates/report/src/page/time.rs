@@ -53,7 +53,7 @@ pub(super) fn figure(
     if let Some(recorded) = &cell.recorded {
         let length = human::duration_ns(recorded.interval_ns);
         notes.push(format!(
-            "Recorded in intervals of {length}: stalls are found in these, and the band goes from the slowest to the fastest of them."
+            "Recorded in intervals of {length}, then merged. The band shows the slowest and the fastest recorded interval. Stalls are detected in recorded intervals."
         ));
     }
     notes.push(format!(

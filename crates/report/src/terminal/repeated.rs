@@ -1,4 +1,4 @@
-//! The table of each cell's repeats, combined.
+//! Table with one row per figure of a repeated cell: its mean over the repeats, confidence interval and extremes.
 
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;

@@ -147,7 +147,7 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
     if of.volumes.options.on_demand {
         let (price, currency) = (of.volumes.on_demand_price, &answer.currency);
         words.push(format!(
-            "on demand: it never ends, and {price:.2} {currency} of the price are for a burst that lasts all month"
+            "on demand, so it never ends: {price:.2} {currency} of the price pay for a burst that lasts all month"
         ));
     }
     if of.has_credits() {
@@ -157,7 +157,7 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
         ));
     }
     if words.is_empty() {
-        words.push("no limit has burst credits: they hold for ever".to_owned());
+        words.push("no limit has burst credits, so the rates are sustained".to_owned());
     }
     words.join("; ")
 }

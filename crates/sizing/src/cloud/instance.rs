@@ -5,7 +5,7 @@ use super::prices::CloudPrices;
 use iodyno_emulate::spec::Limit;
 use iodyno_run::{Files, RunError, described_system};
 
-/// An instance, and what it can serve.
+/// An instance (virtual machine), with the limits that it sets on its volumes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
     /// Name or path of its system file.
@@ -14,7 +14,7 @@ pub struct Instance {
     pub limits: Vec<Limit>,
     /// Maximum number of attached volumes; `None`: no maximum.
     pub volumes_max: Option<u32>,
-    /// Price a month; 0 for an instance that the user has.
+    /// Monthly price; 0 for an instance that the user has.
     pub price: f64,
 }
 

@@ -15,7 +15,7 @@ struct Stream {
     iops: f64,
 }
 
-/// What a demand asks of limits.
+/// Load of a demand: the operations and bytes that limits count.
 #[derive(Clone, Debug)]
 pub struct Load {
     streams: Vec<Stream>,
@@ -24,7 +24,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of a demand.
+    /// Computes the operations and bytes per second of a demand.
     pub fn of(demand: &Demand) -> Self {
         let spec = &demand.spec;
         let all: f64 = spec.kinds().map(|(_, share)| share).sum();
@@ -74,8 +74,8 @@ impl Load {
         self.streams.iter().filter(|of| counts(of.kind)).map(|of| of.iops * each(of)).sum()
     }
 
-    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes, at the rates that are
-    /// served for ever, or at the burst rates.
+    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes, at the sustained rates or
+    /// at the burst rates.
     pub fn utilisation(&self, limits: &[Limit], volumes: u32, at_burst_rates: bool) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref().filter(|_| at_burst_rates);

@@ -64,7 +64,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Price of volumes and instance a month.
+    /// Monthly price of volumes and instance.
     pub fn price(&self) -> f64 {
         self.volumes.price + self.instance.as_ref().map_or(0.0, |instance| instance.price)
     }
@@ -103,7 +103,7 @@ impl Offer {
     }
 }
 
-/// Volumes that meet a demand for ever.
+/// Volumes that sustain a demand without burst credits.
 #[derive(Debug)]
 pub struct Found {
     /// The volumes and their instance.
@@ -118,8 +118,8 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// No size or rate of up to [`VOLUMES_MAX`] volumes meets the demand, in closed form or in a simulation, or it has no
-    /// price.
+    /// No size and rates of up to [`VOLUMES_MAX`] volumes meet the demand, both in closed form and in a simulation,
+    /// and have a price.
     Limits,
     /// The limits of no instance suffice, or it can't attach all volumes.
     Instance,
@@ -128,7 +128,7 @@ pub enum Unfit {
 /// The answer: volumes of a provider that meet a demand.
 #[derive(Debug)]
 pub struct CloudSizing {
-    /// The demand.
+    /// The demand that the volumes must meet.
     pub demand: Demand,
     /// The provider, one of [`CLOUDS`].
     pub cloud: String,

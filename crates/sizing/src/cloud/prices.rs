@@ -1,4 +1,4 @@
-//! Prices of cloud volumes a month, from a file.
+//! Monthly prices of cloud volumes, from a file.
 
 use iodyno_catalog::{FileError, Key, Kind, Reader, Record, ValueType, list};
 use iodyno_emulate::describe::VolumeClass;
@@ -51,19 +51,19 @@ pub struct CloudPrices {
     instances: Vec<InstancePrice>,
 }
 
-/// Price of an instance type, a month.
+/// Monthly price of an instance type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstancePrice {
     cloud: String,
     /// Name or path of the system file with its limits.
     pub system: String,
-    /// Price a month.
+    /// Monthly price.
     pub price: f64,
     /// Maximum number of attached volumes; `None`: no maximum.
     pub volumes_max: Option<u32>,
 }
 
-/// Price of the volumes of a class, a month.
+/// Monthly price of the volumes of a class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumePrice {
     cloud: String,
@@ -198,9 +198,8 @@ impl VolumePrice {
         self.on_demand.is_some()
     }
 
-    /// Price of bursting on demand a month, at a load that never changes. `None` if the file has none. Azure bills the
+    /// Monthly price of bursting on demand, at a constant load. `None` if the file has none. Azure bills the
     /// operations beyond the rate, or the bytes as operations, whichever are more ("Managed disk bursting", billing).
-    ///
     /// `over_iops`, `over_bytes_per_s`: load of the volume beyond its rates without bursting.
     pub fn of_on_demand(&self, over_iops: f64, over_bytes_per_s: f64) -> Option<f64> {
         let of = self.on_demand?;
@@ -208,7 +207,7 @@ impl VolumePrice {
         Some(of.fixed + of.each_10k * ops_per_s * MONTH_S / 10_000.0)
     }
 
-    /// Price of a volume a month. `None` if the file has no price of its size.
+    /// Monthly price of a volume. `None` if the file has no price for its size.
     pub fn of(&self, class: &VolumeClass, size_bytes: u64, options: &VolumeOptions) -> Option<f64> {
         let by_size = match self.by_size.as_slice() {
             [] => 0.0,

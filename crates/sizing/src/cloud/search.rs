@@ -18,19 +18,19 @@ pub const VOLUMES_MAX: u32 = 16;
 /// Equal volumes of a class, striped if there are several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volumes {
-    /// Name of the class.
+    /// Catalog name of the class.
     pub class: String,
     /// Number of volumes.
     pub count: u32,
-    /// Size and provisioned rates of each.
+    /// Size and provisioned rates of each volume.
     pub options: VolumeOptions,
-    /// Size of each, bytes.
+    /// Size of each volume, bytes.
     pub size_bytes: u64,
-    /// Limits of each.
+    /// Rate limits of each volume.
     pub limits: Vec<Limit>,
-    /// Price of all a month, with `on_demand_price`.
+    /// Monthly price of all volumes, including `on_demand_price`.
     pub price: f64,
-    /// Part of the price for bursting on demand, if the load never changes; 0 without.
+    /// Monthly price of bursting on demand if the load is constant; 0 without.
     pub on_demand_price: f64,
 }
 

@@ -32,8 +32,8 @@ pub enum Recipe {
     Highest(Vec<Recipe>),
     /// Arithmetic mean of several values.
     Mean(Vec<Recipe>),
-    /// Number of devices at which the first cell's rate, scaled in proportion to the devices, reaches the rate of
-    /// the second cell; at most the second cell's devices.
+    /// Number of devices at which a system saturates: the rate of the second cell (the saturated system), divided by
+    /// the rate per device of the first. At most the devices of the second cell.
     Saturation(CellKey, CellKey),
     /// A constant that the model takes from the paper.
     Given(f64),

@@ -1,4 +1,4 @@
-//! A study as a document: each table and figure of the paper with our values beside it, the differences
+//! A study as a document: each table and figure of the paper with our values next to it, the differences
 //! coloured, and, if there is one, the measurement of a real device over it.
 
 mod boxes;

@@ -143,7 +143,7 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     };
     let legend = "after our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
          d derived from these; all others are predicted. Errors are relative to the printed figure; the part \
-         outside is what lies beyond its rounding; for `>=` and `<=`, on the right side, beyond a tenth. The null \
+         outside is what lies beyond its rounding; for `>=` and `<=`, more than a tenth beyond the bound on its valid side. The null \
          model's error is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
          change by think time. ! marks figures that can't be right: not scored.";
     let is_data_sheet = |row: &Row| row.null.is_some_and(|null| null.model == NullModel::DataSheet);

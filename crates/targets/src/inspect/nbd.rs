@@ -37,7 +37,7 @@ pub struct NbdExport {
     pub address: String,
     /// Name of the export; empty for the default export.
     pub export: String,
-    /// The server's description text.
+    /// Text by which the server describes the export, for people.
     pub description: String,
     /// Size of the export, bytes.
     pub size_bytes: u64,

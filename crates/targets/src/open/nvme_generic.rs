@@ -1,4 +1,4 @@
-//! Opens the character device of an NVMe namespace; its block device stays claimed meanwhile.
+//! Opens the character device of an NVMe namespace. The namespace's block device stays claimed while it is open.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

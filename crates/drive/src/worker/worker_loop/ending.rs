@@ -112,7 +112,7 @@ impl<S: Source> WorkerLoop<S> {
         while self.in_flight.len() > 0 {
             self.now_ns = w.clock.now_ns();
             let now_ns = self.now_ns;
-            // A worker that had no processor meanwhile checks once more.
+            // A worker that had no processor in that time checks once more.
             if now_ns >= give_up_ns && has_checked {
                 self.hangs();
                 if let Some(map) = &w.verify {

@@ -1,4 +1,4 @@
-//! The schema of limits, and of rules from which the values of a volume class follow.
+//! Schema of rate limits, and of the rules that compute the limits of a volume from its size and options.
 
 use super::{GIB, PIB, S, US, bandwidth, count, flag, size, time};
 use iodyno_catalog::{Key, ValueType};

@@ -118,7 +118,7 @@ fn cached_writes_are_conserved() {
         let usage = disk.usage();
         let power = disk.power_cut();
         let mut lost: u64 = power.lost.iter().map(|r| r.len_bytes).sum();
-        // The block under the heads may have been rewritten meanwhile: then the newer write is lost.
+        // The block under the heads may have been rewritten since: then the newer write is lost.
         if let Some(torn) = power.torn {
             let also = power.lost.iter().filter(|r| r.offset_bytes == torn.offset_bytes).count();
             assert!(also == 1);

@@ -348,7 +348,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits until the socket may be readable. Meanwhile, sends replies of other threads. If no request was
+    /// Waits until the socket may be readable. While it waits, sends replies of other threads. If no request was
     /// deferred yet, returns immediately, because the receive that follows may block.
     fn wait_readable(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);

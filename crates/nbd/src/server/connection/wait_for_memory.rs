@@ -21,7 +21,7 @@ impl Connection<'_> {
         link.budget.acquire(link)
     }
 
-    /// Waits until there is memory for another request. Meanwhile, sends queued replies.
+    /// Waits until there is memory for another request. While it waits, sends queued replies.
     #[cold]
     pub(super) fn wait_for_budget(
         &mut self,

@@ -5,7 +5,7 @@
 //! budget is spent, connections with further requests wait in order. Two connections never wait for each other: a
 //! waiting one still sends what it owes its client, and a grant shrinks as answers are taken.
 //!
-//! A client that takes nothing would keep its grant for ever. So while connections wait, a grant holder whose client
+//! A client that takes nothing would keep its grant forever. So while connections wait, a grant holder whose client
 //! has taken and sent less than one step for [`Limits::stall`](crate::server::Limits::stall) is ended. A connection
 //! without a grant is not tracked, and takes no lock.
 

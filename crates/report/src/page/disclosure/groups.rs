@@ -56,7 +56,7 @@ pub(super) fn device(target: &TargetRecord) -> Facts {
             ("serial", "/device/serial"),
             ("firmware", "/device/firmware"),
             ("transport", "/device/transport"),
-            ("link now and at most", "/device/pcie"),
+            ("PCIe link, current and maximum", "/device/pcie"),
             ("rotational", "/device/rotational"),
             ("volatile write cache, according to the kernel", "/device/write_cache"),
             ("force unit access", "/device/fua"),
@@ -81,7 +81,7 @@ pub(super) fn device(target: &TargetRecord) -> Facts {
         "host writes during the run, according to the device",
         written.unwrap_or("unknown".to_owned()),
     ));
-    for name in ["power state", "over-provisioning", "protection of power loss", "encryption"] {
+    for name in ["power state", "over-provisioning", "power-loss protection", "encryption"] {
         all.push(row(name, "unknown"));
     }
     all
@@ -279,7 +279,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
         row("histogram", "128 buckets per doubling: within 0.4 %; minimum, maximum, mean exact"),
         row("intervals", intervals.join(", ")),
         row(
-            "lowest rate that the generator alone reaches",
+            "lowest rate of the generator on the null engine",
             ceiling.map_or("unknown".to_owned(), |x| format!("{} IOPS", human::count(x))),
         ),
         row("failed operations", errors.to_string()),
