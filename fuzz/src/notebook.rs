@@ -67,6 +67,7 @@ fn run() -> Run {
         cells: vec![cell],
         notebook: "fuzz".into(),
         is_imported: true,
+        annotation: Some("kernel 6.18".to_owned()),
     }
 }
 
