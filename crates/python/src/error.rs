@@ -1,15 +1,9 @@
-//! The exception of this module.
+//! The exception of the package.
 
-use pyo3::create_exception;
-use pyo3::exceptions::PyException;
+use pyo3::import_exception;
 use pyo3::prelude::*;
 
-create_exception!(
-    iodyno,
-    Error,
-    PyException,
-    "A notebook can't be read, or a request can't be met. The message has the remedy."
-);
+import_exception!(iodyno._error, Error);
 
 /// Converts an error to the exception, with the same message.
 pub(crate) fn raised(error: impl std::fmt::Display) -> PyErr {

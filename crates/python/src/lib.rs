@@ -24,7 +24,6 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("Error", module.py().get_type::<error::Error>())?;
     module.add_class::<notebook::Notebook>()?;
     module.add_class::<run::Run>()?;
     module.add_class::<histogram::Histogram>()?;

@@ -10,11 +10,11 @@ import contextlib
 
 import pytest
 
-import iodyno_disk
+from iodyno import disk
 
 
 @pytest.fixture
 def iodyno_serve():
-    """Function with the arguments of `iodyno_disk.serve`. A disk whose server reports an error fails the test."""
+    """Function with the arguments of `iodyno.serve`. A disk whose server reports an error fails the test."""
     with contextlib.ExitStack() as disks:
-        yield lambda *words, **options: disks.enter_context(iodyno_disk.serve(*words, **options))
+        yield lambda *words, **options: disks.enter_context(disk.serve(*words, **options))

@@ -1,15 +1,15 @@
 """Disks that fail on command, for tests: starts `iodyno serve`, and speaks its control protocol
 (docs/serving.md, docs/schema/control-v1.schema.json). Standard library only.
 
-    import iodyno_disk
+    import iodyno
 
-    with iodyno_disk.serve("exflash-400g", size="64MiB") as disk:
+    with iodyno.serve("exflash-400g", size="64MiB") as disk:
         run_my_program(disk.nbd)                     # an NBD URI; with fuse=True, disk.file
         disk.fault("error EIO flushes after 2 next 1")
         run_my_program(disk.nbd)
         assert disk.hits() == 1
 
-`iodyno_pytest` has a pytest fixture.
+`iodyno.pytest_plugin` has a pytest fixture.
 """
 
 import json
@@ -21,12 +21,15 @@ import socket
 import subprocess
 import tempfile
 
+from iodyno import command
+from iodyno._error import Error
+
 VERSION = 1
 # Time that a server has to start or to stop, and to answer, s.
 START_S, STOP_S, ANSWER_S = 60, 60, 30
 
 
-class DiskError(Exception):
+class DiskError(Error):
     """The server did not start, or refused a request. `code` and `remedy` are those of the control protocol, or None."""
 
     def __init__(self, message, code=None, remedy=None):
@@ -185,17 +188,11 @@ def serve(device, *flags, program=None, fuse=False, **options):
     """Serves a device of the catalog, a device file, or plain memory such as "ram:64MiB"; returns a Disk.
 
     `flags` and `options` are those of `iodyno serve`: `serve("exflash-400g", "--no-floor", size="64MiB")` or
-    `serve("exflash-400g", no_floor=True, size="64MiB")`. `fuse`: serve a file, too. `program`: the path of iodyno, by default
-    that in the variable IODYNO, or the one on the PATH.
+    `serve("exflash-400g", no_floor=True, size="64MiB")`. `fuse`: serve a file, too. `program`: the path of iodyno; None for
+    that of `iodyno.command.program`.
 
     Raises DiskError with the server's message if it does not start."""
-    words = [str(program or os.environ.get("IODYNO", "iodyno")), "serve", device, *map(str, flags)]
-    for name, value in options.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            words.append(flag)
-        elif value not in (None, False):
-            words += [flag, str(value)]
+    words = command.words("serve", device, *flags, program=program, **options)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="iodyno-"))
     try:
         return Disk(words, folder, fuse)
