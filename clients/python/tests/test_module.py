@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import tempfile
 
 import iodyno
@@ -24,18 +25,18 @@ def made():
     """A notebook with closed loop, open loop, several targets and flushes; all in virtual time."""
     notebook = iodyno.Notebook(NOTEBOOK)
     if not NOTEBOOK.exists():
-        two = ["model:exflash-400g", "model:ssd-sata3-mlc-200g"]
+        two = ["model:exflash-400g"] * 2
         runs = [
             iodyno.run("random-read", on=two[0], notebook=notebook, **SHORT),
-            iodyno.run("random-read", on=two, notebook=NOTEBOOK, rate="2000", **SHORT),
+            iodyno.run("random-read", on=two, notebook=NOTEBOOK, rate="2k/s", **SHORT),
             iodyno.run("four-corners", on=two[0], notebook=NOTEBOOK, **SHORT),
         ]
         assert [run.status for run in runs] == ["finished"] * 3
     return notebook
 
 
-def said(*words):
-    return command.call(*words, notebook=NOTEBOOK)
+def said(*words, **options):
+    return command.call(*words, notebook=NOTEBOOK, **options)
 
 
 def optional(name):
@@ -111,8 +112,8 @@ def test_histograms_merge_and_give_the_percentiles_of_the_command():
                 assert counts == {b["low_ns"]: b["count"] for b in merged.buckets().to_pylist()}
                 assert sum(counts.values()) == merged.count == cell[kind]["ops"]
     assert compared > 20, compared
-    a, b = (notebook.histogram(run, "random-read", target="model:exflash-400g") for run in ("last~2", "last~1"))
-    both = notebook.histogram(["last~2", "last~1"], "random-read", target="model:exflash-400g")
+    a, b = (notebook.histogram(run, "random-read") for run in ("last~2", "last~1"))
+    both = notebook.histogram(["last~2", "last~1"], "random-read")
     assert a + b == both == sum([b, a]) and both.count == a.count + b.count and a != b
     assert min(a.percentile(99), b.percentile(99)) <= both.percentile(99) <= max(a.percentile(99), b.percentile(99))
     assert pickle.loads(pickle.dumps(both)) == both
@@ -122,19 +123,20 @@ def test_histograms_merge_and_give_the_percentiles_of_the_command():
 
 def test_arrow_readers_get_the_same_values_without_a_copy():
     notebook = made()
-    table, rows = notebook.histograms(), notebook.histograms().to_pylist()
+    histograms, rows = notebook.histograms(), notebook.histograms().to_pylist()
     if pyarrow := optional("pyarrow"):
-        assert pyarrow.table(table).to_pylist() == rows
-        assert pyarrow.table(table).schema == pyarrow.schema(table)
+        assert pyarrow.table(histograms).to_pylist() == rows
+        assert pyarrow.table(histograms).schema == pyarrow.schema(histograms)
         # The same buffers, however often the table is exported.
-        places = [pyarrow.table(table)["buckets"].chunk(0).values.field("count").buffers()[1].address for _ in range(2)]
+        places = [pyarrow.table(histograms)["buckets"].chunk(0).values.field("count").buffers()[1].address for _ in range(2)]
         assert places[0] == places[1]
         started = notebook.runs().to_pyarrow()["started"]
         assert str(started.type) == "timestamp[ms, tz=UTC]"
     if polars := optional("polars"):
-        assert polars.DataFrame(table).to_dicts() == rows
+        assert polars.DataFrame(histograms).to_dicts() == rows
     if duckdb := optional("duckdb"):
-        found = duckdb.sql("select kind, sum(b.count) from (select kind, unnest(buckets) b from table) group by 1 order by 1")
+        found = duckdb.sql(
+            "select kind, sum(b.count) from (select kind, unnest(buckets) b from histograms) group by 1 order by 1")
         counts = {}
         for row in rows:
             counts[row["kind"]] = counts.get(row["kind"], 0) + row["count"]
@@ -179,6 +181,20 @@ def test_errors_name_the_remedy():
     before = NOTEBOOK.stat().st_mtime_ns
     notebook.cells(), notebook.runs()
     assert NOTEBOOK.stat().st_mtime_ns == before
+
+
+def test_the_examples_of_the_page():
+    page = pathlib.Path(__file__).parents[3] / "docs" / "python.md"
+    blocks = re.findall("^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 5
+    os.environ["IODYNO_NOTEBOOK"] = str(NOTEBOOK.with_name("page.sqlite"))
+    names = {}
+    for block in blocks:
+        if "polars" in block and not (optional("polars") and optional("pandas")):
+            continue
+        exec(block, names)
+    assert names["merged"] == names["again"] and names["merged"].count > 0
+    assert names["compared"].finding in ("slower", "open", "clear")
 
 
 if __name__ == "__main__":

@@ -312,7 +312,8 @@ impl Notebook {
         let mut options = Options { each_target, ..Options::default() };
         if let Some(threshold) = threshold {
             if !(threshold > 0.0 && threshold < 1.0) {
-                let text = format!("a threshold of {threshold} is not a fraction of A, such as 0.02");
+                let text =
+                    format!("a threshold of {threshold} is not a fraction of A, such as 0.02");
                 return Err(raised(text));
             }
             options.threshold_share = threshold;
@@ -340,15 +341,19 @@ fn list_table(runs: &[(iodyno_notebook::RunSummary, Option<Standing>)]) -> PyRes
         Arc::new(values.into_iter().collect::<arrow_array::StringArray>())
     };
     let times = |of: fn(&iodyno_notebook::RunSummary) -> Option<iodyno_notebook::Timestamp>| {
-        let values = runs.iter().map(|(run, _)| of(run).map(iodyno_notebook::Timestamp::as_millisecond));
+        let values =
+            runs.iter().map(|(run, _)| of(run).map(iodyno_notebook::Timestamp::as_millisecond));
         let array: TimestampMillisecondArray = values.collect();
         Arc::new(array.with_timezone("UTC")) as ArrayRef
     };
     let texts = |of: &dyn Fn(&iodyno_notebook::RunSummary, Option<&Standing>) -> Option<String>| {
         text(runs.iter().map(|(run, standing)| of(run, standing.as_ref())).collect())
     };
-    let mut targets = ListBuilder::new(StringBuilder::new())
-        .with_field(Field::new("item", DataType::Utf8, false));
+    let mut targets = ListBuilder::new(StringBuilder::new()).with_field(Field::new(
+        "item",
+        DataType::Utf8,
+        false,
+    ));
     for (run, _) in runs {
         for target in &run.targets {
             targets.values().append_value(target);
@@ -371,16 +376,8 @@ fn list_table(runs: &[(iodyno_notebook::RunSummary, Option<Standing>)]) -> PyRes
             }),
         ),
         ("name", DataType::Utf8, texts(&|run, _| Some(run.name.clone()))),
-        (
-            "targets",
-            DataType::new_list(DataType::Utf8, false),
-            Arc::new(targets.finish()),
-        ),
-        (
-            "cells",
-            DataType::UInt64,
-            Arc::new(cells.collect::<arrow_array::UInt64Array>()),
-        ),
+        ("targets", DataType::new_list(DataType::Utf8, false), Arc::new(targets.finish())),
+        ("cells", DataType::UInt64, Arc::new(cells.collect::<arrow_array::UInt64Array>())),
         (
             "level",
             DataType::Utf8,

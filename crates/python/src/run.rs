@@ -21,7 +21,10 @@ pub(crate) struct Run {
 }
 
 /// A value of Python's standard library from JSON text.
-pub(crate) fn parsed<'py>(py: Python<'py>, document: &serde_json::Value) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn parsed<'py>(
+    py: Python<'py>,
+    document: &serde_json::Value,
+) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (document.to_string(),))
 }
 

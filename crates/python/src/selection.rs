@@ -88,7 +88,11 @@ impl<'a> Cells<'a> {
 
     /// Adds the latencies of a run to a histogram. Returns whether a cell matched. Without a target, the cells that merge
     /// several targets are left out, since their parts are counted.
-    pub(crate) fn add(&self, run: &iodyno_notebook::Run, sum: &mut iodyno_measure::Histogram) -> bool {
+    pub(crate) fn add(
+        &self,
+        run: &iodyno_notebook::Run,
+        sum: &mut iodyno_measure::Histogram,
+    ) -> bool {
         let matches = |cell: &&Cell| {
             self.cell.is_none_or(|name| cell.key.name == name)
                 && match self.target {

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 
 /// A table in Arrow's format. Polars, pyarrow, DuckDB and pandas read it without a copy:
-/// `polars.DataFrame(table)`, `pyarrow.table(table)`, `duckdb.sql("from table")`, `table.to_pandas()`.
+/// `polars.DataFrame(cells)`, `pyarrow.table(cells)`, `duckdb.sql("from cells")`, `cells.to_pandas()`.
 #[pyclass(frozen, module = "iodyno")]
 pub(crate) struct Table {
     schema: SchemaRef,
@@ -103,7 +103,9 @@ fn value<'py>(py: Python<'py>, array: &dyn Array, at: usize) -> PyResult<Bound<'
     }
     Ok(match array.data_type() {
         DataType::Utf8 => array.as_string::<i32>().value(at).into_pyobject(py)?.into_any(),
-        DataType::UInt64 => array.as_primitive::<UInt64Type>().value(at).into_pyobject(py)?.into_any(),
+        DataType::UInt64 => {
+            array.as_primitive::<UInt64Type>().value(at).into_pyobject(py)?.into_any()
+        }
         DataType::Float64 => {
             array.as_primitive::<Float64Type>().value(at).into_pyobject(py)?.into_any()
         }
