@@ -57,14 +57,15 @@ ways = {
     "merge of all latencies": lambda: [notebook.histogram()],
     "intervals by sqlite3, no latencies": by_hand,
     "iodyno export csv-series of one run": lambda: subprocess.run(
-        [iodyno.command.program(), "export", "last", "--format", "csv-series", "--notebook", path], capture_output=True,
+        [iodyno.command.path(), "export", "last", "--format", "csv-series", "--notebook", path], capture_output=True,
         check=True).stdout.splitlines(),
 }
 print(f"{RUNS} runs, {os.path.getsize(path) / 1e6:.1f} MB, {os.cpu_count()} processors, pandas {pandas.__version__}")
 for name, way in ways.items():
-    seconds = []
+    seconds, processor = [], time.process_time()
     for _ in range(REPEATS):
         start = time.perf_counter()
         rows = len(way())
         seconds.append(time.perf_counter() - start)
-    print(f"{name}: {rows} rows, median {statistics.median(seconds):.3f} s of", *(f"{s:.3f}" for s in seconds))
+    print(f"{name}: {rows} rows, median {statistics.median(seconds):.3f} s of", *(f"{s:.3f}" for s in seconds),
+          f"; {(time.process_time() - processor) / REPEATS:.3f} s of processor time each")

@@ -1,5 +1,4 @@
 import os
-from typing import Any
 
 from iodyno._error import Error as Error
 from iodyno._native import Comparison as Comparison
@@ -10,20 +9,13 @@ from iodyno._native import Runs
 from iodyno._native import Table as Table
 from iodyno._native import __version__ as __version__
 from iodyno.command import CommandError as CommandError
+from iodyno.command import run as run
 from iodyno.disk import Control as Control
 from iodyno.disk import Disk as Disk
 from iodyno.disk import DiskError as DiskError
 from iodyno.disk import NoEffect as NoEffect
 from iodyno.disk import serve as serve
 
-def run(
-    workload: str,
-    *flags: object,
-    on: str | list[str] | None = None,
-    notebook: Notebook | str | os.PathLike[str] | None = None,
-    program: str | os.PathLike[str] | None = None,
-    **options: Any,
-) -> Run: ...
 def compare(
     a: Runs,
     b: Runs,

@@ -6,7 +6,10 @@
         ...
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,7 +17,7 @@ from iodyno import disk
 
 
 @pytest.fixture
-def iodyno_serve():
+def iodyno_serve() -> Iterator[Callable[..., disk.Disk]]:
     """Function with the arguments of `iodyno.serve`. A disk whose server reports an error fails the test."""
     with contextlib.ExitStack() as disks:
         yield lambda *words, **options: disks.enter_context(disk.serve(*words, **options))
