@@ -75,6 +75,8 @@ def test_tables_equal_those_of_the_command():
     for run, other in zip(runs, listed):
         for name in ["status", "reason", "name", "targets", "cells"]:
             assert run[name] == other[name], name
+        for name in ["started", "ended"]:
+            assert run[name].isoformat(timespec="milliseconds").replace("+00:00", "Z") == other[name]
     for run in listed:
         agree(notebook.cells(run["id"]).to_pylist(), said("export", run["id"], format="csv"))
         agree(notebook.intervals(run["id"]).to_pylist(), said("export", run["id"], format="csv-series"))

@@ -4,7 +4,7 @@ use crate::error::raised;
 use crate::histogram::Histogram;
 use crate::notebook::{Kind, table_of};
 use crate::selection::Cells;
-use crate::table::Table;
+use crate::table::{Table, utc};
 use iodyno_page::html;
 use iodyno_page::terminal::Style;
 use iodyno_report::{json, page, terminal};
@@ -64,10 +64,7 @@ impl Run {
     /// Start, as a datetime in UTC.
     #[getter]
     fn started<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let datetime = py.import("datetime")?;
-        let utc = datetime.getattr("timezone")?.getattr("utc")?;
-        let seconds = self.inner.started.as_millisecond() as f64 / 1e3;
-        datetime.getattr("datetime")?.call_method1("fromtimestamp", (seconds, utc))
+        utc(py, self.inner.started.as_millisecond())
     }
 
     /// `running`, `finished`, `interrupted`, `failed` or `crashed`.

@@ -80,7 +80,7 @@ impl Table {
         slf.py().import("polars")?.call_method1("DataFrame", (slf,))
     }
 
-    /// The rows as dicts, for use without further packages. Times of day are seconds since 1970.
+    /// The rows as dicts, for use without further packages. Times of day are datetimes in UTC.
     fn to_pylist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for batch in &self.batches {
@@ -94,6 +94,13 @@ impl Table {
         }
         Ok(rows)
     }
+}
+
+/// A datetime in UTC from ms since 1970.
+pub(crate) fn utc(py: Python<'_>, ms: i64) -> PyResult<Bound<'_, PyAny>> {
+    let datetime = py.import("datetime")?;
+    let utc = datetime.getattr("timezone")?.getattr("utc")?;
+    datetime.getattr("datetime")?.call_method1("fromtimestamp", (ms as f64 / 1e3, utc))
 }
 
 /// The value at a place of an array of the types that tables have.
@@ -111,7 +118,7 @@ fn value<'py>(py: Python<'py>, array: &dyn Array, at: usize) -> PyResult<Bound<'
         }
         DataType::Timestamp(..) => {
             let ms = array.as_primitive::<TimestampMillisecondType>().value(at);
-            (ms as f64 / 1e3).into_pyobject(py)?.into_any()
+            utc(py, ms)?
         }
         DataType::List(_) => {
             let items = array.as_list::<i32>().value(at);
