@@ -1,5 +1,7 @@
 //! A notebook, and the tables that are read from it.
 
+#![expect(clippy::needless_pass_by_value, reason = "pyo3 hands extracted arguments over by value")]
+
 use crate::arrays::{Bins, Rows, fields};
 use crate::comparison::Comparison;
 use crate::error::raised;
