@@ -10,12 +10,14 @@
 #![forbid(unsafe_code)]
 
 mod arrays;
+mod batch;
 mod comparison;
 mod error;
 mod histogram;
 mod notebook;
 mod run;
-mod selection;
+mod selected_cells;
+mod selected_runs;
 mod table;
 
 use pyo3::prelude::*;

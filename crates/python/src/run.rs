@@ -1,9 +1,9 @@
 //! A run, loaded from a notebook.
 
+use crate::batch::{Kind, table_of};
 use crate::error::raised;
 use crate::histogram::Histogram;
-use crate::notebook::{Kind, table_of};
-use crate::selection::Cells;
+use crate::selected_cells::Cells;
 use crate::table::{Table, utc};
 use iodyno_page::html;
 use iodyno_page::terminal::Style;
