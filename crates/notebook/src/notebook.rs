@@ -82,6 +82,33 @@ impl Notebook {
         intervals_max: Option<u64>,
         alone: bool,
     ) -> Result<Vec<Run>, Error> {
+        let numbers = self.select(list)?;
+        let bytes_max = match numbers.len() {
+            1 if alone => load::CELLS_BYTES_MAX,
+            _ => load::CELLS_OF_SEVERAL_BYTES_MAX,
+        };
+        let load = |number| load::run(&self.db, &self.path, number, intervals_max, bytes_max);
+        numbers.into_iter().map(load).collect()
+    }
+
+    /// Ids of several runs, selected as for [`Self::load_several`], or of all runs; in order of their start.
+    pub fn ids(&self, list: Option<&str>) -> Result<Vec<String>, Error> {
+        let chosen = list.map(|list| self.select(list)).transpose()?;
+        let read = || -> rusqlite::Result<Vec<String>> {
+            let mut query = self.db.prepare("SELECT number, id FROM runs ORDER BY number")?;
+            let rows = query.query_map([], |r| Ok((r.get::<_, i64>(0)?, r.get(1)?)))?;
+            let is_chosen = |number: &i64| {
+                chosen.as_ref().is_none_or(|chosen| chosen.binary_search(number).is_ok())
+            };
+            rows.filter(|row| !matches!(row, Ok((number, _)) if !is_chosen(number)))
+                .map(|row| row.map(|(_, id)| id))
+                .collect()
+        };
+        read().map_err(|e| schema::explain(&self.path, "looking for runs", e))
+    }
+
+    /// Row numbers of the runs that a list selects, in order, each once.
+    fn select(&self, list: &str) -> Result<Vec<i64>, Error> {
         let failed = |e| schema::explain(&self.path, "looking for runs", e);
         let mut numbers: Vec<i64> = Vec::new();
         for word in list.split(',').map(str::trim) {
@@ -103,12 +130,7 @@ impl Notebook {
         }
         numbers.sort_unstable();
         numbers.dedup();
-        let bytes_max = match numbers.len() {
-            1 if alone => load::CELLS_BYTES_MAX,
-            _ => load::CELLS_OF_SEVERAL_BYTES_MAX,
-        };
-        let load = |number| load::run(&self.db, &self.path, number, intervals_max, bytes_max);
-        numbers.into_iter().map(load).collect()
+        Ok(numbers)
     }
 
     /// Ids of the finished runs that have the name and the targets of the selected run, in order of their start; of more
@@ -232,7 +254,7 @@ impl Notebook {
         };
         let found = || -> rusqlite::Result<Vec<(i64, String)>> {
             let mut query = self.db.prepare(
-                "SELECT number, id FROM runs WHERE substr(id, 1, length(?1)) = ?1
+                "SELECT number, id FROM runs WHERE id >= ?1 AND id < ?1 || '~'
                  ORDER BY number LIMIT ?2",
             )?;
             query

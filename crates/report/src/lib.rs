@@ -31,6 +31,7 @@ mod rate_search;
 mod repeats;
 pub mod run_verdict;
 pub mod sysbench_text;
+pub mod table;
 pub mod terminal;
 pub mod thresholds;
 mod verdict_groups;

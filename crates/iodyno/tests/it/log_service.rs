@@ -580,7 +580,7 @@ fn tokens_and_tls_keep_others_out() {
 const SCRIPT: &str = r#"
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from iodyno_log import *
+from iodyno.log import *
 
 with Publisher("unix:l.sock", name="python", held_max=100, token=b"secret") as publisher:
     for i in range(1, 3001):

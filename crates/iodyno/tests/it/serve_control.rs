@@ -95,11 +95,11 @@ fn requests_and_replies_follow_the_schema() {
 fn the_python_package_serves_disks() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python");
     let has_pytest = Command::new("python3").args(["-c", "import pytest"]).output().unwrap();
-    let pytest = ["-m", "pytest", "-q", "-p", "iodyno_pytest", "-p", "no:cacheprovider"];
+    let pytest = ["-m", "pytest", "-q", "-p", "iodyno.pytest_plugin", "-p", "no:cacheprovider"];
     let words = if has_pytest.status.success() { &pytest[..] } else { &[] };
     let output = Command::new("python3")
         .args(words)
-        .arg("test_iodyno_disk.py")
+        .arg("tests/test_disk.py")
         .current_dir(&package)
         .env("PYTHONPATH", &package)
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -39,6 +39,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("serving", 6),
     ("sizing", 6),
     ("study", 6),
+    ("python", 7),
     ("web", 7),
     ("iodyno", 8),
     ("mpi", 9),

@@ -1,16 +1,18 @@
 """Disks that fail on command, for tests: starts `iodyno serve`, and speaks its control protocol
 (docs/serving.md, docs/schema/control-v1.schema.json). Standard library only.
 
-    import iodyno_disk
+    import iodyno
 
-    with iodyno_disk.serve("exflash-400g", size="64MiB") as disk:
+    with iodyno.serve("exflash-400g", size="64MiB") as disk:
         run_my_program(disk.nbd)                     # an NBD URI; with fuse=True, disk.file
         disk.fault("error EIO flushes after 2 next 1")
         run_my_program(disk.nbd)
         assert disk.hits() == 1
 
-`iodyno_pytest` has a pytest fixture.
+`iodyno.pytest_plugin` has a pytest fixture.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -20,16 +22,20 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from typing import Any
+
+from iodyno import command
+from iodyno._error import Error
 
 VERSION = 1
 # Time that a server has to start or to stop, and to answer, s.
 START_S, STOP_S, ANSWER_S = 60, 60, 30
 
 
-class DiskError(Exception):
+class DiskError(Error):
     """The server did not start, or refused a request. `code` and `remedy` are those of the control protocol, or None."""
 
-    def __init__(self, message, code=None, remedy=None):
+    def __init__(self, message: str, code: str | None = None, remedy: str | None = None) -> None:
         super().__init__(f"{message}: {remedy}" if remedy else message)
         self.message, self.code, self.remedy = message, code, remedy
 
@@ -42,11 +48,11 @@ class Control:
     """A connection to a control socket: of a disk that this module serves, or of another server, as in
     `Control(os.environ["IODYNO_CONTROL"])`. It may be used by one thread at a time."""
 
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         self.control = address
-        self._socket = None
+        self._socket: socket.socket | None = None
 
-    def request(self, **keys):
+    def request(self, **keys: Any) -> dict[str, Any]:
         """Sends a request with these keys, such as `status=True`; returns the reply as a dict.
 
         Raises DiskError if the server refuses it, and OSError if no server answers."""
@@ -59,13 +65,13 @@ class Control:
         line = self._lines.readline()
         if not line:
             raise ConnectionResetError(f"{self.control}: the server has ended")
-        reply = json.loads(line)
+        reply: dict[str, Any] = json.loads(line)
         if not reply["ok"]:
             error = reply["error"]
             raise DiskError(error["message"], error["code"], error["remedy"])
         return reply
 
-    def fault(self, command, may_have_no_effect=False):
+    def fault(self, command: str, may_have_no_effect: bool = False) -> dict[str, Any]:
         """Injects a fault, with the words of `iodyno fault`; returns the reply, with the keys `in_effect`, `no_effect`,
         `repaired_by` and `lost`.
 
@@ -75,29 +81,31 @@ class Control:
             raise NoEffect(f"`{command}` has no effect: {reply['no_effect']}")
         return reply
 
-    def clear(self):
+    def clear(self) -> dict[str, Any]:
         """Ends all faults."""
         return self.request(fault="clear")
 
-    def status(self):
+    def status(self) -> dict[str, Any]:
         """The status, as `iodyno status --json` prints it."""
-        return self.request(status=True)["status"]
+        status: dict[str, Any] = self.request(status=True)["status"]
+        return status
 
-    def metrics(self):
+    def metrics(self) -> str:
         """Metrics in the text format of Prometheus. Not for plain memory and native speed."""
-        return self.request(metrics=True)["metrics"]
+        return str(self.request(metrics=True)["metrics"])
 
-    def interface_faults(self, volume=0):
+    def interface_faults(self, volume: int = 0) -> list[dict[str, Any]]:
         """The faults at a volume's interface: dicts with `fault`, `seen`, `applied` and `is_over`."""
         status = self.status()
-        return status["volumes"][volume]["interface_faults"] if "volumes" in status else status["interface_faults"]
+        of_volume = status["volumes"][volume] if "volumes" in status else status
+        return list(of_volume["interface_faults"])
 
-    def hits(self, volume=0):
+    def hits(self, volume: int = 0) -> int:
         """Number of requests that met the last fault at a volume's interface."""
         faults = self.interface_faults(volume)
-        return faults[-1]["applied"] if faults else 0
+        return int(faults[-1]["applied"]) if faults else 0
 
-    def close(self):
+    def close(self) -> None:
         """Ends the connection. The next request opens another."""
         if self._socket is not None:
             self._lines.close()
@@ -110,17 +118,18 @@ class Disk(Control):
     file with `fuse=True`, else None; `control`, the address of the control socket; `environment`, with the variables that
     `iodyno serve DEVICE -- CMD` sets for a command."""
 
-    def __init__(self, words, folder, fuse):
+    def __init__(self, words: list[str], folder: pathlib.Path, fuse: bool) -> None:
         super().__init__(f"unix:{folder / 'control'}")
         self._folder = folder
         self._mount = folder / "mount" if fuse else None
-        self.nbd, self.file = f"nbd+unix:///?socket={folder / 'nbd'}", None
+        self.nbd = f"nbd+unix:///?socket={folder / 'nbd'}"
+        self.file: str | None = None
         words += ["--nbd", f"unix:{folder / 'nbd'}", "--control", self.control]
-        if fuse:
+        if self._mount:
             self._mount.mkdir()
             words += ["--fuse", str(self._mount)]
-        ready, write = os.pipe()
-        with open(ready, "rb") as ready:
+        read, write = os.pipe()
+        with open(read, "rb") as ready:
             try:
                 with open(folder / "log", "wb") as log:
                     self._server = subprocess.Popen(
@@ -134,18 +143,18 @@ class Disk(Control):
             self._server.kill()
             self._server.wait()
             raise DiskError(f"{' '.join(words)}: {(folder / 'log').read_text(errors='replace').strip()}")
-        if fuse:
+        if self._mount:
             self.file = str(min(path for path in self._mount.iterdir() if path.name != "status.json"))
         self.environment = {"IODYNO_NBD": self.nbd, "IODYNO_CONTROL": self.control}
         if self.file:
             self.environment["IODYNO_FILE"] = self.file
 
     @property
-    def log(self):
+    def log(self) -> str:
         """What the server has printed."""
         return (self._folder / "log").read_text(errors="replace")
 
-    def stop(self):
+    def stop(self) -> None:
         """Stops the server, which flushes first, and removes its folder. No-op if it is stopped.
 
         Raises DiskError if the server reports an error or does not end."""
@@ -166,14 +175,14 @@ class Disk(Control):
         if code != 0:
             raise DiskError(f"the server ended with exit code {code}: {log.strip()}")
 
-    def kill(self):
+    def kill(self) -> None:
         """Kills the server, as a crash of its host would. `--backing` then has what the modelled device would have kept."""
         self._server.kill()
 
-    def __enter__(self):
+    def __enter__(self) -> Disk:
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             self.stop()
         except DiskError:
@@ -181,21 +190,21 @@ class Disk(Control):
                 raise
 
 
-def serve(device, *flags, program=None, fuse=False, **options):
+def serve(
+    device: str,
+    *flags: object,
+    program: str | os.PathLike[str] | None = None,
+    fuse: bool = False,
+    **options: Any,
+) -> Disk:
     """Serves a device of the catalog, a device file, or plain memory such as "ram:64MiB"; returns a Disk.
 
     `flags` and `options` are those of `iodyno serve`: `serve("exflash-400g", "--no-floor", size="64MiB")` or
-    `serve("exflash-400g", no_floor=True, size="64MiB")`. `fuse`: serve a file, too. `program`: the path of iodyno, by default
-    that in the variable IODYNO, or the one on the PATH.
+    `serve("exflash-400g", no_floor=True, size="64MiB")`. `fuse`: serve a file, too. `program`: the path of iodyno; None for
+    that of `iodyno.command.path`.
 
     Raises DiskError with the server's message if it does not start."""
-    words = [str(program or os.environ.get("IODYNO", "iodyno")), "serve", device, *map(str, flags)]
-    for name, value in options.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            words.append(flag)
-        elif value not in (None, False):
-            words += [flag, str(value)]
+    words = command.words("serve", device, *flags, program=program, **options)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="iodyno-"))
     try:
         return Disk(words, folder, fuse)

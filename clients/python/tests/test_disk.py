@@ -1,10 +1,10 @@
-"""Tests of iodyno_disk and of the fixture. Without pytest: `python3 test_iodyno_disk.py`. They need qemu-io."""
+"""Tests of iodyno.disk and of the fixture. Without pytest: `python3 test_disk.py`. They need qemu-io."""
 
 import os
 import subprocess
 import time
 
-import iodyno_disk
+import iodyno
 
 
 def qemu_io(disk, *commands):
@@ -38,10 +38,10 @@ def test_chosen_errors_and_silent_faults(iodyno_serve):
 
 def test_errors_have_codes_and_remedies(iodyno_serve):
     disk = iodyno_serve("exflash-400g?state=fresh", no_floor=True, size="64MiB")
-    error = raises(iodyno_disk.DiskError, lambda: disk.fault("explode"))
+    error = raises(iodyno.DiskError, lambda: disk.fault("explode"))
     assert error.code == "refused" and "power-cut" in error.remedy, error
-    assert raises(iodyno_disk.DiskError, lambda: disk.request(faults="x")).code == "request"
-    error = raises(iodyno_disk.NoEffect, lambda: disk.fault("latent 0"))
+    assert raises(iodyno.DiskError, lambda: disk.request(faults="x")).code == "request"
+    error = raises(iodyno.NoEffect, lambda: disk.fault("latent 0"))
     assert "nothing is stored there" in str(error)
     assert disk.fault("latent 0", may_have_no_effect=True)["no_effect"] == "nothing is stored there"
     assert qemu_io(disk, "write 0 8M", "flush")
@@ -51,7 +51,7 @@ def test_errors_have_codes_and_remedies(iodyno_serve):
     assert disk.fault("latent 0")["repaired_by"] == "device"
     assert disk.fault("power-cut")["lost"][0]["dropped_writes"] == 0
     assert "iodyno" in disk.metrics()
-    error = raises(iodyno_disk.DiskError, lambda: iodyno_disk.serve("no-such-device"))
+    error = raises(iodyno.DiskError, lambda: iodyno.serve("no-such-device"))
     assert "no-such-device" in error.message
 
 
@@ -66,10 +66,10 @@ def test_a_file_and_data_that_outlive_the_server(iodyno_serve, tmp_path):
     assert disk.environment["IODYNO_FILE"] == disk.file
     disk.stop()
     assert not os.path.exists(folder)
-    with iodyno_disk.serve("exflash-400g", "--no-floor", backing=backing) as disk:
+    with iodyno.serve("exflash-400g", "--no-floor", backing=backing) as disk:
         assert qemu_io(disk, "read -P 120 0 4k")
         disk.kill()
-        assert "exit code -9" in str(raises(iodyno_disk.DiskError, disk.stop))
+        assert "exit code -9" in str(raises(iodyno.DiskError, disk.stop))
 
 
 if __name__ == "__main__":
@@ -79,6 +79,6 @@ if __name__ == "__main__":
 
     for test in [test for name, test in list(globals().items()) if name.startswith("test_")]:
         with contextlib.ExitStack() as disks, tempfile.TemporaryDirectory() as folder:
-            serve = lambda *words, **options: disks.enter_context(iodyno_disk.serve(*words, **options))
+            serve = lambda *words, **options: disks.enter_context(iodyno.serve(*words, **options))
             words = [serve, pathlib.Path(folder)]
             test(*words[: test.__code__.co_argcount])

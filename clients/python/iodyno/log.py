@@ -1,6 +1,6 @@
 """Client of `iodyno log serve`, made from docs/log-protocol.md. Standard library only.
 
-    from iodyno_log import Connection, Publisher
+    from iodyno.log import Connection, Publisher
 
     with Publisher("unix:iodyno-log.sock", name="orders-1") as publisher:
         publisher.publish("orders", b"17", b'{"price": 10}')

@@ -1,0 +1,132 @@
+//! Arrow arrays from rows.
+
+use arrow_array::builder::{Float64Builder, StringBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, ListArray, StructArray, UInt64Array};
+use arrow_schema::{DataType, Field, Fields};
+use iodyno_measure::Histogram;
+use iodyno_report::table::{self, Column, Values};
+use std::sync::Arc;
+
+enum Builder {
+    Text(StringBuilder),
+    Counts(UInt64Builder),
+    Numbers(Float64Builder),
+}
+
+/// Columns under construction.
+pub(crate) struct Rows {
+    columns: Vec<Builder>,
+    at: usize,
+}
+
+impl Rows {
+    pub(crate) fn new(columns: &[Column]) -> Self {
+        let builder = |column: &Column| match column.values {
+            Values::Text => Builder::Text(StringBuilder::new()),
+            Values::Counts => Builder::Counts(UInt64Builder::new()),
+            Values::Numbers => Builder::Numbers(Float64Builder::new()),
+        };
+        Self { columns: columns.iter().map(builder).collect(), at: 0 }
+    }
+
+    /// The columns as arrays.
+    pub(crate) fn finish(self) -> Vec<ArrayRef> {
+        let array = |builder| -> ArrayRef {
+            match builder {
+                Builder::Text(mut builder) => Arc::new(builder.finish()),
+                Builder::Counts(mut builder) => Arc::new(builder.finish()),
+                Builder::Numbers(mut builder) => Arc::new(builder.finish()),
+            }
+        };
+        self.columns.into_iter().map(array).collect()
+    }
+
+    fn next(&mut self) -> &mut Builder {
+        self.at += 1;
+        &mut self.columns[self.at - 1]
+    }
+}
+
+const WRONG_TYPE: &str = "rows have the types of their columns";
+
+impl table::Rows for Rows {
+    fn text(&mut self, value: Option<&str>) {
+        let Builder::Text(builder) = self.next() else { unreachable!("{WRONG_TYPE}") };
+        builder.append_option(value);
+    }
+
+    fn count(&mut self, value: Option<u64>) {
+        let Builder::Counts(builder) = self.next() else { unreachable!("{WRONG_TYPE}") };
+        builder.append_option(value);
+    }
+
+    fn number(&mut self, value: Option<f64>) {
+        let Builder::Numbers(builder) = self.next() else { unreachable!("{WRONG_TYPE}") };
+        builder.append_option(value);
+    }
+
+    fn end(&mut self) {
+        debug_assert_eq!(self.at, self.columns.len());
+        self.at = 0;
+    }
+}
+
+/// Fields of a table.
+pub(crate) fn fields(columns: &[Column]) -> Vec<Field> {
+    let field = |column: &Column| {
+        let kind = match column.values {
+            Values::Text => DataType::Utf8,
+            Values::Counts => DataType::UInt64,
+            Values::Numbers => DataType::Float64,
+        };
+        Field::new(&column.name, kind, true)
+    };
+    columns.iter().map(field).collect()
+}
+
+/// Non-empty buckets of histograms: the buffers of an Arrow list of structs.
+#[derive(Default)]
+pub(crate) struct Bins {
+    ends: Vec<usize>,
+    low_ns: Vec<u64>,
+    width_ns: Vec<u64>,
+    counts: Vec<u64>,
+}
+
+impl Bins {
+    /// Adds the buckets of a histogram.
+    pub(crate) fn add(&mut self, histogram: &Histogram) {
+        for bucket in histogram.buckets() {
+            self.low_ns.push(bucket.low_ns);
+            self.width_ns.push(bucket.width_ns);
+            self.counts.push(bucket.count);
+        }
+        self.ends.push(self.counts.len());
+    }
+
+    fn fields() -> Fields {
+        let of = |name| Field::new(name, DataType::UInt64, false);
+        Fields::from(vec![of("low_ns"), of("width_ns"), of("count")])
+    }
+
+    /// Field of a list of buckets.
+    pub(crate) fn field(name: &str) -> Field {
+        Field::new_list(name, Field::new("item", DataType::Struct(Self::fields()), false), false)
+    }
+
+    /// All buckets, a row each.
+    pub(crate) fn finish_flat(self) -> StructArray {
+        let column = |values| -> ArrayRef { Arc::new(UInt64Array::from(values)) };
+        let columns = [self.low_ns, self.width_ns, self.counts].map(column).to_vec();
+        StructArray::new(Self::fields(), columns, None)
+    }
+
+    /// One list of buckets per histogram.
+    pub(crate) fn finish(mut self) -> ListArray {
+        let ends = std::mem::take(&mut self.ends);
+        let lengths = ends.iter().scan(0, |from, end| Some(end - std::mem::replace(from, *end)));
+        let offsets = arrow_buffer::OffsetBuffer::from_lengths(lengths);
+        let item = Field::new("item", DataType::Struct(Self::fields()), false);
+        ListArray::new(Arc::new(item), offsets, Arc::new(self.finish_flat()), None)
+    }
+}

@@ -1,0 +1,124 @@
+//! Record batches of runs: their cells, intervals or histograms.
+
+use crate::arrays::{Bins, Rows, fields};
+use crate::error::raised;
+use crate::table::Table;
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use iodyno_measure::{Cell, ClassStats, Interval};
+use iodyno_report::table::{self, Column, Rows as _, Values};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// A table that runs are converted to.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Cells,
+    Intervals,
+    Histograms { each_interval: bool },
+}
+
+impl Kind {
+    fn columns(self) -> Vec<Column> {
+        let of = |name: &str, values| Column { name: name.to_owned(), values };
+        match self {
+            Self::Cells => table::cell_columns(),
+            Self::Intervals => table::series_columns(),
+            Self::Histograms { each_interval } => {
+                let mut all = table::key_columns();
+                if each_interval {
+                    all.push(of("interval", Values::Counts));
+                }
+                all.extend(["kind", "latency"].map(|name| of(name, Values::Text)));
+                all.push(of("count", Values::Counts));
+                all.extend([of("min_ns", Values::Counts), of("mean_ns", Values::Numbers)]);
+                all.push(of("max_ns", Values::Counts));
+                all
+            }
+        }
+    }
+
+    pub(crate) fn schema(self) -> SchemaRef {
+        let mut all = fields(&self.columns());
+        if matches!(self, Self::Histograms { .. }) {
+            all.push(Bins::field("buckets"));
+        }
+        Arc::new(Schema::new(all))
+    }
+}
+
+/// A record batch under construction.
+pub(crate) struct Batch {
+    kind: Kind,
+    rows: Rows,
+    bins: Bins,
+}
+
+impl Batch {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind, rows: Rows::new(&kind.columns()), bins: Bins::default() }
+    }
+
+    pub(crate) fn add(&mut self, run: &iodyno_notebook::Run) {
+        match self.kind {
+            Kind::Cells => table::add_cells(run, &mut self.rows),
+            Kind::Intervals => table::add_series(run, &mut self.rows),
+            Kind::Histograms { each_interval: false } => {
+                for cell in &run.cells {
+                    self.add_histograms(run, cell, None, &cell.total());
+                }
+            }
+            Kind::Histograms { each_interval: true } => {
+                for cell in &run.cells {
+                    for (at, interval) in cell.series.iter().enumerate() {
+                        self.add_histograms(run, cell, Some(at as u64), interval);
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_histograms(
+        &mut self,
+        run: &iodyno_notebook::Run,
+        cell: &Cell,
+        at: Option<u64>,
+        interval: &Interval,
+    ) {
+        for (kind, stats) in interval.iter().filter(|(_, stats)| stats.ops() > 0) {
+            let both = |stats: &ClassStats| stats.response.is_some();
+            let response = Some(("response", stats.response_time()));
+            let service = both(stats).then_some(("service", &stats.service));
+            for (latency, histogram) in response.into_iter().chain(service) {
+                table::key_values(&mut self.rows, run, cell);
+                if at.is_some() {
+                    self.rows.count(at);
+                }
+                self.rows.text(Some(kind.name()));
+                self.rows.text(Some(latency));
+                self.rows.count(Some(histogram.count()));
+                self.rows.count(histogram.min_ns());
+                self.rows.number(histogram.mean_ns());
+                self.rows.count(histogram.max_ns());
+                self.rows.end();
+                self.bins.add(histogram);
+            }
+        }
+    }
+
+    pub(crate) fn finish(self, schema: SchemaRef) -> PyResult<RecordBatch> {
+        let mut columns = self.rows.finish();
+        if matches!(self.kind, Kind::Histograms { .. }) {
+            columns.push(Arc::new(self.bins.finish()));
+        }
+        RecordBatch::try_new(schema, columns).map_err(raised)
+    }
+}
+
+/// A table of one run.
+pub(crate) fn table_of(kind: Kind, run: &iodyno_notebook::Run) -> PyResult<Table> {
+    let mut batch = Batch::new(kind);
+    batch.add(run);
+    let schema = kind.schema();
+    Ok(Table::new(schema.clone(), vec![batch.finish(schema)?]))
+}

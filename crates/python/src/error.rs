@@ -1,0 +1,11 @@
+//! The exception of the package.
+
+use pyo3::import_exception;
+use pyo3::prelude::*;
+
+import_exception!(iodyno._error, Error);
+
+/// Converts an error to the exception, with the same message.
+pub(crate) fn raised(error: impl std::fmt::Display) -> PyErr {
+    Error::new_err(error.to_string())
+}
