@@ -114,7 +114,7 @@ def licences(packages):
         for text in texts(package):
             by_text.setdefault(text, []).append(title)
     sysroot = subprocess.run(["rustc", "--print", "sysroot"], check=True, text=True, capture_output=True).stdout.strip()
-    rust = f"The Rust standard library: MIT OR Apache-2.0; see {'https://github.com/rust-lang/rust'}"
+    rust = "The Rust standard library: MIT OR Apache-2.0"
     folder = pathlib.Path(sysroot, "share/doc/rust/licenses")
     for name in ["MIT.txt", "Apache-2.0.txt"]:
         if (folder / name).is_file():
