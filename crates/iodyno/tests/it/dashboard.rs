@@ -4,8 +4,10 @@ use crate::place::Place;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// PromQL's words that are not names of metrics and not followed by a parenthesis.
-const WORDS: [&str; 6] = ["by", "on", "group_left", "without", "ignoring", "bool"];
+/// PromQL's words before a list of labels.
+const LISTS: [&str; 6] = ["by", "on", "group_left", "group_right", "without", "ignoring"];
+/// PromQL's words that may stand alone.
+const WORDS: [&str; 6] = ["sum", "max", "min", "avg", "count", "bool"];
 
 /// Names of the metrics in a PromQL expression: identifiers that are neither functions, keywords, durations, labels nor
 /// variables of Grafana.
@@ -29,13 +31,13 @@ fn metrics_in(expression: &str) -> BTreeSet<String> {
             "(" if follows_list_word || labels > 0 => labels += 1,
             ")" if labels > 0 => labels -= 1,
             _ if !first.is_ascii_alphabetic() || braces > 0 || labels > 0 => {}
-            _ if WORDS.contains(&token) || after.starts_with('(') => {}
+            _ if LISTS.contains(&token) || WORDS.contains(&token) || after.starts_with('(') => {}
             _ => {
                 names.insert(token.to_owned());
             }
         }
         if !token.trim().is_empty() {
-            follows_list_word = WORDS.contains(&token);
+            follows_list_word = LISTS.contains(&token);
         }
     }
     assert!(braces == 0 && labels == 0, "{expression}");
