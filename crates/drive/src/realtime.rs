@@ -5,14 +5,19 @@ use std::io;
 /// Lowest priority of the policies for real time.
 const PRIORITY: i32 = 1;
 
+/// ID of the calling thread. The C library has `gettid` since glibc 2.30 only.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: the call has no arguments, and always succeeds.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
 /// Gives all other threads of this process the real-time policy `SCHED_RR`; threads that they create inherit it. The
 /// calling thread, and commands that it starts, keep theirs.
 ///
 /// # Errors
 /// The threads can't be listed, or this process has no permission (`CAP_SYS_NICE`, or `ulimit -r`).
 pub fn raise_other_threads() -> io::Result<()> {
-    // SAFETY: the call has no arguments, and always succeeds.
-    let own = unsafe { libc::gettid() };
+    let own = thread_id();
     for entry in std::fs::read_dir("/proc/self/task")? {
         let name = entry?.file_name();
         let thread = name.to_str().and_then(|name| name.parse::<i32>().ok());

@@ -8,6 +8,7 @@ use crate::log_load;
 use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
 use crate::probe::{self, KernelWorkers};
+use crate::realtime::thread_id;
 use crate::recorder::{IntervalMessage, Recorder};
 use crate::trace_recorder::{Recording, TraceEvents};
 use crate::worker::{Control, Limits, Worker, WorkerReport};
@@ -325,8 +326,7 @@ impl WorkerSetup {
     ) -> io::Result<JoinHandle<()>> {
         let name = format!("worker-{}-{}", self.index, self.number);
         std::thread::Builder::new().name(name).spawn(move || {
-            // SAFETY: it only reads this thread's ID.
-            of_thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+            of_thread.store(thread_id(), Ordering::Relaxed);
             self.work(worker);
         })
     }

@@ -18,6 +18,9 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Labels and values of three latency quantiles, ns; `None` if there are too few samples.
 type QuantilesNs = [(&'static str, Option<u64>); 3];
 
+/// Types of lasting faults, and whether each is in effect.
+type FaultFlags = [(&'static str, bool); 7];
+
 /// Subject of the samples of a metric family (such as volumes or adapters), with the function that reads a
 /// sample's value from the server's status.
 enum Samples {
@@ -27,6 +30,8 @@ enum Samples {
     Kinds(fn(&KindStatus) -> Option<f64>),
     /// One sample per volume, kind of operation and quantile.
     Quantiles(fn(&KindStatus) -> QuantilesNs),
+    /// One sample per volume and type of fault that lasts until it is cleared.
+    Faults(fn(&VolumeStatus) -> FaultFlags),
     /// One sample per volume and resource, such as a link.
     Resources(fn(u64) -> f64),
     /// One sample per RAID adapter.
@@ -35,7 +40,7 @@ enum Samples {
     Caches(fn(&AdaptersStatus) -> f64),
 }
 
-use Samples::{Adapters, Caches, Kinds, Quantiles, Resources, Volumes};
+use Samples::{Adapters, Caches, Faults, Kinds, Quantiles, Resources, Volumes};
 
 const NS_PER_S: f64 = 1e-9;
 
@@ -65,6 +70,21 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
         "latency_mean_seconds",
         "Mean of the model's time from submission to completion.",
         Kinds(|of| of.latency_mean_ns.map(|ns| ns * NS_PER_S)),
+    ),
+    (
+        "fault_active",
+        "1 while a fault of this type is in effect on the volume.",
+        Faults(faults_in_effect),
+    ),
+    (
+        "slow_factor",
+        "Factor by which a fault makes operations take longer; 1: no fault.",
+        Volumes(|of| Some(of.slow_factor)),
+    ),
+    (
+        "interface_faults_applied",
+        "Requests to which the present faults at the volume's interface were applied.",
+        Volumes(|of| count(of.interface_faults.iter().map(|fault| fault.applied).sum())),
     ),
     (
         "late_total",
@@ -147,6 +167,23 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ),
 ];
 
+fn faults_in_effect(of: &VolumeStatus) -> FaultFlags {
+    [
+        ("lost", of.lost),
+        ("hung", of.hung),
+        ("power_off", of.power_off),
+        ("full", of.full),
+        ("delay", of.delay_ns.given().next().is_some()),
+        ("error", of.error_share.given().next().is_some()),
+        ("interface", of.interface_faults.iter().any(|fault| !fault.is_over)),
+    ]
+}
+
+/// Names of all metrics that a server of emulated storage can export.
+pub fn names() -> impl Iterator<Item = String> {
+    FAMILIES.iter().map(|(name, ..)| format!("iodyno_{name}"))
+}
+
 const _: () = assert!(LATE_NS == 10_000, "the help of `late_total` states this limit");
 
 impl Samples {
@@ -163,7 +200,7 @@ impl Samples {
             Caches(value) => {
                 all.extend(adapters.map(|of| ("cache=\"adapters\"".to_owned(), value(of))));
             }
-            Volumes(_) | Kinds(_) | Quantiles(_) | Resources(_) => {
+            Volumes(_) | Kinds(_) | Quantiles(_) | Faults(_) | Resources(_) => {
                 for (number, volume) in status.volumes.iter().enumerate() {
                     let device = escaped(&volume.device);
                     let labels = format!("volume=\"{number}\",device=\"{device}\"");
@@ -190,6 +227,14 @@ impl Samples {
                             || format!("{labels},operation=\"{kind}\",quantile=\"{quantile}\"");
                         all.extend(ns.map(|ns| (labels(), ns as f64 * NS_PER_S)));
                     }
+                }
+            }
+            Faults(flags) => {
+                for (fault, is_active) in flags(volume) {
+                    all.push((
+                        format!("{labels},fault=\"{fault}\""),
+                        f64::from(u8::from(is_active)),
+                    ));
                 }
             }
             Resources(value) => {

@@ -11,6 +11,7 @@ mod compare;
 mod completions;
 mod contract;
 mod crash_folder;
+mod dashboard;
 mod devices;
 mod disks;
 mod disturbed;
