@@ -106,7 +106,7 @@ fn jobs_at_the_same_time_are_one_trace() {
     assert_eq!(again, ops);
     place.write("two.fio", format!("{jobs}[c]\nstonewall\n"));
     let words = format!("run two.fio {MODEL} --record-trace c.trace");
-    place.iodyno(&words).exits(2).says(&["a single cell", "jobs at the same time"]);
+    place.iodyno(&words).exits(2).says(&["a single cell", "simultaneous jobs"]);
 }
 
 /// A replay that was cut is one cell without figures, which nothing continues.
