@@ -115,7 +115,7 @@ impl Batch {
     }
 }
 
-/// A table of one run.
+/// Rows of a run's cells, intervals or histograms, by `kind`.
 pub(crate) fn table_of(kind: Kind, run: &iodyno_notebook::Run) -> PyResult<Table> {
     let mut batch = Batch::new(kind);
     batch.add(run);

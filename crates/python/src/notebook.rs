@@ -224,7 +224,7 @@ impl Notebook {
     }
 }
 
-/// The table of a list of runs.
+/// A row for each run, with the columns of `iodyno ls --json`.
 fn list_table(runs: &[(iodyno_notebook::RunSummary, Option<Standing>)]) -> PyResult<Table> {
     let text = |values: Vec<Option<String>>| -> ArrayRef {
         Arc::new(values.into_iter().collect::<arrow_array::StringArray>())

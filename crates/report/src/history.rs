@@ -28,7 +28,7 @@ pub struct CellHistory {
     pub target: String,
     /// Metric of the values.
     pub metric: Metric,
-    /// Value of each run.
+    /// In order of the runs' start, without runs that have no value.
     pub runs: Vec<RunValue>,
 }
 

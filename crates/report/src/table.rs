@@ -12,7 +12,7 @@ use iodyno_units::OpKind;
 /// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Text.
+    /// Names and words, such as an id or a kind of operation.
     Text,
     /// Unsigned integers: counts, sizes, latencies of single operations.
     Counts,
@@ -25,7 +25,7 @@ pub enum Values {
 pub struct Column {
     /// Name of the column, with its unit.
     pub name: String,
-    /// Type of its values.
+    /// Decides how a renderer writes the column: as text, integers or floats.
     pub values: Values,
 }
 
