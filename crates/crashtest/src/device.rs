@@ -56,7 +56,18 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
                 }
             }
             Event::Change(Change::Zero { node, offset, len_bytes }) => {
-                run.zero(*node, *offset..offset + len_bytes, &touched)?;
+                // Devices zero whole units; the ends of a range within a unit are written.
+                let end = offset + len_bytes;
+                let first = offset.next_multiple_of(UNIT_BYTES).min(end);
+                let last = (end / UNIT_BYTES * UNIT_BYTES).max(first);
+                let zeroes = |from: u64, to: u64| vec![0; (to - from) as usize];
+                if *offset < first {
+                    run.write(*node, *offset, &zeroes(*offset, first), fua)?;
+                }
+                run.zero(*node, first..last, &touched)?;
+                if last < end {
+                    run.write(*node, last, &zeroes(last, end), fua)?;
+                }
             }
             Event::Sync { .. } | Event::SyncAll => run.carry_out(&Op::FLUSH)?,
             Event::SyncRange { .. } | Event::SyncFailed { .. } | Event::Landed { .. } => {}
@@ -71,8 +82,15 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
 fn written_units(log: &History) -> BTreeSet<u64> {
     let mut all = BTreeSet::new();
     for event in &log.events {
-        if let Event::Change(Change::Write { offset, data, .. }) = event {
-            all.extend(units(&(*offset..offset + data.len() as u64)));
+        match event {
+            Event::Change(Change::Write { offset, data, .. }) => {
+                all.extend(units(&(*offset..offset + data.len() as u64)));
+            }
+            // Its ends may be written.
+            Event::Change(Change::Zero { offset, len_bytes, .. }) if *len_bytes > 0 => {
+                all.extend([offset / UNIT_BYTES, (offset + len_bytes - 1) / UNIT_BYTES]);
+            }
+            _ => {}
         }
     }
     all
