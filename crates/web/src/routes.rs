@@ -173,7 +173,9 @@ impl Server {
     }
 
     fn annotate(&self, id: &str, request: &Request) -> Response {
-        let text = request.form_value("text").unwrap_or_default();
+        let Some(text) = request.form_value("text") else {
+            return self.frame.bad_request("the field `text` is missing");
+        };
         let text = (!text.is_empty()).then_some(&*text);
         if let Some(Err(why)) = text.map(check_annotation) {
             return self.frame.bad_request(&why);
