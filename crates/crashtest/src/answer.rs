@@ -21,7 +21,7 @@ const LOST_MAX: usize = 6;
 /// Lines of a checker's output that a terminal shows.
 const OUTPUT_LINES_MAX: usize = 5;
 
-/// What decides which states a power cut leaves.
+/// Rules, or an emulated device, from which the states after a power cut follow.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Rules for what may survive.

@@ -8,8 +8,10 @@ use iodyno_units::{Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Largest length of an operation; a longer change of the log becomes several.
-const OP_BYTES_MAX: u64 = 1 << 20;
+/// Largest length of a write; a longer one of the log becomes several.
+const WRITE_BYTES_MAX: u64 = 1 << 20;
+/// Largest length of an operation that zeroes.
+const ZERO_BYTES_MAX: u64 = 1 << 31;
 /// Largest number of the machine's events until an operation must be complete.
 const EVENTS_MAX: u64 = 10_000_000;
 
@@ -50,8 +52,8 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
         let fua = matches!(log.events.get(number + 1), Some(Event::SyncRange { .. }));
         match event {
             Event::Change(Change::Write { node, offset, data }) => {
-                for part in (0..data.len()).step_by(OP_BYTES_MAX as usize) {
-                    let data = &data[part..data.len().min(part + OP_BYTES_MAX as usize)];
+                for part in (0..data.len()).step_by(WRITE_BYTES_MAX as usize) {
+                    let data = &data[part..data.len().min(part + WRITE_BYTES_MAX as usize)];
                     run.write(*node, offset + part as u64, data, fua)?;
                 }
             }
@@ -64,7 +66,7 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
                 if *offset < first {
                     run.write(*node, *offset, &zeroes(*offset, first), fua)?;
                 }
-                run.zero(*node, first..last, &touched)?;
+                run.zero(*node, first..last, &touched, fua)?;
                 if last < end {
                     run.write(*node, last, &zeroes(last, end), fua)?;
                 }
@@ -74,7 +76,7 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
             Event::Change(_) | Event::Output(_) => run.events.push(event.clone()),
         }
     }
-    run.rest();
+    run.rest()?;
     Ok(History { start: log.start.clone(), events: run.events })
 }
 
@@ -86,7 +88,7 @@ fn written_units(log: &History) -> BTreeSet<u64> {
             Event::Change(Change::Write { offset, data, .. }) => {
                 all.extend(units(&(*offset..offset + data.len() as u64)));
             }
-            // Its ends may be written.
+            // Ends of the range within a unit are written.
             Event::Change(Change::Zero { offset, len_bytes, .. }) if *len_bytes > 0 => {
                 all.extend([offset / UNIT_BYTES, (offset + len_bytes - 1) / UNIT_BYTES]);
             }
@@ -133,11 +135,11 @@ impl Run {
         node: NodeId,
         bytes: Range<u64>,
         written: &BTreeSet<u64>,
+        fua: bool,
     ) -> Result<(), String> {
-        // Each operation is limited, so that its units are told in few events.
         let mut from = bytes.start;
         while from < bytes.end {
-            let to = bytes.end.min((from / OP_BYTES_MAX + 1) * OP_BYTES_MAX);
+            let to = bytes.end.min((from / ZERO_BYTES_MAX + 1) * ZERO_BYTES_MAX);
             let part = from..to;
             let all = units(&part);
             let mut next = all.start;
@@ -148,7 +150,7 @@ impl Run {
                 next = unit + 1;
             }
             self.zero_unwritten(node, next..all.end, &part);
-            self.operation(OpKind::WriteZeroes, &part, false)?;
+            self.operation(OpKind::WriteZeroes, &part, fua)?;
             from = to;
         }
         Ok(())
@@ -203,12 +205,13 @@ impl Run {
     }
 
     /// Lets the machine write what its buffer holds.
-    fn rest(&mut self) {
+    fn rest(&mut self) -> Result<(), String> {
         for _ in 0..EVENTS_MAX {
             if !self.step() {
-                return;
+                return Ok(());
             }
         }
+        Err("it does not come to rest".to_owned())
     }
 
     /// Processes one event of the machine. False: there is none.

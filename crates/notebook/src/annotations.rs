@@ -45,13 +45,16 @@ pub(crate) fn put(db: &Connection, number: i64, text: Option<&str>) -> rusqlite:
 
 /// Reads the annotation of the run with this row number. `None` if it has none, or one that this program would not write.
 pub(crate) fn read(db: &Connection, number: i64) -> rusqlite::Result<Option<String>> {
-    if !has_table(db, "annotations")? {
+    let columns = "SELECT count(*) FROM pragma_table_info('annotations') WHERE name IN ('run', 'text')";
+    if !has_table(db, "annotations")? || db.query_row(columns, [], |row| row.get::<_, i64>(0))? != 2 {
         return Ok(None);
     }
     // A character has at most 4 bytes.
     let bytes_max = 4 * ANNOTATION_CHARS_MAX as i64;
-    let query = "SELECT text FROM annotations WHERE run = ?1 AND length(CAST(text AS BLOB)) <= ?2";
-    let text: Option<String> =
+    let query = "SELECT CAST(text AS BLOB) FROM annotations
+                 WHERE run = ?1 AND typeof(text) = 'text' AND length(CAST(text AS BLOB)) <= ?2";
+    let bytes: Option<Vec<u8>> =
         db.query_row(query, params![number, bytes_max], |row| row.get(0)).optional()?;
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     Ok(text.filter(|text| check_annotation(text).is_ok()))
 }

@@ -26,7 +26,7 @@ pub struct Web {
     /// Require the token in this file: 16 to 256 letters, digits, `-` and `_`
     #[arg(long, value_name = "FILE", conflicts_with = "token")]
     pub token_file: Option<PathBuf>,
-    /// Allow the page to stop and rename runs in progress, and to inject faults; implies --token
+    /// Allow the page to stop and rename runs in progress, to annotate runs, and to inject faults; implies --token
     #[arg(long)]
     pub allow_run: bool,
 }
