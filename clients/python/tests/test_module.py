@@ -73,7 +73,7 @@ def test_tables_equal_those_of_the_command():
     listed = json.loads(said("ls", "--json"))["runs"]
     assert [run["id"] for run in runs] == [run["id"] for run in listed]
     for run, other in zip(runs, listed):
-        for name in ["status", "reason", "name", "targets", "cells"]:
+        for name in ["status", "reason", "name", "targets", "cells", "level"]:
             assert run[name] == other[name], name
         for name in ["started", "ended"]:
             assert run[name].isoformat(timespec="milliseconds").replace("+00:00", "Z") == other[name]

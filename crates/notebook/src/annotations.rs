@@ -45,8 +45,10 @@ pub(crate) fn put(db: &Connection, number: i64, text: Option<&str>) -> rusqlite:
 
 /// Reads the annotation of the run with this row number. `None` if it has none, or one that this program would not write.
 pub(crate) fn read(db: &Connection, number: i64) -> rusqlite::Result<Option<String>> {
-    let columns = "SELECT count(*) FROM pragma_table_info('annotations') WHERE name IN ('run', 'text')";
-    if !has_table(db, "annotations")? || db.query_row(columns, [], |row| row.get::<_, i64>(0))? != 2 {
+    let columns =
+        "SELECT count(*) FROM pragma_table_info('annotations') WHERE name IN ('run', 'text')";
+    if !has_table(db, "annotations")? || db.query_row(columns, [], |row| row.get::<_, i64>(0))? != 2
+    {
         return Ok(None);
     }
     // A character has at most 4 bytes.

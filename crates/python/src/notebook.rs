@@ -15,7 +15,7 @@ use arrow_array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use iodyno_measure::Level;
 use iodyno_report::compare::Options;
-use iodyno_report::{Standing, listed_level, listed_result};
+use iodyno_report::{Standing, level_of, listed_result};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Notebook {
         self.path.clone()
     }
 
-    /// The runs, in order of their start, with the columns of `iodyno ls --json`: `id`, `started` and `ended` (UTC; None
+    /// The runs, in order of their start: `id`, `started` and `ended` (UTC; None
     /// while running or after a crash), `status`, `reason` (of a failure), `name`, `targets`, `cells`, `level` (gravest
     /// verdict; None if nothing was judged) and `result` (in words).
     fn runs(&self, py: Python<'_>) -> PyResult<Table> {
@@ -224,7 +224,7 @@ impl Notebook {
     }
 }
 
-/// A row for each run, with the columns of `iodyno ls --json`.
+/// A row for each run.
 fn list_table(runs: &[(iodyno_notebook::RunSummary, Option<Standing>)]) -> PyResult<Table> {
     let text = |values: Vec<Option<String>>| -> ArrayRef {
         Arc::new(values.into_iter().collect::<arrow_array::StringArray>())
@@ -270,7 +270,7 @@ fn list_table(runs: &[(iodyno_notebook::RunSummary, Option<Standing>)]) -> PyRes
         (
             "level",
             DataType::Utf8,
-            texts(&|run, standing| listed_level(run, standing).map(|l: Level| l.name().to_owned())),
+            texts(&|run, standing| level_of(run, standing).map(|l: Level| l.name().to_owned())),
         ),
         ("result", DataType::Utf8, texts(&|run, standing| Some(listed_result(run, standing)))),
     ];

@@ -36,7 +36,7 @@ impl Standing {
 }
 
 /// Severity to show for a run in a list: that of `standing` if known, otherwise the most severe of its cells.
-pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
+pub fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.verdict.level))
 }

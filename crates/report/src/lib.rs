@@ -36,5 +36,5 @@ pub mod terminal;
 pub mod thresholds;
 mod verdict_groups;
 
-pub use headline::{Standing, headline, listed_level, listed_result};
+pub use headline::{Standing, headline, level_of, listed_level, listed_result};
 pub use run_verdict::RunVerdict;
