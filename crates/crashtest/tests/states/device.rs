@@ -161,3 +161,77 @@ fn states_of_a_device_are_what_its_power_cuts_leave() {
         assert_eq!(most_open > 3, is_volatile, "{name}: at most {most_open} open");
     }
 }
+
+/// A log on a device with content, of writes and zeroes of any sectors. Each flush is followed by a line of output.
+fn log_of_sectors(number: u64) -> History {
+    let mut random = stream(2, "device log", number);
+    let (mut history, _) = log(0, false);
+    let bytes = (UNITS * UNIT_BYTES) as usize;
+    history.start.apply(&Change::Write { node: NODE, offset: 0, data: vec![0xee; bytes].into() });
+    history.events.clear();
+    for token in 1..=30_u8 {
+        let offset = 512 * below(&mut random, UNITS * 8 - 1);
+        let left = UNITS * UNIT_BYTES - offset;
+        let len_bytes = (512 * (1 + below(&mut random, 30))).min(left);
+        match below(&mut random, 4) {
+            0 => {
+                history.events.push(Event::Sync { node: NODE, data_only: true });
+                history.events.push(Event::Output(format!("{token}\n").into_bytes()));
+            }
+            1 | 2 => {
+                history.events.push(Event::Change(Change::Zero { node: NODE, offset, len_bytes }));
+            }
+            // Only one unit is written, so that zeroes cover units that the log never writes.
+            _ => {
+                let data = vec![token; 512].into();
+                let offset = 512 * below(&mut random, 8);
+                history.events.push(Event::Change(Change::Write { node: NODE, offset, data }));
+            }
+        }
+    }
+    history
+}
+
+/// Each sector of a state has its content at the last flush that was printed, or a later one.
+#[test]
+fn what_was_flushed_is_kept() {
+    for name in ["fx700-2t", "exflash-400g", "hdd-10k-300g", "hdd-15k-300g", "ebs-gp3"] {
+        let system = system(name);
+        for number in 0..6 {
+            let log = log_of_sectors(number);
+            let mut disk = log.start.read(NODE, 0, (UNITS * UNIT_BYTES) as usize);
+            // Contents in order, and for each number of printed lines the first that may be seen.
+            let (mut versions, mut first, mut flushed) = (vec![disk.clone()], vec![0], 0);
+            for event in &log.events {
+                match event {
+                    Event::Change(Change::Write { offset, data, .. }) => {
+                        disk[*offset as usize..][..data.len()].copy_from_slice(data);
+                        versions.push(disk.clone());
+                    }
+                    Event::Change(Change::Zero { offset, len_bytes, .. }) => {
+                        disk[*offset as usize..][..*len_bytes as usize].fill(0);
+                        versions.push(disk.clone());
+                    }
+                    Event::Sync { .. } => flushed = versions.len() - 1,
+                    _ => first.push(flushed),
+                }
+            }
+            let history = carry_out(&log, &system, SEED).unwrap();
+            let effects = Effects::of_history(&history, Rules::named("worst").unwrap());
+            let states = States::of_history(Arc::new(history), effects, 2, Some(4096));
+            let bases = states.bases();
+            for epoch in 0..states.epochs.len() {
+                let id = StateId { class: Class::Model, epoch, number: 0 };
+                let tree = states.tree_on(&bases, epoch, &states.choice(id).unwrap());
+                let kept = tree.read(NODE, 0, disk.len());
+                let printed = states.acknowledged(states.epochs[epoch].end);
+                let lines = printed.iter().filter(|byte| **byte == b'\n').count();
+                for sector in (0..disk.len()).step_by(512).map(|at| at..at + 512) {
+                    let mut allowed = versions[first[lines]..].iter();
+                    let is_allowed = allowed.any(|v| v[sector.clone()] == kept[sector.clone()]);
+                    assert!(is_allowed, "{name}, log {number}, epoch {epoch}, {sector:?}");
+                }
+            }
+        }
+    }
+}
