@@ -204,10 +204,10 @@ impl Run {
         Err(format!("operation {} does not end", self.token))
     }
 
-    /// Lets the machine write what its buffer holds.
+    /// Lets the machine write its buffer, until it is at rest or all changes are durable: some drives fold data without end.
     fn rest(&mut self) -> Result<(), String> {
         for _ in 0..EVENTS_MAX {
-            if !self.step() {
+            if self.units.is_empty() && self.zeroed.is_empty() || !self.step() {
                 return Ok(());
             }
         }
@@ -240,9 +240,14 @@ impl Run {
 
     /// Finds the changes of these units that are durable with the version of `token`.
     fn land(&mut self, units: Range<u64>, token: u64, landed: &mut Vec<usize>) {
-        for (_, waiting) in self.units.range_mut(units.clone()) {
+        let mut done = Vec::new();
+        for (unit, waiting) in self.units.range_mut(units.clone()) {
             let durable = waiting.partition_point(|(of, _)| *of <= token);
             landed.extend(waiting.drain(..durable).map(|(_, event)| event));
+            done.extend(waiting.is_empty().then_some(*unit));
+        }
+        for unit in done {
+            self.units.remove(&unit);
         }
         self.zeroed.retain(|(of, zeroed, event)| {
             let is_durable = *of <= token && units.contains(&(zeroed.end - 1));
