@@ -225,7 +225,7 @@ fn what_was_flushed_is_kept() {
                 let tree = states.tree_on(&bases, epoch, &states.choice(id).unwrap());
                 let kept = tree.read(NODE, 0, disk.len());
                 let printed = states.acknowledged(states.epochs[epoch].end);
-                let lines = printed.iter().filter(|byte| **byte == b'\n').count();
+                let lines = String::from_utf8(printed).unwrap().lines().count();
                 for sector in (0..disk.len()).step_by(512).map(|at| at..at + 512) {
                     let mut allowed = versions[first[lines]..].iter();
                     let is_allowed = allowed.any(|v| v[sector.clone()] == kept[sector.clone()]);
