@@ -28,8 +28,10 @@ def cargo(*words):
 def linked(target):
     """Names and versions of the packages that are linked: without those of build scripts, macros and tests."""
     edges = "normal,no-proc-macro"
-    lines = cargo("tree", "-p", "iodyno", "-e", edges, "--target", target, "--prefix", "none", "--format", "{p}")
-    return {tuple(line.split()[:2]) for line in lines.splitlines()}
+    # The command, and the module of the wheel.
+    packages = ["-p", "iodyno", "-p", "iodyno-python"]
+    lines = cargo("tree", *packages, "-e", edges, "--target", target, "--prefix", "none", "--format", "{p}")
+    return {tuple(line.split()[:2]) for line in lines.splitlines() if line}
 
 
 def licence(package):
