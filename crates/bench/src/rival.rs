@@ -1,5 +1,5 @@
-//! Runs a contender once and reads its figures: iodyno's, fio's and elbencho's from JSON, sysbench's from text, the
-//! bare loop's from a line.
+//! Runs a contender once and reads its figures: iodyno's, fio's and elbencho's from JSON, sysbench's from text,
+//! those of the loop without a tool from one line.
 
 use serde_json::Value;
 use std::path::PathBuf;

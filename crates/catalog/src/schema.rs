@@ -184,8 +184,8 @@ pub struct Key {
     pub only: &'static [&'static str],
     /// Whether the file must state the source of the value, as `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// Keys of a rule from which a sourced value may follow, in place of `is` or in addition to it, as
-    /// `{ per_gib = 3, from = "SOURCE: WHY" }`. Empty: the value is a constant.
+    /// Keys by which a file may give a rule, `{ per_gib = 3, from = "SOURCE: WHY" }`, instead of the constant `is` or
+    /// besides it. Empty: only a constant is allowed.
     pub rule: &'static [Self],
     /// Example for error messages; empty to use that of the value's type.
     pub example: &'static str,

@@ -47,7 +47,7 @@ impl Verdict {
 pub struct CheckRun {
     /// How it ended.
     pub ended: Ended,
-    /// Its output, cut to a limit.
+    /// The checker's standard output and error, truncated.
     pub output: Vec<u8>,
     /// Its changes of the folder: recovery, and its own writes.
     pub events: Vec<Event>,

@@ -1,5 +1,5 @@
-//! A recorded run as a file: JSON lines, the first with format and version, then the folder at the start as changes,
-//! then the events in order.
+//! A recorded run as a file: JSON lines, the first with format and version, then the folder's initial content as the
+//! changes that create it, then the events in order.
 
 use crate::change::{Change, Made};
 use crate::history::{Event, History};

@@ -14,7 +14,7 @@ pub struct Rules {
     pub metadata_in_order: bool,
     /// How much of the journal an fsync makes durable.
     pub commit: Commit,
-    /// Growth of a file that survives only together with its data.
+    /// Which growth of a file survives a crash only if the data written there survives too.
     pub growth_with_data: Growth,
     /// What a rename over another file waits for.
     pub replace: Replace,

@@ -92,7 +92,7 @@ pub(crate) struct Request {
     pub len: u32,
     /// Index of the next request in the same list.
     pub next: u32,
-    /// Index of the request of the same component that waits for this one; `NIL`: none.
+    /// Index of the request that waits for this one, in the same component; `NIL`: none.
     pub parent: u32,
     /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer; for the reset of
     /// a zone, number of units that it held.

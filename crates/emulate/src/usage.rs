@@ -40,7 +40,7 @@ pub struct Phase {
     pub of: Of,
     /// Time in the phase, summed over `count` operations or pages, ns.
     pub total_ns: u64,
-    /// Number of reads, writes, or pages of reads, depending on `of`.
+    /// Number of reads, of writes or of pages read, depending on `of`.
     pub count: u64,
 }
 

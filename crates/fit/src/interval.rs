@@ -7,7 +7,7 @@ use crate::parameter::Parameter;
 use crate::refine::{PRIOR, Point, Problem, Slope};
 use iodyno_measure::statistics::distribution::student_quantile;
 
-/// Largest half-width of the interval of an identified parameter, in the logarithm: 5 %.
+/// A parameter counts as identified if the interval of its logarithm is at most this wide to either side: about 5 %.
 pub const IDENTIFIED: f64 = 0.05;
 /// Largest half-width of an interval that is worth printing, in the logarithm: a factor of 1.65.
 const WEAK: f64 = 0.5;

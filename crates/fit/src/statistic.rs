@@ -54,7 +54,7 @@ impl Figure {
 pub struct Statistic {
     /// Number of the cell in the list of cells.
     pub cell: usize,
-    /// Kind of operation.
+    /// Kind of the operations whose latency this is.
     pub kind: OpKind,
     /// Mean or percentile of the latency.
     pub figure: Figure,

@@ -1,5 +1,5 @@
-//! Hints at the most likely intention: fio's names for workloads and flags, and targets given where a workload
-//! or a method is expected.
+//! Suggestions for mistaken arguments: fio's names of workloads and flags, and targets where a workload or a method
+//! is expected.
 
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -1,4 +1,4 @@
-//! The flags of `run` that have an effect with each kind of work. A flag without effect is refused; otherwise it
+//! For each kind of work, the flags of `run` that have an effect. A flag without effect is refused; otherwise it
 //! would be ignored silently.
 
 use crate::args::Run;

@@ -150,9 +150,9 @@ impl ReplyTime {
 pub struct Injected {
     /// The fault as injected.
     pub fault: InterfaceFault,
-    /// Requests in its scope since the command.
+    /// Number of requests in its scope since the command.
     pub seen: u64,
-    /// Requests to which it was applied.
+    /// Number of requests that the fault has hit.
     pub applied: u64,
     /// Whether it can't apply to any later request.
     pub is_over: bool,

@@ -1,6 +1,6 @@
 //! A slice of work. A scan that finds nothing to send stops after some milliseconds, so that its thread can check
-//! whether the client is gone, other replies are due, or the server ends. A connection with costly scans needs a place
-//! at the gate.
+//! whether the client is gone, other replies are due, or the server ends. A connection whose scans take
+//! many slices waits for one of the [`Gate`]'s few passes.
 
 use crate::gate::{Gate, Pass};
 use std::thread;

@@ -57,7 +57,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Measurement; its figures are results.
+    /// Measurement. Only the figures of such cells are results.
     #[default]
     Measure,
     /// Preparation of the target: a purge, a fill, writes before a round, or a wait.

@@ -175,7 +175,7 @@ pub struct Evidence {
     /// Time of the I/Os by phase, in phase order. In virtual time it covers all I/Os; in real time a sample that
     /// the workers timed ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
-    /// Utilisation of the emulated machine's components, without idle ones; empty in real time.
+    /// Utilisation of the emulated machine's components, without idle ones. Empty for cells in real time.
     pub busy: Vec<Busy>,
     /// Number of emulated flash DIMMs per driver thread by default; None if each has its own thread.
     #[serde(skip_serializing_if = "Option::is_none")]

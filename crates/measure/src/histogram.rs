@@ -105,8 +105,8 @@ impl Histogram {
         Self::with_buckets(0, vec![0; BUCKETS])
     }
 
-    /// Creates an empty histogram without buckets, suited to sums that are stored. Each merge allocates only the
-    /// buckets that it needs.
+    /// Creates an empty histogram that allocates no buckets yet, for merged totals that are kept. Each merge allocates
+    /// only the buckets that it needs.
     pub fn trimmed() -> Self {
         Self::with_buckets(0, Vec::new())
     }
@@ -245,7 +245,7 @@ impl Histogram {
         self.count
     }
 
-    /// Sum of all values, ns.
+    /// Sum of all values, ns: exact, not made from buckets.
     pub fn sum_ns(&self) -> u128 {
         self.sum_ns
     }

@@ -241,7 +241,7 @@ impl Counted {
         }
     }
 
-    /// Like [`Self::figures`], but IOPS over all kinds are followed by the IOPS of each kind that they exclude,
+    /// Like [`Self::figures`], but the total IOPS are followed by the IOPS of each kind that the total does not count,
     /// such as flushes.
     pub fn figures_apart(&self, metric: Metric) -> Vec<Metric> {
         let mut figures = self.figures(metric);

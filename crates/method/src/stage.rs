@@ -64,7 +64,7 @@ pub struct Cells {
     pub ceilings: Vec<Ceiling>,
 }
 
-/// Maximum of a latency statistic for a point to be chosen.
+/// Limit on a latency statistic. A point that exceeds it is not chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// Latency statistic to which the ceiling applies.

@@ -153,7 +153,7 @@ pub enum Invalid {
     Checksum,
     /// The chunk belongs to another log, with this identifier.
     OtherLog(u64),
-    /// The chunk belongs to another position of the log: this one.
+    /// The chunk belongs at a different position of the log, given here.
     OtherPosition(u64),
     /// The chunk's checksum matches, but a record in it is malformed.
     Record,

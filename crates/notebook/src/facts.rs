@@ -1,4 +1,4 @@
-//! Reads the facts that runs store as JSON, about targets, their health and the machine, and in cells of older runs.
+//! Reads the facts about targets, their health and the machine, which runs store as JSON (older runs: in their cells).
 //! No other code reads a fact by its key. A fact that is missing, or of another form, is empty here.
 
 use crate::model::{RunHead, TargetRecord};

@@ -1,7 +1,7 @@
 //! Keeps a notebook made by a stranger from acting on its reader: SQLite's own defences, and a limit on the work of a
-//! connection. `tables` checks that its tables are ours.
+//! connection. The module `tables` checks the schema of the notebook's tables.
 //!
-//! A file may name a view or a virtual table like one of our tables, carry triggers, declare generated columns, or
+//! A file may contain a view or a virtual table with the name of one of our tables, carry triggers, declare generated columns, or
 //! share its pages so that a scan never ends. So views and triggers are off on every connection, a table that differs
 //! from ours is refused, and a reader stops after more steps than any notebook of that size needs.
 

@@ -143,7 +143,7 @@ pub struct TraceRequest {
     pub content: String,
 }
 
-/// A cell that the user named, such as a workload.
+/// A cell that the user asked for by its workload, in contrast to the cells of a method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedCell {
     /// Name of the cell within the run.

@@ -180,7 +180,7 @@ fn time_in_words(dilation: Option<f64>, transport: Option<Transport>) -> String 
             [transport.round_trip_ns, transport.waking_ns].map(|ns| human::time_ns(ns as f64));
         let _ = write!(
             words,
-            "; this machine's transport takes {floor} per round trip, and {waking} more if threads must be woken; both are subtracted, but shorter latencies can't be reproduced"
+            "; this machine's transport takes {floor} per round trip, and {waking} more if threads must be woken; both are subtracted from the model's latencies, and latencies shorter than these can't be reproduced"
         );
     }
     words

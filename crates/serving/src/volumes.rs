@@ -199,8 +199,7 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     if !missing.is_empty() {
         let all = if let Part::Array(array) = part { array.members.len() } else { 1 };
         let missing = missing.join(" and ");
-        let _ =
-            writeln!(words, "array   {path}: members missing until replaced (of {all}): {missing}");
+        let _ = writeln!(words, "array   {path}, {all} members: missing until replaced: {missing}");
     }
     words
 }

@@ -33,9 +33,9 @@ pub struct Detail {
 pub struct Sequential {
     /// Queue depth per array.
     pub depth: u32,
-    /// Read throughput, bytes per second.
+    /// Throughput of sequential reads of all arrays together, bytes per second.
     pub read_bytes_per_s: f64,
-    /// Write throughput, bytes per second.
+    /// Throughput of sequential writes of all arrays together, bytes per second.
     pub write_bytes_per_s: f64,
 }
 
@@ -44,7 +44,7 @@ pub struct Sequential {
 pub struct WhatIf {
     /// Injected failure, or changed setting, during the simulation.
     pub condition: Condition,
-    /// Simulation result under the condition.
+    /// Result of the simulation under `condition`.
     pub measured: Measured,
     /// Whether the system still meets the demand.
     pub holds: bool,

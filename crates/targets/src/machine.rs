@@ -38,7 +38,7 @@ pub struct MachineFacts {
     pub distribution: Option<String>,
     /// Processor architecture.
     pub architecture: String,
-    /// Processor model.
+    /// Processor model, as `/proc/cpuinfo` has it; `None`: it has none.
     pub cpu_model: Option<String>,
     /// Microcode revision.
     pub microcode: Option<String>,

@@ -26,7 +26,7 @@ pub enum Precondition {
 /// Error of parsing the precondition of an emulated device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreconditionError {
-    /// Description of the error.
+    /// What is wrong with the text, as a sentence.
     pub problem: String,
     /// Suggested remedy.
     pub help: String,

@@ -118,7 +118,8 @@ macro_rules! key {
     };
 }
 
-/// Defines a table: its keys, the condition under which it is written, and how it is created.
+/// Defines a TOML table of a workload file: its keys, the condition under which it is written to a file, and how it is
+/// created when a file has it.
 macro_rules! table {
     ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
         Row {

@@ -13,7 +13,7 @@ pub enum Item {
         /// Number of the page.
         number: u64,
     },
-    /// Content of a page and of all later ones. Only overwritten, never read.
+    /// Content of a page and of all later ones: overwritten by a truncation. Reads are watched page by page.
     PagesFrom {
         /// The file.
         node: NodeId,

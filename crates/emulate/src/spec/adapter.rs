@@ -51,7 +51,7 @@ pub enum Access {
 /// The adapters to which hosts send a volume's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPaths {
-    /// Only the adapter on which the volume is optimized.
+    /// All go to the adapter on which the volume is optimized.
     Optimized,
     /// Both adapters in turn. The non-optimized adapter forwards its operations over the links between the
     /// adapters.

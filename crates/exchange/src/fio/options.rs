@@ -302,10 +302,26 @@ const REFUSED: &[(&str, &str, &str)] = &[
 const FLAGS: &[(&str, &str, &str)] = &[
     ("hipri", "polling is set for the whole run", "poll"),
     ("hipri_percentage", "polling is set for all operations of the run", "poll"),
-    ("latency_target", "the search for a rate is set for the whole run", "find-rate 'p99<1ms'"),
-    ("latency_window", "the search for a rate is set for the whole run", "find-rate 'p99<1ms'"),
-    ("latency_percentile", "the search for a rate is set for the whole run", "find-rate 'p99<1ms'"),
-    ("latency_run", "the search for a rate is set for the whole run", "find-rate 'p99<1ms'"),
+    (
+        "latency_target",
+        "a rate search is an option of the whole run, which chooses its steps itself",
+        "find-rate 'p99<1ms'",
+    ),
+    (
+        "latency_window",
+        "a rate search is an option of the whole run, which chooses its steps itself",
+        "find-rate 'p99<1ms'",
+    ),
+    (
+        "latency_percentile",
+        "a rate search is an option of the whole run, which chooses its steps itself",
+        "find-rate 'p99<1ms'",
+    ),
+    (
+        "latency_run",
+        "a rate search is an option of the whole run, which chooses its steps itself",
+        "find-rate 'p99<1ms'",
+    ),
     ("max_latency", "latency limits are set for the whole run", "require 'max<10ms'"),
     ("cpus_allowed", "processors are set for the whole run", "cpus 0-3"),
     ("cpus_allowed_policy", "processors are set for the whole run", "cpus 0-3"),

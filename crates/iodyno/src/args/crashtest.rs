@@ -62,7 +62,7 @@ pub struct Crashtest {
     /// Let the Nth fsync of the program fail with EIO; the others succeed
     ///
     /// As on Linux, the data are then no longer dirty: a later fsync succeeds without writing them. The
-    /// program may fail.
+    /// program may then exit with an error.
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
     pub fail_sync: Option<u64>,
     /// Write the recorded run to this file
@@ -70,11 +70,12 @@ pub struct Crashtest {
     pub record: Option<PathBuf>,
     /// Explore the run that --record wrote, or the log of a block device, without running a program
     ///
-    /// The log is one of dm-log-writes or of QEMU's `blklogwrites`, and requires `--rules worst` or --device. The device is
-    /// the file `disk`; --setup makes its initial content [default: zeros]. Marks count as lines of output.
+    /// Logs of dm-log-writes and of QEMU's `blklogwrites` can be read, with `--rules worst` or --device. The checker finds
+    /// the block device as the file `disk`, whose initial content --setup makes [default: zeros]. A mark in the log
+    /// counts as a line that the program printed.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub from: Option<PathBuf>,
-    /// With the log of a block device, let this emulated device carry it out, and explore what it keeps after a power cut
+    /// Replay the writes of a block device's log on this emulated device, and explore what the device keeps after a power cut
     ///
     /// The device takes the writes one after another. A protected buffer keeps all that was acknowledged; a volatile
     /// one keeps what it had written when the power failed.

@@ -28,7 +28,7 @@ pub struct Fit {
     /// Any run of one target will do. Cells named held-out-* are predicted, and not fitted to.
     #[arg(long, value_name = "RUN")]
     pub from: Option<String>,
-    /// Write the twin to this device file
+    /// Write the fitted device to this device file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Start from this device (catalog name or file): its structure, and values for what is not measured

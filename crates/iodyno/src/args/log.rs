@@ -27,7 +27,7 @@ pub enum LogCommand {
     Bench(Box<LogBench>),
     /// Create an empty log on a target
     Create(LogCreate),
-    /// Check a log for its end and for damage; write nothing
+    /// Find the end of a log and check it for damage; write nothing
     Check(LogCheck),
     /// Serve a log to publishers and subscribers
     ///
@@ -91,7 +91,8 @@ pub struct LogServe {
     /// `live:` is an emulated device in real time. A log on `ram:` or `live:` is lost when the server ends.
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// With `live:`, use only this much of the device, in memory [default: all, or half of the free memory]
+    /// With `live:`, use only this much of the device; its content is kept in memory [default: all, at most half of the free
+    /// memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
     /// Listen at this TCP address, such as `127.0.0.1:9250`; may be repeated

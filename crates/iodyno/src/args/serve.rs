@@ -59,8 +59,8 @@ pub struct Serve {
     pub write_image: bool,
     /// Set the size of each volume [default: the size of the image, or of the device]
     ///
-    /// A smaller volume uses the beginning of the device. Emulated memory can be enlarged, and flash too, at the
-    /// cost of its spare area.
+    /// A smaller volume uses the beginning of the device. A size above the device's own is possible for emulated
+    /// memory, and for flash, where it takes from the spare area.
     #[arg(long, value_name = "SIZE", value_parser = volume_size)]
     pub size: Option<u64>,
     /// Limit the memory for the data of all volumes, at least 1 MiB each [default: half of the free memory]

@@ -14,8 +14,8 @@ pub trait HangUp: Debug + Send + Sync {
     fn hang_up(&self);
 }
 
-/// A client's connection to a volume, or an open file of it. It becomes invalid when the emulated host loses
-/// power.
+/// A client's access to a volume: an NBD connection, or an open file that stands for the volume. It becomes invalid
+/// when the emulated host loses power.
 #[derive(Debug)]
 pub struct Attached {
     volume: u32,

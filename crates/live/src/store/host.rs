@@ -28,7 +28,7 @@ pub enum HostCall {
     Sync,
 }
 
-/// File of a volume that a file system call operates on, for fault injection.
+/// Which of a volume's files on the host a system call operates on. Faults select calls by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),

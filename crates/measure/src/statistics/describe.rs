@@ -30,7 +30,7 @@ impl ConfidenceInterval {
         self.low > limit || self.high < -limit
     }
 
-    /// Half the width of the interval.
+    /// The ± of the interval, in the unit of its bounds.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }

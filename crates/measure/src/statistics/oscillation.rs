@@ -1,6 +1,6 @@
-//! Oscillation: a periodic swing, such as garbage collection, a journal's commits or a flusher cause. It shows as a
+//! Oscillation: a periodic swing, for example from garbage collection, journal commits or a flusher. It shows as a
 //! peak of the autocorrelation after a stretch below 0. The peak must be high, and significant against its standard
-//! error by Bartlett's formula (1946), or every series with memory would seem to swing.
+//! error by Bartlett's formula (1946); otherwise every autocorrelated series would seem to swing.
 
 use super::describe;
 use serde::{Deserialize, Serialize};

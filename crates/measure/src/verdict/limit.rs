@@ -66,7 +66,7 @@ const COUNTED_BYTES: f64 = 262_144.0;
 /// An external limit that determined a cell's rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitSeen {
-    /// Completed operations per second.
+    /// Rate of the cell, operations per second.
     pub iops: f64,
     /// Description of the limit, with its source or the evidence for it.
     pub words: String,

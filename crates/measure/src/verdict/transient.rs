@@ -119,7 +119,7 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
         );
     }
     format!(
-        "the {} went from {} to {} of {} during the window, and would be {does} {} later: the figures show the transient, not the steady state; add --ramp {}, or leave out state=fresh",
+        "the {} went from {} to {} full (of {}) during the window, and would be {does} {} later. The figures show this transient, not the steady state: add --ramp {}, or leave out state=fresh",
         level.store,
         share(level.start_bytes),
         share(level.end_bytes),

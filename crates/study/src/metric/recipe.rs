@@ -26,9 +26,9 @@ pub enum Recipe {
     DepthReached(f64, Vec<CellKey>),
     /// A property of the optimum operating point.
     AtOptimum(AtOptimum, Optimum),
-    /// The lowest of several values.
+    /// The lowest of several values; none if one of them is missing.
     Lowest(Vec<Recipe>),
-    /// The highest of several values.
+    /// The highest of several values; none if one of them is missing.
     Highest(Vec<Recipe>),
     /// Arithmetic mean of several values.
     Mean(Vec<Recipe>),

@@ -226,7 +226,10 @@ fn model(outcome: &Outcome<'_>) -> Section {
         blocks: vec![Block::Facts(vec![
             ("Systems".to_owned(), systems.collect()),
             (
-                format!("Parameters by source; {} figures are printed", study.printed.len()),
+                format!(
+                    "Parameters by source; the paper states {} of the figures",
+                    study.printed.len()
+                ),
                 parameters.collect(),
             ),
             ("How it was run".to_owned(), how),

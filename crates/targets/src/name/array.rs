@@ -76,7 +76,11 @@ impl ArrayName {
             Ok(members) if (1..=MAX_MEMBERS).contains(&(members as usize)) => members,
             _ => {
                 let problem = format!("`*{members}` is not a number of devices.");
-                return bad(name, problem, format!("an array has at most {MAX_MEMBERS}: {FORMS}"));
+                return bad(
+                    name,
+                    problem,
+                    format!("an array has at most {MAX_MEMBERS} devices: {FORMS}"),
+                );
             }
         };
         let (strip_bytes, rotation) = (None, Rotation::default());

@@ -121,7 +121,7 @@ pub enum PurgeOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verified {
-    /// No sampled block still contains its pattern, and most of the chosen blocks could be written before the purge.
+    /// Before the purge, a pattern was written to most of the sampled blocks; none contains its pattern any more.
     Yes,
     /// At least one sampled block still contains its pattern.
     No,

@@ -385,8 +385,11 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     };
     let breaks = match drift.breaks_s.len() {
         0 => String::new(),
-        1 => format!("; a break after {}", seconds(drift.breaks_s[0])),
-        n => format!("; {n} breaks, the last after {}", seconds(drift.breaks_s[n - 1])),
+        1 => format!("; its level changes after {}", seconds(drift.breaks_s[0])),
+        n => format!(
+            "; its level changes {n} times, the last time after {}",
+            seconds(drift.breaks_s[n - 1])
+        ),
     };
     let text = clean(&format!("our own verdict: {what} is {text}{breaks}"), 300, style)
         .replace("is drifts", "drifts")
