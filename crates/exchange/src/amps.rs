@@ -172,7 +172,7 @@ impl Reading<'_, '_> {
     fn remarks(&mut self, read_percent: u64, block_bytes: u64) {
         let all = self.found.all();
         let mut note = |words: &str| self.found.note(&all, words);
-        note("the tool's submit rate, in messages a second, is writes a second times the batch");
+        note("the tool's submit rate counts messages per second: writes per second × batch size");
         note(
             "batches are written one after the other (depth 1), since the documentation names one writer and no depth; --depth changes this",
         );

@@ -238,7 +238,7 @@ pub enum Command {
     Web(Web),
     /// Export a run in another format, such as CSV, OpenMetrics or fio's JSON
     Export(Export),
-    /// Repeat a published study in virtual time, and show its results next to the printed ones
+    /// Repeat a published study in virtual time, and compare the simulated results with the published ones
     Study(Study),
     /// Find how many devices and adapters meet a demand, by simulation
     ///

@@ -2,7 +2,7 @@
 //! `iodyno status` use it, as can any program that can write to a Unix socket.
 //!
 //! ```text
-//! → slow x10            ← {"ok":true,"text":"volume 0: everything takes 10 times as long, until clear"}
+//! → slow x10            ← {"ok":true,"text":"volume 0: everything takes 10 times as long, until `clear`"}
 //! → explode             ← {"error":"there is no fault `explode`: use …"}
 //! → status              ← {"volumes":[…],…}
 //! → metrics             ← {"text":"# HELP …"}

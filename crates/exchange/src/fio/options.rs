@@ -287,7 +287,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("fdp", "iodyno gives no data placement hints", "remove the line"),
     ("dataplacement", "iodyno gives no data placement hints", "remove the line"),
     ("readfua", "iodyno does not set FUA on reads", "remove the line"),
-    ("writefua", "iodyno requests FUA for all engines by `sync`", "use sync=dsync"),
+    ("writefua", "the key `sync` requests FUA, with every engine", "use sync=dsync"),
     ("write_mode", "iodyno issues only plain writes", "remove the line"),
     ("thinkcycles", "workers do not compute while they think", "use thinktime"),
     ("end_syncfs", "iodyno does not flush other files of the file system", "use end_fsync"),

@@ -140,7 +140,7 @@ pub struct LogServe {
     pub insist_on_plain: bool,
     /// Serve the log although the safety checks refuse its target: NAME is its device name, path, serial number or URI
     ///
-    /// For example, if a message looks like the header of a file system. This overwrites nothing.
+    /// Needed, for example, if a message in the log looks like the header of a file system. Serving overwrites nothing.
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
 }

@@ -123,7 +123,7 @@ fn requests_fail_with_the_error_that_is_asked_for() {
         fails_with(write(client, 0, &[2; 4096]), libc::ENOSPC);
         assert_eq!(read(client, 0), [1; 4096]);
         let faults = in_effect(served);
-        assert_eq!(faults, [("writes fail with ENOSPC, until clear".to_owned(), 1, 1)]);
+        assert_eq!(faults, [("writes fail with ENOSPC, until `clear`".to_owned(), 1, 1)]);
         served.fault("clear");
         write(client, 0, &[2; 4096]).unwrap();
         // Over before the next request.

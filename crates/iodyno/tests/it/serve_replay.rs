@@ -111,7 +111,7 @@ fn a_record_has_the_faults_at_interfaces() {
     let said: Vec<&str> = faults.iter().map(|of| of["fault"].as_str().unwrap()).collect();
     let expected = [
         "writes in the 4 KiB at 1 MiB are acknowledged and not stored, the next 1",
-        "flushes fail with EIO, after 1 of the writes, until clear",
+        "flushes fail with EIO, after 1 of the writes, until `clear`",
     ];
     assert_eq!(said, expected);
     assert!(whole(&faults[0]["at_ns"]) < whole(&faults[1]["at_ns"]));

@@ -65,24 +65,24 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                     format!("the power is off until power-on: everything fails; {HOST_IS_CUT}")
                 }
                 Fault::PowerOn => "the power is on".to_owned(),
-                Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
+                Fault::Lose { .. } if was_off => "missing until `clear`; the power is off, too".to_owned(),
                 // (An array does not take the device back.)
-                Fault::Lose { .. } if device == "device" => "gone until replace".to_owned(),
-                Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
+                Fault::Lose { .. } if device == "device" => "missing until `replace`".to_owned(),
+                Fault::Lose { .. } => "missing until `clear`: everything fails".to_owned(),
                 Fault::Replace { .. } => "replaced by an empty device".to_owned(),
-                Fault::Hang { .. } => "nothing completes until clear".to_owned(),
+                Fault::Hang { .. } => "nothing completes until `clear`".to_owned(),
                 Fault::Slow { factor, .. } if factor <= 1.0 => "at normal speed".to_owned(),
                 Fault::Slow { factor, .. } => {
-                    format!("everything takes {factor} times as long, until clear")
+                    format!("everything takes {factor} times as long, until `clear`")
                 }
                 Fault::Delay { delay_ns: 0, kind, .. } => format!("{} are not delayed", of(kind)),
                 Fault::Delay { delay_ns, kind, .. } => {
                     let delay = human::time_ns(delay_ns as f64);
-                    format!("{} end {delay} later, until clear", of(kind))
+                    format!("{} end {delay} later, until `clear`", of(kind))
                 }
                 Fault::Errors { percent: 0.0, kind, .. } => format!("{} do not fail", of(kind)),
                 Fault::Errors { percent, kind, .. } => {
-                    format!("{percent} % of {} fail, until clear", of(kind))
+                    format!("{percent} % of {} fail, until `clear`", of(kind))
                 }
                 Fault::Latent { offset_bytes, len_bytes, .. } => {
                     let (at, len) = (size(offset_bytes), size(len_bytes));
@@ -99,7 +99,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 Fault::Clear { .. } => "no fault".to_owned(),
             }
         }
-        Ask::Full { .. } => "full until clear: writes to unallocated space fail".to_owned(),
+        Ask::Full { .. } => "full until `clear`: writes to unallocated space fail".to_owned(),
         Ask::Resize { size_bytes, .. } => format!("resized to {}", size(size_bytes)),
         Ask::Corrupt { offset_bytes, len_bytes, .. } => {
             let (at, len) = (size(offset_bytes), size(len_bytes));
@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn a_command_says_what_is_in_effect() {
         for (command, says) in [
-            ("slow x10 1", "volume 1: everything takes 10 times as long, until clear"),
+            ("slow x10 1", "volume 1: everything takes 10 times as long, until `clear`"),
             ("slow x1", "volume 0: at normal speed"),
-            ("delay 5ms", "volume 0: operations end 5.00 ms later, until clear"),
+            ("delay 5ms", "volume 0: operations end 5.00 ms later, until `clear`"),
             ("delay 0ms flushes", "volume 0: flushes are not delayed"),
-            ("error 0.5% reads 2", "volume 2: 0.5 % of reads fail, until clear"),
+            ("error 0.5% reads 2", "volume 2: 0.5 % of reads fail, until `clear`"),
             ("error 0%", "volume 0: operations do not fail"),
             ("resize 1GiB", "volume 0: resized to 1 GiB"),
             ("clear", "no fault is in effect"),

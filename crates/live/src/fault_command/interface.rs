@@ -261,7 +261,7 @@ pub fn described(fault: &InterfaceFault) -> String {
     match for_ns {
         Some(ns) => _ = write!(text, ", for {}", time(ns)),
         None if matches!(fault.action, Action::Hang { for_ns: Some(_) }) => {}
-        None if next.is_none() => text += ", until clear",
+        None if next.is_none() => text += ", until `clear`",
         None => {}
     }
     text
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn commands_are_read_and_described() {
         for (command, on, says) in [
-            ("lost", 0, "writes are acknowledged and not stored, until clear"),
+            ("lost", 0, "writes are acknowledged and not stored, until `clear`"),
             ("error EIO flushes after 2 next 1", 0, "flushes fail with EIO, after 2, the next 1"),
             (
                 "error ENOSPC writes at 1GiB..+64KiB for 10s 3",
@@ -301,7 +301,7 @@ mod tests {
             (
                 "torn unit 1",
                 1,
-                "writes are acknowledged, and only their first 4 KiB stored, until clear",
+                "writes are acknowledged, and only their first 4 KiB stored, until `clear`",
             ),
             (
                 "stale next 1",
@@ -312,18 +312,18 @@ mod tests {
             (
                 "hang flushes after 1 writes",
                 0,
-                "flushes get no reply, after 1 of the writes, until clear",
+                "flushes get no reply, after 1 of the writes, until `clear`",
             ),
             (
                 "delay 5ms after 3 flushes next 2 1",
                 1,
                 "operations end 5.00 ms later, after 3 of the flushes, the next 2",
             ),
-            ("misdirected 1MiB writes", 0, "writes are stored 1 MiB further, until clear"),
+            ("misdirected 1MiB writes", 0, "writes are stored 1 MiB further, until `clear`"),
             (
                 "flip reads at 8KiB",
                 0,
-                "reads in the 4 KiB at 8 KiB return a flipped bit, until clear",
+                "reads in the 4 KiB at 8 KiB return a flipped bit, until `clear`",
             ),
         ] {
             let Ok(Ask::Interface { volume, fault }) = read(command) else { panic!("{command}") };

@@ -207,7 +207,7 @@ pub(super) fn remarks(
             "CONDITIONS_DIFFER",
             Level::Warning,
             format!(
-                "more than the target may differ ({}): the comparison can't separate these causes",
+                "not only the target differs ({}): any of these can be the cause of a difference",
                 whats.join(", ")
             ),
         ));

@@ -63,7 +63,7 @@ pub(super) fn device(target: &TargetRecord) -> Facts {
             ("discard", "/device/discard"),
             ("zoned", "/device/zoned"),
             ("temperature at the start, °C", "/device/temperature_c"),
-            ("arrays and mappings above or below", "/device/slaves"),
+            ("arrays and mappings above or below the target", "/device/slaves"),
             ("RAID", "/device/raid"),
             ("device mapper", "/device/device_mapper"),
             ("NUMA node", "/device/numa_node"),
