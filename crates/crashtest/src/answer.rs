@@ -28,11 +28,29 @@ pub struct Setting {
     pub rules: Rules,
     /// Name of the emulated device that carried the run out; `None`: the rules alone decide.
     pub device: Option<String>,
+    /// File system and kernel of the guest in which the program ran on a disk; `None`: it ran in a folder.
+    pub guest: Option<String>,
+}
+
+/// An exploration with what it explored.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The states, and what the checker said.
+    pub explored: Explored,
+    /// The program's run.
+    pub recorded: Recorded,
+    /// Rules of the states.
+    pub setting: Setting,
 }
 
 impl Setting {
     /// The heading's second part, and the line about it.
     fn in_words(&self) -> (String, String) {
+        if let Some(guest) = &self.guest {
+            let about = "the guest's disk has a volatile write cache: of the writes since a flush each can be lost, and \
+                         one be torn";
+            return (format!("on {guest}"), about.to_owned());
+        }
         match &self.device {
             Some(device) => (
                 format!("on {device}"),
@@ -96,11 +114,21 @@ fn time(duration: Duration) -> String {
     human::duration_ns(duration.as_nanos() as u64)
 }
 
-/// Formats the result as text.
+/// Formats the result as text. `guest` is the result of the same program in a guest, which confirms findings.
 #[must_use]
-pub fn show(explored: &Explored, recorded: &Recorded, setting: &Setting, style: Style) -> String {
-    let (under, about) = setting.in_words();
+pub fn show(outcome: &Outcome, guest: Option<&Outcome>, style: Style) -> String {
     let mut text = Lines::new(style);
+    show_outcome(&mut text, outcome, guest, style);
+    if let Some(guest) = guest {
+        text.blank();
+        show_outcome(&mut text, guest, None, style);
+    }
+    text.end()
+}
+
+fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, style: Style) {
+    let Outcome { explored, recorded, setting } = outcome;
+    let (under, about) = setting.in_words();
     let judged: u64 = explored.verdicts.values().sum();
     let wrong = explored.wrong();
     let all = explored.classes.iter().map(|count| count.states).fold(0, u64::saturating_add);
@@ -133,7 +161,12 @@ pub fn show(explored: &Explored, recorded: &Recorded, setting: &Setting, style: 
              after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
         );
     }
-    text.labelled(if setting.device.is_some() { "device" } else { "rules" }, LABEL, &about);
+    let label = match setting {
+        Setting { guest: Some(_), .. } => "disk",
+        Setting { device: Some(_), .. } => "device",
+        _ => "rules",
+    };
+    text.labelled(label, LABEL, &about);
     text.labelled("checks", LABEL, &checks_in_words(explored));
     if explored.spot_checks.1 > 0 {
         text.labelled(
@@ -171,9 +204,26 @@ pub fn show(explored: &Explored, recorded: &Recorded, setting: &Setting, style: 
     }
     for finding in &explored.findings {
         text.blank();
-        show_finding(&mut text, finding);
+        show_finding(text, finding, setting);
+        if let Some(guest) = guest {
+            text.labelled("guest", LABEL, &confirmation(finding, guest));
+        }
     }
-    text.end()
+}
+
+/// Whether a guest has a finding with the same verdict.
+fn confirming<'a>(finding: &Finding, guest: &'a Outcome) -> Option<&'a Finding> {
+    guest.explored.findings.iter().find(|known| known.verdict == finding.verdict)
+}
+
+fn confirmation(finding: &Finding, guest: &Outcome) -> String {
+    match confirming(finding, guest) {
+        Some(known) => format!("confirmed: state {} there has this verdict, see below", known.name),
+        None => {
+            let judged: u64 = guest.explored.verdicts.values().sum();
+            format!("not confirmed: no state of {judged} there has this verdict, see below")
+        }
+    }
 }
 
 fn checks_in_words(explored: &Explored) -> String {
@@ -210,7 +260,7 @@ fn classes(explored: &Explored) -> Table {
     table
 }
 
-fn show_finding(text: &mut Lines, finding: &Finding) {
+fn show_finding(text: &mut Lines, finding: &Finding, setting: &Setting) {
     let described = finding.describe();
     let nothing_lost = described.lost.is_empty();
     text.line(&format!("{}  state {}", finding.verdict.word(), finding.name));
@@ -223,7 +273,11 @@ fn show_finding(text: &mut Lines, finding: &Finding) {
         );
     }
     if nothing_lost {
-        text.labelled("lost", LABEL, "nothing: a kill of the program suffices");
+        let words = match &setting.guest {
+            Some(_) => "nothing that the guest had written to its disk, only what its memory held",
+            None => "nothing: a kill of the program suffices",
+        };
+        text.labelled("lost", LABEL, words);
     }
     if described.lost.len() > LOST_MAX {
         text.labelled("", LABEL, &format!("and {} more", described.lost.len() - LOST_MAX));
@@ -249,17 +303,22 @@ fn show_finding(text: &mut Lines, finding: &Finding) {
     }
 }
 
-/// The result as a JSON document.
+/// The result as a JSON document. `guest` as for [`show`].
 #[must_use]
-pub fn document(explored: &Explored, recorded: &Recorded, setting: &Setting) -> Value {
+pub fn document(outcome: &Outcome, guest: Option<&Outcome>) -> Value {
+    let Outcome { explored, recorded, setting } = outcome;
     let finding = |finding: &Finding| {
-        json!({
+        let mut object = json!({
             "verdict": finding.verdict,
             "state": finding.name.to_string(),
             "class": finding.class,
             "description": finding.describe(),
             "output": String::from_utf8_lossy(&finding.output),
-        })
+        });
+        if let Some(guest) = guest {
+            object["confirmed"] = json!(confirming(finding, guest).is_some());
+        }
+        object
     };
     let verdicts: serde_json::Map<String, Value> = explored
         .verdicts
@@ -290,6 +349,12 @@ pub fn document(explored: &Explored, recorded: &Recorded, setting: &Setting) -> 
     });
     if let Some(device) = &setting.device {
         document["device"] = json!(device);
+    }
+    if let Some(guest) = &setting.guest {
+        document["guest"] = json!(guest);
+    }
+    if let Some(guest) = guest {
+        document["in_guest"] = self::document(guest, None);
     }
     document
 }

@@ -33,6 +33,8 @@ pub struct Plan {
     pub time: Duration,
     /// Number of checkers at a time.
     pub workers: usize,
+    /// Verdicts that end the exploration once each has a finding. Empty: all states are judged.
+    pub enough: Vec<Verdict>,
 }
 
 /// States of a class: how many there are, and how many were judged.
@@ -263,7 +265,7 @@ impl Shared<'_> {
         while Instant::now() < self.until && !self.stop.load(Ordering::Relaxed) {
             let next = {
                 let mut progress = self.lock();
-                if progress.failed.is_some() {
+                if progress.failed.is_some() || progress.has_each(&self.plan.enough) {
                     return;
                 }
                 let next = progress.next();
@@ -379,6 +381,13 @@ impl Progress {
             Source::Checked => self.explored.checked += 1,
         }
         judged.source == Source::Checked && self.has_room(judged.verdict, is_before_output)
+    }
+
+    /// Whether there is a finding with each of these verdicts; false if there are none to be found.
+    fn has_each(&self, verdicts: &[Verdict]) -> bool {
+        let findings = &self.explored.findings;
+        !verdicts.is_empty()
+            && verdicts.iter().all(|wanted| findings.iter().any(|f| f.verdict == *wanted))
     }
 
     /// Whether another finding of this kind is wanted.

@@ -18,7 +18,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{
     Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint,
 };
-pub use crashtest::Crashtest;
+pub use crashtest::{Crashtest, CrashtestOn};
 pub use fit::Fit;
 pub use given::Given;
 use iodyno_measure::Threshold;
@@ -166,6 +166,16 @@ pub enum Command {
         file: PathBuf,
         /// Query whose rows must include each line of the file $IODYNO_ACKNOWLEDGED
         query: Option<String>,
+    },
+    /// Run a script in the guest of `crashtest --guest`, with a disk
+    #[command(hide = true)]
+    InGuest {
+        /// Folder with the guest
+        folder: PathBuf,
+        /// File with the disk's content
+        disk: PathBuf,
+        /// Script for the guest's shell
+        script: OsString,
     },
     /// Store messages in a durable log on any target: create, serve, publish, subscribe, replay, query
     Log(Log),

@@ -1,13 +1,18 @@
 //! `crashtest`: records a program, explores the states that a power cut can leave, and prints what a checker says.
 
-use crate::args::Crashtest;
+mod guest;
+
+pub(crate) use guest::run_in_guest;
+
+use crate::args::{Crashtest, CrashtestOn as On};
 use crate::console::{print, print_json};
 use crate::failure::{Failure, WRONG_STATES};
 use crate::live::LiveLine;
 use crate::private_folder::PrivateFolder;
 use crate::signals;
+use guest::Guest;
 use iodyno_catalog::input::{InputError, read_bytes, read_text};
-use iodyno_crashtest::answer::{self, Recorded, Setting};
+use iodyno_crashtest::answer::{self, Outcome, Recorded, Setting};
 use iodyno_crashtest::{
     Checker, Ended, Event, Folders, History, PAGE_BYTES, PROMISE, Plan, Program, ROOT, Replayed,
     Rules, StateName, Tree, Verdict, carry_out, classes_named, explore, judge_sqlite, log_writes,
@@ -15,7 +20,6 @@ use iodyno_crashtest::{
 };
 use iodyno_page::terminal::Style;
 use iodyno_serving::Access;
-use iodyno_targets::TargetName;
 use iodyno_targets::output::Output;
 use iodyno_units::text::{clean, clean_lines, for_shell};
 use std::ffi::{OsStr, OsString};
@@ -31,70 +35,152 @@ const FOLDER: &str = "program";
 const CHECK_SQLITE: &str = "check-sqlite";
 /// Rules of a block device with a volatile write cache.
 const DEVICE_RULES: &str = "worst";
+/// Unit that a guest's disk writes as a whole, bytes: that of most drives. File systems are not made for smaller ones.
+const DISK_ATOMIC_BYTES: u32 = 4096;
 /// Environment variable with the file of what a program had printed before the cut.
 const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
 /// Time that the program and its set-up may take.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// Where the program and its checkers run.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// The recorded folder.
+    Folder,
+    /// A guest whose disk is a file in the recorded folder.
+    Guest(&'a Guest),
+}
+
+/// What all parts of the command need.
+struct Job<'a> {
+    flags: &'a Crashtest,
+    folders: &'a Folders,
+    stop: &'a Arc<AtomicBool>,
+    place: Place<'a>,
+}
+
 pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failure> {
-    let rules = if flags.device.is_some() { DEVICE_RULES } else { &flags.rules };
-    let rules = Rules::named(rules).ok_or_else(|| Failure::input(format!("no rules `{rules}`")))?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan {
-        rules,
-        classes: classes_named(&flags.class, flags.device.is_some()).map_err(Failure::input)?,
-        bound: usize::from(flags.bound),
-        atomic_bytes: flags.atomic,
-        again: flags.again,
-        time: Duration::from_nanos(flags.time),
-        workers: flags.jobs.map_or(processors, usize::from),
+    let guest = match &flags.guest {
+        Some(folder) => Some(Guest::prepare(folder, &flags.rules, flags.quiet)?),
+        None => None,
     };
     let private = PrivateFolder::create().map_err(|e| folder_failed(&e))?;
     let mounted = private.mount().map_err(|e| folder_failed(&e))?;
     let folders = Folders::mount(&mounted).map_err(|e| folder_failed(&e))?;
     let stop = signals::stop_flag();
+    let place = match (&flags.on, &guest) {
+        (On::Guest, Some(guest)) => Place::Guest(guest),
+        _ => Place::Folder,
+    };
+    let job = Job { flags, folders: &folders, stop: &stop, place };
     let started = Instant::now();
     let history = match &flags.from {
-        Some(file) => read_run(flags, file, &folders, &stop)?,
-        None => run_program(flags, &folders, &stop)?,
-    };
-    let recorded = Recorded::of_history(&history, started.elapsed());
-    let history = match &flags.device {
-        Some(device) => on_device(&history, device)?,
-        None => history,
+        Some(file) => job.read_run(file)?,
+        None => job.run_program()?,
     };
     if let Some(file) = &flags.record {
         Output::at(file)?.write(record::to_text(&history).as_bytes())?;
     }
+    let took = started.elapsed();
     if let Some(state) = &flags.state {
         let state = state.parse().map_err(Failure::input)?;
-        return one_state(flags, &folders, history, &plan, &state);
+        return job.one_state(history, &state);
     }
-    let check = checker(flags, &folders)?;
-    accept_complete(flags, &history, &check)?;
-    let live = Mutex::new(LiveLine::new(flags.quiet || flags.json));
-    let explored = explore(history, &plan, &check, &stop, &|judged, wrong| {
-        // Skip if another thread is drawing.
-        if let Ok(mut live) = live.try_lock() {
-            live.draw(&format!("{judged} states judged, {wrong} wrong"));
+    let outcome = job.explore(history, took, &[])?;
+    let wanted: Vec<Verdict> = outcome.explored.findings.iter().map(|f| f.verdict).collect();
+    let confirming = match (&guest, place) {
+        (Some(guest), Place::Folder) if !wanted.is_empty() => {
+            let job = Job { place: Place::Guest(guest), ..job };
+            let started = Instant::now();
+            Some(job.run_program().and_then(|history| {
+                let took = started.elapsed();
+                job.explore(history, took, &wanted)
+            }))
         }
-    });
-    if let Ok(mut live) = live.lock() {
-        live.clear();
-    }
-    let explored = explored.map_err(|e| Failure::target(e.to_string()))?;
-    let setting = Setting { rules, device: flags.device.as_ref().map(ToString::to_string) };
+        _ => None,
+    };
+    // The result in the folder stands, even if the guest fails.
+    let (in_guest, failed) = match confirming.transpose() {
+        Ok(outcome) => (outcome, None),
+        Err(failure) => (None, Some(failure)),
+    };
     let code = if flags.json {
-        print_json(&answer::document(&explored, &recorded, &setting))?
+        print_json(&answer::document(&outcome, in_guest.as_ref()))?
     } else {
-        print(&answer::show(&explored, &recorded, &setting, style))?
+        print(&answer::show(&outcome, in_guest.as_ref(), style))?
     };
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::interrupted(
             "the exploration was interrupted: the result is incomplete",
         ));
     }
-    Ok(if explored.wrong() > 0 { ExitCode::from(WRONG_STATES) } else { code })
+    match failed {
+        Some(failure) => Err(failure),
+        None if outcome.explored.wrong() > 0 => Ok(ExitCode::from(WRONG_STATES)),
+        None => Ok(code),
+    }
+}
+
+impl Job<'_> {
+    /// Explores the states of a run, until each of the wanted verdicts has occurred if there are any.
+    fn explore(
+        &self,
+        history: History,
+        took: Duration,
+        wanted: &[Verdict],
+    ) -> Result<Outcome, Failure> {
+        let flags = self.flags;
+        let recorded = Recorded::of_history(&history, took);
+        let history = self.carried_out(history)?;
+        let check = self.checker()?;
+        self.accept_complete(&history, &check)?;
+        let plan = Plan { enough: wanted.to_vec(), ..self.plan()? };
+        let live = Mutex::new(LiveLine::new(flags.quiet || flags.json));
+        let place = if matches!(self.place, Place::Guest(_)) { " in the guest" } else { "" };
+        let explored = explore(history, &plan, &check, self.stop, &|judged, wrong| {
+            // Skip if another thread is drawing.
+            if let Ok(mut live) = live.try_lock() {
+                live.draw(&format!("{judged} states judged{place}, {wrong} wrong"));
+            }
+        });
+        if let Ok(mut live) = live.lock() {
+            live.clear();
+        }
+        let explored = explored.map_err(|e| Failure::target(e.to_string()))?;
+        let setting = Setting {
+            rules: plan.rules,
+            device: flags.device.as_ref().map(ToString::to_string),
+            guest: match self.place {
+                Place::Guest(guest) => Some(guest.name.clone()),
+                Place::Folder => None,
+            },
+        };
+        Ok(Outcome { explored, recorded, setting })
+    }
+
+    fn plan(&self) -> Result<Plan, Failure> {
+        let flags = self.flags;
+        let is_disk = matches!(self.place, Place::Guest(_));
+        let rules = if is_disk || flags.device.is_some() { DEVICE_RULES } else { &flags.rules };
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Plan {
+            rules: Rules::named(rules)
+                .ok_or_else(|| Failure::input(format!("no rules `{rules}`")))?,
+            classes: classes_named(&flags.class, flags.device.is_some()).map_err(Failure::input)?,
+            bound: usize::from(flags.bound),
+            atomic_bytes: flags.atomic.or_else(|| is_disk.then_some(DISK_ATOMIC_BYTES)),
+            again: flags.again,
+            time: Duration::from_nanos(flags.time),
+            workers: flags.jobs.map_or(processors, usize::from),
+            enough: Vec::new(),
+        })
+    }
+}
+
+/// The path of this program.
+fn own_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|e| Failure::target(format!("iodyno's own path is unknown: {e}")))
 }
 
 fn folder_failed(e: &std::io::Error) -> Failure {
@@ -107,147 +193,121 @@ fn unreadable(file: &Path, e: &InputError) -> Failure {
     Failure::input(format!("{}: {e}", file.display()))
 }
 
-/// Reads a recorded run, or the log of a block device, whose first content --setup makes.
-fn read_run(
-    flags: &Crashtest,
-    file: &Path,
-    folders: &Folders,
-    stop: &Arc<AtomicBool>,
-) -> Result<History, Failure> {
-    let bytes = read_bytes(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
-    let wrong = |why: String| Failure::input(format!("{}: {why}", file.display()));
-    if log_writes::is_log(&bytes) {
-        if flags.rules != DEVICE_RULES && flags.device.is_none() {
-            return Err(wrong(format!(
-                "this is the log of a block device, to which no file system's rules apply: add --rules {DEVICE_RULES}, or \
-                 --device with an emulated one"
+impl Job<'_> {
+    /// Reads a recorded run, or the log of a block device, whose first content --setup makes.
+    fn read_run(&self, file: &Path) -> Result<History, Failure> {
+        let flags = self.flags;
+        let bytes = read_bytes(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
+        let wrong = |why: String| Failure::input(format!("{}: {why}", file.display()));
+        if log_writes::is_log(&bytes) {
+            let is_in_folder = matches!(self.place, Place::Folder);
+            if flags.rules != DEVICE_RULES && flags.device.is_none() && is_in_folder {
+                return Err(wrong(format!(
+                    "this is the log of a block device, to which no file system's rules apply: add --rules {DEVICE_RULES}, \
+                     or --device with an emulated one"
+                )));
+            }
+            let job = Job { place: Place::Folder, ..*self };
+            return log_writes::of_bytes(&bytes, job.set_up()?).map_err(wrong);
+        }
+        if flags.device.is_some() {
+            return Err(wrong(
+                "--device needs the log of a block device, and this is none".to_owned(),
+            ));
+        }
+        if flags.setup.is_some() {
+            return Err(wrong("a recorded run has its own start: omit --setup".to_owned()));
+        }
+        let not_text =
+            |_| "neither a file of `crashtest --record` nor a log of dm-log-writes".to_owned();
+        let text = String::from_utf8(bytes).map_err(not_text).map_err(wrong)?;
+        record::of_text(&text).map_err(wrong)
+    }
+
+    /// A log as the emulated device of --device carries it out, or the run itself.
+    fn carried_out(&self, log: History) -> Result<History, Failure> {
+        const SEED: u64 = 1;
+        let Some(device) = &self.flags.device else { return Ok(log) };
+        let mut system = iodyno_serving::system(device, Access::Any)?;
+        let bytes = log
+            .start
+            .lookup(ROOT, log_writes::DISK.as_bytes())
+            .map_or(0, |disk| log.start.size_bytes(disk));
+        iodyno_serving::enlarge(&mut system, &[bytes.next_multiple_of(PAGE_BYTES as u64)])
+            .and_then(|()| carry_out(&log, &system, SEED))
+            .map_err(|why| Failure::input(format!("--device {device}: {why}")))
+    }
+
+    /// Returns the folder before the program: what the command of --setup makes, in a guest on a new file system.
+    fn set_up(&self) -> Result<Tree, Failure> {
+        const SETUP: &str = "setup";
+        let disk = match self.place {
+            Place::Folder => None,
+            Place::Guest(guest) => Some(guest.make_disk()?),
+        };
+        let setup = self.flags.setup.as_deref().map(|setup| self.program_words(&shell(setup)));
+        let steps =
+            [("the command that makes the file system", disk), ("the command of --setup", setup)];
+        let folder = self.folders.add(SETUP, Tree::default(), false, None);
+        for (name, words) in steps {
+            let Some(words) = words else { continue };
+            let ended =
+                program(words, PROGRAM_TIME_MAX, self.stop).record(self.folders, SETUP, &folder);
+            require_success(name, ended)?;
+        }
+        Ok(self.folders.remove(SETUP).unwrap_or_default())
+    }
+
+    /// Words that run a program of the user.
+    fn program_words(&self, words: &[OsString]) -> Vec<OsString> {
+        match self.place {
+            Place::Folder => words.to_vec(),
+            Place::Guest(guest) => guest.program(words),
+        }
+    }
+
+    /// Runs the set-up and the program, and returns what the program did.
+    fn run_program(&self) -> Result<History, Failure> {
+        let (flags, folders) = (self.flags, self.folders);
+        let start = self.set_up()?;
+        let folder = folders.add(FOLDER, start.clone(), true, None);
+        let mut words = flags.command.clone();
+        if let Some(path) = words.first().and_then(|word| absolute(word)) {
+            words[0] = path.into();
+        }
+        let program = program(self.program_words(&words), PROGRAM_TIME_MAX, self.stop);
+        if let Some(number) = flags.fail_sync {
+            folders.fail_sync(FOLDER, number);
+        }
+        let ended = program.record(folders, FOLDER, &folder);
+        match (flags.fail_sync, &ended) {
+            // A program may exit with an error after a failed sync.
+            (Some(_), Ok(Ended::Exited(_))) => {}
+            _ => require_success("the program", ended)?,
+        }
+        let events = folders.take_events(FOLDER);
+        folders.remove(FOLDER);
+        if !events.iter().any(|event| matches!(event, Event::Change(_))) {
+            return Err(Failure::input(
+                "the program changed nothing in the folder that it ran in ($IODYNO_DIR): nothing was checked",
+            ));
+        }
+        let syncs = Recorded::of_history(
+            &History { start: start.clone(), events: events.clone() },
+            Duration::ZERO,
+        )
+        .syncs;
+        if let Some(number) = flags.fail_sync.filter(|number| *number > syncs as u64) {
+            return Err(Failure::input(format!(
+                "--fail-sync {number}: the program called fsync only {syncs} times"
             )));
         }
-        let start = set_up(flags, folders, stop)?;
-        return log_writes::of_bytes(&bytes, start).map_err(wrong);
+        Ok(History { start, events })
     }
-    if flags.device.is_some() {
-        return Err(wrong("--device needs the log of a block device, and this is none".to_owned()));
-    }
-    if flags.setup.is_some() {
-        return Err(wrong("a recorded run has its own start: omit --setup".to_owned()));
-    }
-    let not_text =
-        |_| "neither a file of `crashtest --record` nor a log of dm-log-writes".to_owned();
-    let text = String::from_utf8(bytes).map_err(not_text).map_err(wrong)?;
-    record::of_text(&text).map_err(wrong)
-}
-
-/// The log as an emulated device carries it out.
-fn on_device(log: &History, device: &TargetName) -> Result<History, Failure> {
-    const SEED: u64 = 1;
-    let mut system = iodyno_serving::system(device, Access::Any)?;
-    let bytes = log
-        .start
-        .lookup(ROOT, log_writes::DISK.as_bytes())
-        .map_or(0, |disk| log.start.size_bytes(disk));
-    iodyno_serving::enlarge(&mut system, &[bytes.next_multiple_of(PAGE_BYTES as u64)])
-        .and_then(|()| carry_out(log, &system, SEED))
-        .map_err(|why| Failure::input(format!("--device {device}: {why}")))
-}
-
-/// Returns the folder that the command of --setup makes, or an empty one.
-fn set_up(flags: &Crashtest, folders: &Folders, stop: &Arc<AtomicBool>) -> Result<Tree, Failure> {
-    const SETUP: &str = "setup";
-    let Some(setup) = &flags.setup else { return Ok(Tree::default()) };
-    let folder = folders.add(SETUP, Tree::default(), false, None);
-    let program = program(shell(setup), PROGRAM_TIME_MAX, stop);
-    let ended = program.record(folders, SETUP, &folder);
-    require_success("the command of --setup", ended)?;
-    Ok(folders.remove(SETUP).unwrap_or_default())
-}
-
-/// Runs the set-up and the program, and returns what the program did.
-fn run_program(
-    flags: &Crashtest,
-    folders: &Folders,
-    stop: &Arc<AtomicBool>,
-) -> Result<History, Failure> {
-    let start = set_up(flags, folders, stop)?;
-    let folder = folders.add(FOLDER, start.clone(), true, None);
-    let mut words = flags.command.clone();
-    if let Some(path) = words.first().and_then(|word| absolute(word)) {
-        words[0] = path.into();
-    }
-    let program = program(words, PROGRAM_TIME_MAX, stop);
-    if let Some(number) = flags.fail_sync {
-        folders.fail_sync(FOLDER, number);
-    }
-    let ended = program.record(folders, FOLDER, &folder);
-    match (flags.fail_sync, &ended) {
-        // A program may exit with an error after a failed sync.
-        (Some(_), Ok(Ended::Exited(_))) => {}
-        _ => require_success("the program", ended)?,
-    }
-    let events = folders.take_events(FOLDER);
-    folders.remove(FOLDER);
-    if !events.iter().any(|event| matches!(event, Event::Change(_))) {
-        return Err(Failure::input(
-            "the program changed nothing in the folder that it ran in ($IODYNO_DIR): nothing was checked",
-        ));
-    }
-    let syncs = Recorded::of_history(
-        &History { start: start.clone(), events: events.clone() },
-        Duration::ZERO,
-    )
-    .syncs;
-    if let Some(number) = flags.fail_sync.filter(|number| *number > syncs as u64) {
-        return Err(Failure::input(format!(
-            "--fail-sync {number}: the program called fsync only {syncs} times"
-        )));
-    }
-    Ok(History { start, events })
 }
 
 fn program(words: Vec<OsString>, time_limit: Duration, stop: &Arc<AtomicBool>) -> Program {
     Program { words, environment: Vec::new(), time_limit, stop: Arc::clone(stop) }
-}
-
-/// Requires that the checker accepts the complete result, in which nothing is lost: else each finding would be false.
-fn accept_complete(
-    flags: &Crashtest,
-    history: &History,
-    check: &Checker<'_>,
-) -> Result<(), Failure> {
-    let mut tree = history.start.clone();
-    let mut printed = Vec::new();
-    for event in &history.events {
-        match event {
-            Event::Change(change) => tree.apply(change),
-            Event::Output(bytes) => printed.extend(bytes),
-            Event::Sync { .. }
-            | Event::SyncRange { .. }
-            | Event::SyncFailed { .. }
-            | Event::Landed { .. }
-            | Event::SyncAll => {}
-        }
-    }
-    if let Some(database) = flags.check.as_deref().and_then(|check| check.strip_prefix("sqlite:")) {
-        let file = database.split(':').next().unwrap_or_default();
-        let mut names = file.split('/').filter(|name| !name.is_empty() && *name != ".");
-        let found = names.try_fold(ROOT, |directory, name| tree.lookup(directory, name.as_bytes()));
-        if found.is_none() {
-            return Err(Failure::input(format!("the program made no file `{file}` in its folder")));
-        }
-    }
-    let (verdict, output) = iodyno_crashtest::judge_once(check, &tree, &printed)
-        .map_err(|e| Failure::target(e.to_string()))?;
-    if verdict == Verdict::Consistent {
-        return Ok(());
-    }
-    let output = String::from_utf8_lossy(&output);
-    Err(Failure::input(format!(
-        "the checker rejects the program's complete result, in which nothing is lost ({}): correct the checker first. It \
-         ran in a folder of its own{}{}",
-        verdict.word(),
-        if output.trim().is_empty() { ", and printed nothing" } else { ", and printed: " },
-        clean_lines(output.trim())
-    )))
 }
 
 /// Words that run a shell command in another folder. A relative path at its beginning is made absolute.
@@ -284,20 +344,100 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
     }
 }
 
-/// The checker that `--check` names.
-fn checker<'a>(flags: &Crashtest, folders: &'a Folders) -> Result<Checker<'a>, Failure> {
-    let check = flags.check.as_deref().unwrap_or("exit 1");
-    let words = match check.strip_prefix("sqlite:") {
-        Some(database) => {
-            let program = std::env::current_exe()
-                .map_err(|e| Failure::target(format!("iodyno's own path is unknown: {e}")))?;
-            let words = [program.into_os_string(), CHECK_SQLITE.into()];
-            words.into_iter().chain(database.splitn(2, ':').map(OsString::from)).collect()
+impl Job<'_> {
+    /// Requires that the checker accepts the complete result, in which nothing is lost: else each finding would be false.
+    fn accept_complete(&self, history: &History, check: &Checker<'_>) -> Result<(), Failure> {
+        let mut tree = history.start.clone();
+        let mut printed = Vec::new();
+        for event in &history.events {
+            match event {
+                Event::Change(change) => tree.apply(change),
+                Event::Output(bytes) => printed.extend(bytes),
+                Event::Sync { .. }
+                | Event::SyncRange { .. }
+                | Event::SyncFailed { .. }
+                | Event::Landed { .. }
+                | Event::SyncAll => {}
+            }
         }
-        None => shell(check),
-    };
-    let never = Arc::default();
-    Ok(Checker::new(folders, program(words, Duration::from_nanos(flags.check_time), &never)))
+        let check_named =
+            self.flags.check.as_deref().filter(|_| matches!(self.place, Place::Folder));
+        if let Some(database) = check_named.and_then(|check| check.strip_prefix("sqlite:")) {
+            let file = database.split(':').next().unwrap_or_default();
+            let mut names = file.split('/').filter(|name| !name.is_empty() && *name != ".");
+            let found =
+                names.try_fold(ROOT, |directory, name| tree.lookup(directory, name.as_bytes()));
+            if found.is_none() {
+                return Err(Failure::input(format!(
+                    "the program made no file `{file}` in its folder"
+                )));
+            }
+        }
+        let (verdict, output) = iodyno_crashtest::judge_once(check, &tree, &printed)
+            .map_err(|e| Failure::target(e.to_string()))?;
+        if verdict == Verdict::Consistent {
+            return Ok(());
+        }
+        let output = String::from_utf8_lossy(&output);
+        Err(Failure::input(format!(
+            "the checker rejects the program's complete result, in which nothing is lost ({}): correct the checker first. It \
+             ran in a folder of its own{}{}",
+            verdict.word(),
+            if output.trim().is_empty() { ", and printed nothing" } else { ", and printed: " },
+            clean_lines(output.trim())
+        )))
+    }
+
+    /// The checker that `--check` names.
+    fn checker(&self) -> Result<Checker<'_>, Failure> {
+        let check = self.flags.check.as_deref().unwrap_or("exit 1");
+        let words = match check.strip_prefix("sqlite:") {
+            Some(database) => {
+                let words = [own_program()?.into_os_string(), CHECK_SQLITE.into()];
+                words.into_iter().chain(database.splitn(2, ':').map(OsString::from)).collect()
+            }
+            None => shell(check),
+        };
+        let time = Duration::from_nanos(self.flags.check_time);
+        let (words, time) = match self.place {
+            Place::Folder => (words, time),
+            Place::Guest(guest) => (guest.checker(&words), time + guest::START_TIME),
+        };
+        Ok(Checker::new(self.folders, program(words, time, &Arc::default())))
+    }
+
+    /// Checks a single state, or starts a shell in it.
+    fn one_state(&self, history: History, state: &StateName) -> Result<ExitCode, Failure> {
+        let folders = self.folders;
+        let check = self.checker()?;
+        let Replayed { tree, acknowledged } =
+            replay(self.carried_out(history)?, &self.plan()?, state, &check)
+                .map_err(|e| Failure::input(e.to_string()))?;
+        if self.flags.shell {
+            let folder = folders.add(FOLDER, tree, false, None);
+            let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
+            let promise = folders.add("promise", promise(&acknowledged), false, None);
+            let status = Command::new(shell)
+                .current_dir(&folder)
+                .env("IODYNO_DIR", &folder)
+                .env(ACKNOWLEDGED, promise.join(PROMISE))
+                .status();
+            let status = status.map_err(|e| Failure::target(format!("no shell: {e}")))?;
+            return Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)));
+        }
+        let (verdict, output) = iodyno_crashtest::judge_once(&check, &tree, &acknowledged)
+            .map_err(|e| Failure::target(e.to_string()))?;
+        let output = String::from_utf8_lossy(&output);
+        let mut text = format!("{}  state {state}\n", verdict.word());
+        for line in output.lines() {
+            text.extend(["  ", &clean(line), "\n"]);
+        }
+        print(&text)?;
+        Ok(match verdict {
+            Verdict::Consistent => ExitCode::SUCCESS,
+            _ => ExitCode::from(WRONG_STATES),
+        })
+    }
 }
 
 /// Judges a database, as the program of `--check sqlite:FILE`.
@@ -314,41 +454,4 @@ pub(crate) fn check_sqlite(file: &Path, query: Option<&str>) -> Result<ExitCode,
             Ok(ExitCode::FAILURE)
         }
     }
-}
-
-/// Checks a single state, or starts a shell in it.
-fn one_state(
-    flags: &Crashtest,
-    folders: &Folders,
-    history: History,
-    plan: &Plan,
-    state: &StateName,
-) -> Result<ExitCode, Failure> {
-    let check = checker(flags, folders)?;
-    let Replayed { tree, acknowledged } =
-        replay(history, plan, state, &check).map_err(|e| Failure::input(e.to_string()))?;
-    if flags.shell {
-        let folder = folders.add(FOLDER, tree, false, None);
-        let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
-        let promise = folders.add("promise", promise(&acknowledged), false, None);
-        let status = Command::new(shell)
-            .current_dir(&folder)
-            .env("IODYNO_DIR", &folder)
-            .env(ACKNOWLEDGED, promise.join(PROMISE))
-            .status();
-        let status = status.map_err(|e| Failure::target(format!("no shell: {e}")))?;
-        return Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)));
-    }
-    let (verdict, output) = iodyno_crashtest::judge_once(&check, &tree, &acknowledged)
-        .map_err(|e| Failure::target(e.to_string()))?;
-    let output = String::from_utf8_lossy(&output);
-    let mut text = format!("{}  state {state}\n", verdict.word());
-    for line in output.lines() {
-        text.extend(["  ", &clean(line), "\n"]);
-    }
-    print(&text)?;
-    Ok(match verdict {
-        Verdict::Consistent => ExitCode::SUCCESS,
-        _ => ExitCode::from(WRONG_STATES),
-    })
 }

@@ -1,6 +1,6 @@
 //! Flags of `crashtest`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use iodyno_targets::TargetName;
 use iodyno_units::{parse_duration_ns, parse_size};
 use std::ffi::OsString;
@@ -15,6 +15,15 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno crashtest --from run.jsonl --state 12:3 --shell         look at a state that was found wrong
 
 Exit codes: 0 all judged states are right, 4 some are wrong, others as of `iodyno`.";
+
+/// Where `crashtest` runs the program and the checkers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CrashtestOn {
+    /// In a recorded folder, to which the rules of a file system apply
+    Folder,
+    /// In the guest of --guest, on its file system, whose disk is recorded
+    Guest,
+}
 
 /// Flags of `crashtest`.
 #[derive(Debug, Args)]
@@ -36,6 +45,16 @@ pub struct Crashtest {
     /// Apply the rules of this file system: ext4, ext4-writeback, xfs, btrfs, or worst (what POSIX allows)
     #[arg(long, value_name = "NAME", default_value = "ext4", value_parser = rules())]
     pub rules: String,
+    /// Confirm findings on the real file system that --rules names, in a virtual machine that is kept in this folder
+    ///
+    /// The program and the checkers run once more, in the machine. It sees the host's files, and changes none of them.
+    /// Where the folder has no machine, one is made, which needs QEMU, busybox, cpio and kmod, and on Debian and its
+    /// relatives downloads their kernel with apt-get.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["device", "shell", "fail_sync"])]
+    pub guest: Option<PathBuf>,
+    /// Run the program and the checkers here
+    #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"))]
+    pub on: CrashtestOn,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     ///
     /// With --device also model, which is the default then: what the device keeps at each instant.

@@ -15,11 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The number of its disk slots.
 const DISKS: usize = 4;
 
+/// Programs of the host that are in it. `./test` has the same list.
+const PROGRAMS: [&str; 7] = ["fio", "sysbench", "mdadm", "mke2fs", "e2fsck", "sqlite3", "dmsetup"];
+
 /// The folder with the guest, which the first test creates.
 pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/make-guest");
-    let made = Command::new(script).arg(&folder).status().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/crashtest/guest/make-guest");
+    let made = Command::new(script).arg(&folder).args(PROGRAMS).status().unwrap();
     assert!(made.success(), "the guest can't be made: make-guest has said why");
     folder
 });

@@ -207,7 +207,10 @@ fn a_delay_is_added_to_operations_of_its_kind() {
     let start = server.status();
     read_some(&mut client);
     let usual = server.status();
-    assert_eq!(server.fault("delay 1ms reads"), "volume 0: reads end 1.00 ms later, until `clear`\n");
+    assert_eq!(
+        server.fault("delay 1ms reads"),
+        "volume 0: reads end 1.00 ms later, until `clear`\n"
+    );
     let took = read_some(&mut client);
     let slow = server.status();
     assert_eq!(slow["volumes"][0]["delay_ns"], serde_json::json!({ "read": 1_000_000 }));
@@ -233,7 +236,10 @@ fn a_share_of_the_operations_fails() {
         flash(&place, "device.toml", true, 0);
         let server = Served::start(&place, &format!("./device.toml --no-floor --seed {seed}"));
         let mut client = server.client();
-        assert_eq!(server.fault("error 20% reads"), "volume 0: 20 % of reads fail, until `clear`\n");
+        assert_eq!(
+            server.fault("error 20% reads"),
+            "volume 0: 20 % of reads fail, until `clear`\n"
+        );
         let mut failing = Vec::new();
         for n in 0..READS {
             if let Some(error) = reads(&mut client, n * 8192) {

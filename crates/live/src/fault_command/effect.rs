@@ -65,7 +65,9 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                     format!("the power is off until power-on: everything fails; {HOST_IS_CUT}")
                 }
                 Fault::PowerOn => "the power is on".to_owned(),
-                Fault::Lose { .. } if was_off => "missing until `clear`; the power is off, too".to_owned(),
+                Fault::Lose { .. } if was_off => {
+                    "missing until `clear`; the power is off, too".to_owned()
+                }
                 // (An array does not take the device back.)
                 Fault::Lose { .. } if device == "device" => "missing until `replace`".to_owned(),
                 Fault::Lose { .. } => "missing until `clear`: everything fails".to_owned(),

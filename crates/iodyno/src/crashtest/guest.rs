@@ -1,0 +1,233 @@
+//! A guest for `crashtest`: a virtual machine in which the program and the checkers run, with a real file system on a
+//! disk that is a file of the recorded folder. The guest sees the host's files, and changes none of them.
+
+mod machine;
+
+pub(crate) use machine::run_in_guest;
+
+use crate::failure::Failure;
+use iodyno_units::text::{clean_lines, for_shell};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Hidden command that runs a script in a guest.
+const IN_GUEST: &str = "in-guest";
+/// The folder in the guest in which programs run, on the recorded disk.
+const FOLDER: &str = "/iodyno";
+/// Name of the disk's file in the recorded folder.
+const DISK: &str = "disk";
+/// Time that a guest may take to start, beside the time of what runs in it.
+pub(super) const START_TIME: Duration = Duration::from_secs(60);
+/// Exit code by which a shell says that it could not execute its program: the guest failed, not the program.
+const NOT_EXECUTED: u8 = 126;
+
+/// A file system of the guest, for the rules with the same name.
+#[derive(Debug)]
+struct FileSystem {
+    rules: &'static str,
+    /// Name of the file system in the kernel, and its mount options.
+    mount: (&'static str, &'static str),
+    /// Program of the host that makes the file system.
+    maker: &'static str,
+    /// Shell command that makes it on [`DISK`]. Nothing of it remains to be done after the mount.
+    make: &'static str,
+}
+
+/// The first is that of the rules `worst`, which no file system has.
+const FILE_SYSTEMS: [FileSystem; 4] = [
+    FileSystem { rules: "ext4", mount: ("ext4", "data=ordered"), maker: "mke2fs", make: EXT4 },
+    FileSystem {
+        rules: "ext4-writeback",
+        mount: ("ext4", "data=writeback"),
+        maker: "mke2fs",
+        make: EXT4,
+    },
+    FileSystem {
+        rules: "xfs",
+        mount: ("xfs", "nodiscard"),
+        maker: "mkfs.xfs",
+        make: "truncate -s 512M disk && mkfs.xfs -q disk",
+    },
+    FileSystem {
+        rules: "btrfs",
+        mount: ("btrfs", "nodiscard"),
+        maker: "mkfs.btrfs",
+        make: "truncate -s 256M disk && mkfs.btrfs -q disk",
+    },
+];
+const EXT4: &str = "truncate -s 128M disk && mke2fs -q -t ext4 -N 4096 -E lazy_itable_init=0,lazy_journal_init=0 disk";
+
+/// A guest, kept in a folder, with a file system for its recorded disk.
+#[derive(Debug)]
+pub(super) struct Guest {
+    folder: PathBuf,
+    file_system: &'static FileSystem,
+    /// The file system and the kernel in words.
+    pub(super) name: String,
+    program: PathBuf,
+}
+
+impl Guest {
+    /// Makes the guest in a folder unless it is there, with the file system of these rules.
+    ///
+    /// # Errors
+    /// A tool is missing, the kernel can't be downloaded, or the guest does not boot.
+    pub(super) fn prepare(folder: &Path, rules: &str, is_quiet: bool) -> Result<Self, Failure> {
+        let file_system =
+            FILE_SYSTEMS.iter().find(|known| known.rules == rules).unwrap_or(&FILE_SYSTEMS[0]);
+        make(folder, is_quiet)?;
+        let version = std::fs::read_to_string(folder.join("version"));
+        let version = version.map_err(|e| broken(folder, &e.to_string()))?;
+        let (kind, options) = file_system.mount;
+        let release = version.trim().split('+').next().unwrap_or_default();
+        let name = format!("{kind} ({options}) of Linux {release}");
+        let folder = std::path::absolute(folder).map_err(|e| broken(folder, &e.to_string()))?;
+        Ok(Self { folder, file_system, name, program: super::own_program()? })
+    }
+
+    /// Words that make the file system. They run on the host, in the recorded folder.
+    ///
+    /// # Errors
+    /// The host lacks the program.
+    pub(super) fn make_disk(&self) -> Result<Vec<OsString>, Failure> {
+        let FileSystem { maker, make, .. } = self.file_system;
+        let there = format!("PATH=$PATH:/usr/sbin:/sbin; command -v {maker} >/dev/null");
+        let has = Command::new("sh").args(["-c", &there]).status();
+        if !has.is_ok_and(|status| status.success()) {
+            return Err(Failure::input(format!(
+                "--guest with --rules {}: `{maker}` is missing: install it",
+                self.file_system.rules
+            )));
+        }
+        let line = format!("PATH=$PATH:/usr/sbin:/sbin; {make}");
+        Ok(["sh".into(), "-c".into(), line.into()].into())
+    }
+
+    /// Words that run a program in the guest. The disk is unmounted afterwards, so that the complete result is on it.
+    pub(super) fn program(&self, words: &[OsString]) -> Vec<OsString> {
+        const UNMOUNTED: &str = "echo 'the file system was not mounted' >/dev/ttyS0";
+        // What a program does not sync is written after 10 ms, not after 30 s: else the run of a short program has no
+        // state between nothing and everything.
+        const OFTEN: &str = "echo 1 >/proc/sys/vm/dirty_writeback_centisecs; echo 1 >/proc/sys/vm/dirty_expire_centisecs\n";
+        // The first process and the caller are spared.
+        let after = format!(
+            "kill -9 -1; sleep 0.1\n\
+             umount /all{FOLDER} || {{ echo 'the disk is still in use' >/dev/ttyS0; code={NOT_EXECUTED}; }}"
+        );
+        self.script(OFTEN, UNMOUNTED, words, "2>/dev/ttyS0", &after)
+    }
+
+    /// Words that run a checker in the guest. Its standard error is part of its standard output.
+    pub(super) fn checker(&self, words: &[OsString]) -> Vec<OsString> {
+        // The state of a file system that is not mounted says nothing about the program: the checker does not run.
+        const UNMOUNTED: &str = "echo 'the kernel does not mount the file system:'; dmesg | grep -iE 'ext4|xfs|btrfs' | tail -n 2";
+        self.script("", UNMOUNTED, words, "", "")
+    }
+
+    /// Words that run a program in the mounted folder of the guest. `before` is executed first, `unmounted` where the disk
+    /// can't be mounted, `after` at the end.
+    fn script(
+        &self,
+        before: &str,
+        unmounted: &str,
+        words: &[OsString],
+        errors: &str,
+        after: &str,
+    ) -> Vec<OsString> {
+        let (kind, options) = self.file_system.mount;
+        let mut inner = OsString::from(format!("cd {FOLDER} && exec"));
+        for word in words {
+            inner.push(" ");
+            inner.push(quoted(word));
+        }
+        let mut text = OsString::from(format!(
+            "code={NOT_EXECUTED}\n{before}\
+             if ! host || ! mkdir /all{FOLDER}; then echo 'the files of the host are not there' >/dev/ttyS0\n\
+             elif ! mount -t {kind} -o {options} /dev/vdb /all{FOLDER}; then {unmounted}\n\
+             else (\n"
+        ));
+        text.push(exports());
+        text.push(format!("export IODYNO_DIR={FOLDER}\nexec chroot /all /bin/sh -c "));
+        text.push(quoted(&inner));
+        text.push(format!(" {errors}\n)\ncode=$?\n{after}\nfi\n"));
+        [
+            self.program.clone().into_os_string(),
+            IN_GUEST.into(),
+            self.folder.clone().into_os_string(),
+            DISK.into(),
+            text,
+        ]
+        .into()
+    }
+}
+
+/// Lines that set the variables of this process's environment.
+fn exports() -> OsString {
+    let is_name = |name: &[u8]| name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
+    let mut text = OsString::new();
+    for (name, value) in std::env::vars_os() {
+        let is_own = name == super::ACKNOWLEDGED || name == "IODYNO_DIR";
+        if is_name(name.as_bytes()) && !is_own && !name.as_bytes()[0].is_ascii_digit() {
+            text.push("export ");
+            text.push(name);
+            text.push("=");
+            text.push(quoted(&value));
+            text.push("\n");
+        }
+    }
+    text
+}
+
+/// A word as the shell reads it, also of bytes that are no text.
+fn quoted(word: &std::ffi::OsStr) -> OsString {
+    match word.to_str() {
+        Some(text) => for_shell(text).into(),
+        None => {
+            let mut bytes = vec![b'\''];
+            for byte in word.as_bytes() {
+                match byte {
+                    b'\'' => bytes.extend(b"'\\''"),
+                    other => bytes.push(*other),
+                }
+            }
+            bytes.push(b'\'');
+            OsString::from_vec(bytes)
+        }
+    }
+}
+
+fn broken(folder: &Path, why: &str) -> Failure {
+    Failure::target(format!(
+        "--guest {}: {why}. Remove the folder, and it is made again",
+        folder.display()
+    ))
+}
+
+/// Makes the guest: see the script.
+fn make(folder: &Path, is_quiet: bool) -> Result<(), Failure> {
+    if !is_quiet && !folder.join("stamp").exists() {
+        eprintln!("making a virtual machine in {}, which takes a minute", folder.display());
+    }
+    let failed = |why: &str| {
+        Failure::target(format!("--guest {}: no guest could be made: {why}", folder.display()))
+    };
+    let written = std::fs::create_dir_all(folder).and_then(|()| {
+        std::fs::write(folder.join("make-guest"), include_str!("guest/make-guest"))?;
+        std::fs::write(folder.join("init"), include_str!("guest/init"))
+    });
+    written.map_err(|e| failed(&e.to_string()))?;
+    let output = Command::new("bash")
+        .arg(folder.join("make-guest"))
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .output()
+        .map_err(|e| failed(&format!("bash: {e}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(failed(&clean_lines(String::from_utf8_lossy(&output.stderr).trim())))
+}

@@ -1,0 +1,174 @@
+//! The virtual machine, on the side of the host: it continues from the state that `make-guest` kept, and executes one
+//! script, which is sent over a serial line.
+
+use super::NOT_EXECUTED;
+use std::ffi::OsStr;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Time that a guest has to answer at the beginning.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Interval between attempts to be heard.
+const TICK: Duration = Duration::from_millis(50);
+/// Beginning of the line with which the guest's `init` ends the output of each line of shell.
+const STATUS: &[u8] = b"status ";
+
+/// A running guest; killed when dropped.
+struct Machine {
+    qemu: Child,
+    line_in: ChildStdin,
+    lines: Receiver<Vec<u8>>,
+}
+
+/// Runs a script in the guest that is kept in a folder, with a disk. Prints what the script prints, and exits with its
+/// exit code; 126: the guest failed. The guest ends without a shutdown.
+pub(crate) fn run_in_guest(folder: &Path, disk: &Path, script: &OsStr) -> ExitCode {
+    let run = || -> io::Result<u8> {
+        let mut machine = Machine::start(folder, disk)?;
+        machine.attach()?;
+        machine.say(b"bind")?;
+        machine.wait()?;
+        // A line that no program prints.
+        let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let end = format!("end-{}-{}", std::process::id(), time.unwrap_or_default().as_nanos());
+        machine.say(&as_line(script.as_bytes(), &end))?;
+        machine.answer(end.as_bytes())
+    };
+    match run() {
+        Ok(code) => code.into(),
+        Err(e) => {
+            eprintln!("the guest in {}: {e}", folder.display());
+            NOT_EXECUTED.into()
+        }
+    }
+}
+
+/// A script as a single line of shell, with the environment variable of what the program had printed. The script sets
+/// `code`, which the line prints behind `end`.
+fn as_line(script: &[u8], end: &str) -> Vec<u8> {
+    let mut text = Vec::new();
+    if let Some(path) = std::env::var_os(super::super::ACKNOWLEDGED) {
+        text.extend(b"export IODYNO_ACKNOWLEDGED=");
+        text.extend(super::quoted(&path).as_bytes());
+        text.push(b'\n');
+    }
+    text.extend(script);
+    let mut line = b"printf '".to_vec();
+    for byte in text {
+        if byte.is_ascii_alphanumeric() || b" /._=-\"$&|;".contains(&byte) {
+            line.push(byte);
+        } else {
+            line.extend(format!("\\{byte:03o}").bytes());
+        }
+    }
+    // The empty line begins a new one where the output does not end with one.
+    line.extend(format!("' >/tmp/script; . /tmp/script; echo; echo {end} $code").bytes());
+    line
+}
+
+impl Machine {
+    fn start(folder: &Path, disk: &Path) -> io::Result<Self> {
+        let disk = std::path::absolute(disk)?;
+        let arguments = std::fs::read_to_string(folder.join("arguments"))?;
+        let mut command = Command::new("qemu-system-x86_64");
+        command.current_dir(folder).args(arguments.lines());
+        // A comma ends a value, unless it is doubled.
+        let path = disk.to_string_lossy().replace(',', ",,");
+        command.args([
+            "-blockdev",
+            &format!("driver=file,node-name=disk0,filename={path},locking=off"),
+        ]);
+        for unused in 1..4 {
+            let nothing = format!("driver=null-co,node-name=disk{unused},size=1073741824");
+            command.args(["-blockdev", &nothing]);
+        }
+        command.args(["-serial", "file:/dev/stderr", "-serial", "stdio"]);
+        command.args(["-incoming", "exec:cat state"]);
+        let mut qemu = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| io::Error::new(e.kind(), format!("qemu-system-x86_64: {e}")))?;
+        let (Some(line_in), Some(line_out)) = (qemu.stdin.take(), qemu.stdout.take()) else {
+            return Err(io::Error::other("QEMU has no serial line"));
+        };
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut line_out = BufReader::new(line_out);
+            let mut line = Vec::new();
+            while line_out.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { qemu, line_in, lines })
+    }
+
+    /// Sends a line of shell.
+    fn say(&mut self, line: &[u8]) -> io::Result<()> {
+        self.line_in.write_all(&[line, b"\n"].concat())?;
+        self.line_in.flush()
+    }
+
+    /// Waits until the guest listens: input before its state has been restored is lost, so it is repeated.
+    fn attach(&mut self) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.say(b"")?;
+            match self.lines.recv_timeout(TICK) {
+                Ok(_) => break,
+                Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(io::Error::other("it does not start"));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+            }
+        }
+        self.say(b"echo attached")?;
+        while self.lines.recv().map_err(|_| ended())? != b"attached\n" {}
+        self.wait()
+    }
+
+    /// Waits until a line of shell has ended.
+    fn wait(&mut self) -> io::Result<()> {
+        while !self.lines.recv().map_err(|_| ended())?.starts_with(STATUS) {}
+        Ok(())
+    }
+
+    /// Prints the output of a script as it comes, up to the line that starts with `end`, and returns the number in that
+    /// line. An empty line is printed once another follows: the last one is not the script's.
+    fn answer(&mut self, end: &[u8]) -> io::Result<u8> {
+        let mut out = io::stdout().lock();
+        let mut held = false;
+        loop {
+            let line = self.lines.recv().map_err(|_| ended())?;
+            if let Some(code) = line.strip_prefix(end) {
+                let code = String::from_utf8_lossy(code).trim().parse();
+                return code.map_err(|_| io::Error::other("its answer can't be read"));
+            }
+            if std::mem::replace(&mut held, line == b"\n") {
+                out.write_all(b"\n")?;
+            }
+            if !held {
+                out.write_all(&line)?;
+            }
+            out.flush()?;
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+fn ended() -> io::Error {
+    io::Error::other("QEMU has ended")
+}
