@@ -1,18 +1,19 @@
-//! Injected bugs, to test the power-cut tests: each is a mistake that a storage system could
-//! make. When off, each costs one comparison where program operations begin or end.
+//! Deliberate bugs that check whether the power-cut tests detect data loss. Each is a mistake that a real storage
+//! system could make. A bug that is off costs one comparison where program operations begin or end.
 
 /// A bug that is injected into every flash device of a machine, to test the detection of data loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InjectedBug {
-    /// No bug.
+    /// No bug is injected; the default.
     #[default]
     Nothing,
     /// A flush completes without waiting for the buffered data to be programmed.
     HastyFlush,
-    /// A flush waits for N program operations to end, where N were in progress at its start, but not for the same
-    /// N program operations.
+    /// If N program operations are in progress when a flush begins, the flush completes after any N have ended,
+    /// including later ones.
     CountingFlush,
-    /// The map changes when a program operation begins rather than ends, and no journal reverts it.
+    /// The map is updated when a program operation begins instead of when it ends, and a power cut in between does
+    /// not revert the update.
     HastyMap,
     /// A block is erased before the relocated copies of its data are committed.
     HastyErase,

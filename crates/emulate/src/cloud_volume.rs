@@ -1,11 +1,13 @@
-//! A cloud volume: storage of a provider behind a network, of which only latency and bandwidth are known. Every I/O takes a
-//! latency that partly varies, and occupies the network for its data. The provider replicates what it acknowledges,
-//! so a power cut of the instance loses no acknowledged write. The limits (`limit`) of the volume decide its rates.
+//! A volume of a cloud provider behind a network, of which only latency and bandwidth are known. Each I/O takes a
+//! latency, part of which is random, and occupies the network while its data is transferred. The provider replicates
+//! what it acknowledges, so a power cut of the instance loses no acknowledged write. The volume's limits (`limit`)
+//! cap its rates.
 //!
-//! The latency is its constant part plus an exponentially distributed one, drawn for each I/O, so short latencies are
+//! The latency is a constant part plus an exponentially distributed one, drawn for each I/O, so short latencies are
 //! bounded and long ones are rare.
 //!
-//! In the disk of a virtual machine a thread of the hypervisor may carry out the requests (`io_thread`).
+//! The requests of a virtual machine's disk may instead be carried out one after the other by a thread of the
+//! hypervisor (`io_thread`).
 
 mod io_thread;
 
@@ -21,10 +23,10 @@ use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use iodyno_units::{IoError, OpKind};
 use std::collections::BTreeMap;
 
-/// Phase times and number of operations, of reads or of writes.
+/// Total time that reads, or writes, have spent in each phase, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
-    /// In the order of [`PHASES`], or of [`PHASES_OF_A_THREAD`].
+    /// Time per phase, ns, in the order of [`PHASES`], or of [`PHASES_OF_A_THREAD`].
     ns: [u64; 3],
     count: u64,
 }
@@ -36,21 +38,22 @@ const PHASES_OF_A_THREAD: [&str; 3] = [
     "waits for the others of its batch",
 ];
 
-/// A cloud volume, as a part of a volume's tree.
+/// A cloud volume as a component of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct CloudVolume {
     part: PartId,
     spec: Spec,
-    /// The network towards the host, and towards the volume.
+    /// The two directions of the network: to the host, and to the volume.
     network: [Server; 2],
     io_thread: Option<IoThread>,
-    /// Commands that the volume has accepted and not ended.
+    /// Number of commands that the volume has accepted and not yet completed.
     accepted: u32,
     waiting: List,
     latencies: Generator,
-    /// Indexed by direction: reads, writes.
+    /// Phase times of reads, then of writes.
     phases: [Phases; 2],
-    /// Units written since content storage was turned on, each with the token of its last write.
+    /// Units written since content storage was turned on, each with the token of its last write; `None` unless it is
+    /// on.
     content: Option<BTreeMap<u64, u64>>,
 }
 
@@ -69,7 +72,6 @@ impl CloudVolume {
         }
     }
 
-    /// Processes an event of this volume.
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => self.arrive(core, slot),
@@ -86,7 +88,7 @@ impl CloudVolume {
         }
     }
 
-    /// Accepts a request of a host or of another part, or lets it wait.
+    /// Accepts a request from a host or another component, or queues it if the volume's command queue is full.
     fn arrive(&mut self, core: &mut Core, slot: u32) {
         let now_ns = core.now;
         let request = &mut core.slab[slot];
@@ -126,7 +128,7 @@ impl CloudVolume {
         core.at(sent_ns.saturating_add(latency_ns), slot, state);
     }
 
-    /// Ends a request, and accepts the next that waits.
+    /// Ends a request, and accepts the first waiting one.
     fn end(&mut self, core: &mut Core, slot: u32) {
         self.accepted -= 1;
         let end_ns = core.notified_ns(core.now, slot);
@@ -144,7 +146,7 @@ impl CloudVolume {
         }
     }
 
-    /// Draws the latency of an operation.
+    /// Draws an operation's latency: the constant part plus an exponentially distributed one.
     fn latency_ns(&mut self, kind: OpKind) -> u64 {
         let mean_ns = match kind {
             OpKind::Read => self.spec.read_ns,
@@ -156,7 +158,7 @@ impl CloudVolume {
         libm::round(mean_ns as f64 * (1.0 - share + share * varying)) as u64
     }
 
-    /// Sends the data of a request in a direction. Returns the end, ns.
+    /// Occupies one direction of the network for a request's data. Returns the end of the transfer, ns.
     fn send(&mut self, core: &Core, slot: u32, direction: usize) -> u64 {
         let request = &core.slab[slot];
         let cost_ticks = transfer_ticks(request.len.into(), self.spec.bytes_per_s);
@@ -167,7 +169,7 @@ impl CloudVolume {
         end_ns
     }
 
-    /// Completes a request.
+    /// Completes a request, and updates the stored content.
     fn done(&mut self, core: &mut Core, slot: u32) {
         if let Some(content) = &mut self.content {
             let request = &core.slab[slot];
@@ -200,8 +202,8 @@ impl CloudVolume {
         self.content.get_or_insert_default();
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
-    /// was turned on.
+    /// Returns the token that a read of a 4 KiB unit would return; `None` if the unit has not been written since
+    /// content storage was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(&unit).copied()
     }
@@ -233,7 +235,7 @@ impl CloudVolume {
         networks.chain(thread).map(of).collect()
     }
 
-    /// Phase times of the volume's I/Os since the start.
+    /// Total time that the volume's reads and writes have spent in each phase since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let names = if self.io_thread.is_some() { PHASES_OF_A_THREAD } else { PHASES };
         let of_kind = |(of, phases): (Of, Phases)| {

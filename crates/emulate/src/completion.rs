@@ -1,8 +1,8 @@
-//! Completion of a host operation: its time, worker, and error.
+//! The completion of a host's operation: its time, worker and error.
 
 use iodyno_units::IoError;
 
-/// Completion of a host's operation.
+/// A host's operation that has ended, with or without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Virtual time at which the operation completed, ns.
@@ -11,7 +11,7 @@ pub struct Completion {
     pub token: u64,
     /// Number of the volume on which the operation was executed.
     pub volume: u32,
-    /// Number of the submitting worker.
+    /// Number of the worker (a thread of the load generator) that submitted the operation.
     pub worker: u32,
     /// Why the operation failed; `None` if it succeeded.
     pub failure: Option<IoError>,

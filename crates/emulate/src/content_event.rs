@@ -1,5 +1,5 @@
-//! Content events report each step of written data to the owner of its bytes. The machine moves tokens;
-//! the owner moves the corresponding bytes in the same order.
+//! Content events tell the owner of a machine, which stores the written bytes, where these bytes move. The machine
+//! itself moves only tokens; the owner moves the corresponding bytes in the same order.
 
 use crate::part_id::PartId;
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub enum ContentEvent {
         part: PartId,
         /// Number of the written 4 KiB unit.
         unit: u64,
-        /// Token of the write.
+        /// Token of the accepted write, which identifies its data.
         token: u64,
         /// Whether the write survives a power cut.
         kept: bool,
@@ -50,7 +50,7 @@ pub enum ContentEvent {
         part: PartId,
         /// Number of the written 4 KiB unit.
         unit: u64,
-        /// Token of the write.
+        /// Token of the write whose data has reached the medium.
         token: u64,
     },
     /// A write that bypassed the buffer has reached the medium. It replaces the unit's content on the
@@ -60,19 +60,19 @@ pub enum ContentEvent {
         part: PartId,
         /// Number of the written 4 KiB unit.
         unit: u64,
-        /// Token of the write.
+        /// Token of the write that bypassed the buffer.
         token: u64,
         /// Whether the buffer contains a newer version, which reads still return.
         overtaken: bool,
     },
-    /// Units were trimmed or zeroed on the medium. This replaces their content on the medium, and all
-    /// versions that were accepted before.
+    /// Units were trimmed or zeroed on the medium. The trim or zeroing replaces their content on the medium, and all
+    /// versions of them that were accepted before it.
     Dropped {
         /// Device or other component that contains the units.
         part: PartId,
         /// Number of the first 4 KiB unit.
         unit: u64,
-        /// Number of consecutive units.
+        /// Number of consecutive units, from `unit` on.
         count: u64,
         /// Token of the trim or write of zeroes.
         token: u64,
@@ -135,7 +135,7 @@ pub enum ContentEvent {
     },
     /// A host's read of an array or adapter path returns the content of a name.
     Returned {
-        /// Token of the read.
+        /// Token that the host gave the read.
         token: u64,
         /// Number of the unit, within the array or path, that the host reads.
         unit: u64,
@@ -156,8 +156,8 @@ pub enum ContentEvent {
         /// Name of the content to write; 0: zeroes.
         name: u64,
     },
-    /// A component of the machine receives the data that a host writes to unit `of` of the array, as a
-    /// separate write with token `token`.
+    /// A component of the machine receives the data that a host writes to the array's unit `of`, as a separate write
+    /// with token `token`.
     Passed {
         /// Device or other component that receives the write.
         part: PartId,
@@ -186,11 +186,11 @@ pub enum ContentEvent {
     },
     /// A write, trim or write of zeroes that a component received has ended.
     Ended {
-        /// Device or other component that received the write.
+        /// Device or other component that received the operation.
         part: PartId,
-        /// Token of the write that the component received.
+        /// Token of the operation that the component received.
         token: u64,
-        /// Whether the write failed.
+        /// Whether the operation ended with an error.
         failed: bool,
     },
     /// Names of content are no longer used.

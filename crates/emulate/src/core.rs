@@ -41,7 +41,8 @@ pub(crate) struct Core {
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
-    /// Number of devices. Components numbered below this are devices; the others are arrays and paths.
+    /// Number of devices. Components numbered below this are devices; the others are arrays, adapter paths and read
+    /// caches.
     pub devices: usize,
     /// The RAID adapters, if the system has any.
     pub adapters: Option<Box<Pair>>,
@@ -58,8 +59,7 @@ pub(crate) struct Core {
     pub completed: u64,
     /// Number of host requests completed with an error.
     pub failed: u64,
-    /// Content events that the machine's owner has not collected yet; `None` if it does not track
-    /// content.
+    /// Content events that the machine's owner has not collected yet; `None` if the owner does not track content.
     pub changes: Option<Vec<ContentEvent>>,
     /// Values in transit between components; `None` unless content is stored.
     pub values: Option<Box<Values>>,
@@ -171,8 +171,8 @@ impl Core {
         slot
     }
 
-    /// Sends a request to another component on behalf of the request `parent`, as an event at the
-    /// current time. When it ends, the component of `parent` is notified.
+    /// Sends a request to another component on behalf of the request `parent`, as an event at the current time. When
+    /// the new request ends, the component of `parent` is notified.
     pub(crate) fn ask(&mut self, part: PartId, parent: u32, op: &Op, token: u64) -> u32 {
         self.ask_at(self.now, part, parent, op, token)
     }
@@ -208,9 +208,8 @@ impl Core {
         }
     }
 
-    /// Returns the time at which the origin of a request notices its end at `end_ns`: later by the
-    /// wake-up time if the origin is a sleeping worker. Work that the worker receives in between is
-    /// ignored.
+    /// Returns when the origin of a request that ends at `end_ns` notices the end: later by the wake-up time if the
+    /// origin is a sleeping worker. Work that the worker receives in between is ignored.
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };

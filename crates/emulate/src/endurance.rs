@@ -16,9 +16,9 @@ pub struct Outlook {
     /// Spare space that garbage collection can use, as a fraction of the writable space. Excludes open
     /// and free blocks and the reserved space.
     pub spare_factor: f64,
-    /// Pages programmed per 4 KiB page that the host writes, in steady state, for uniformly random writes
-    /// of 4 KiB to the full device. Assumes greedy garbage collection. Includes pages of the map, and the rest of units
-    /// of the map that are larger.
+    /// Pages programmed per 4 KiB page that the host writes, in steady state, for uniformly random writes of 4 KiB to
+    /// the full device. Assumes greedy garbage collection. Includes pages of the map and, if the translation unit is
+    /// larger than 4 KiB, the rest of each unit.
     pub write_amplification: f64,
     /// Rated host writes in bytes: drive writes per day over the rated years.
     pub rated_bytes: f64,

@@ -1,10 +1,10 @@
-//! The event queue: the next request to act, and its time.
+//! The event queue: which request acts next, and when.
 //!
-//! An event is one `u128`, `time << 64 | sequence << 24 | slot`, so that events are ordered by time,
-//! and by creation if times are equal. A request has at most one pending event, so the queue links
-//! slots, not events. Two rings of buckets make a timing wheel. Buckets of the near ring are so short
-//! that most hold one or two events. Each bucket of the next ring is distributed to the near ring when
-//! its time comes. Later events wait in a heap. The bucket being emptied is kept sorted.
+//! An event is one `u128`, `time << 64 | sequence << 24 | slot`, where the slot is the index of a request, so that
+//! events are ordered by time, and by creation if times are equal. A request has at most one pending event, so the
+//! queue links slots, not events. Two rings of buckets make a timing wheel. Buckets of the near ring are so short
+//! that most hold one or two events. Each bucket of the next ring is distributed to the near ring when its time
+//! comes. Later events wait in a heap. The bucket being emptied is kept sorted.
 
 mod ring;
 
@@ -75,7 +75,6 @@ impl Queue {
         }
     }
 
-    /// Removes all events.
     pub(crate) fn clear(&mut self) {
         let sequence = self.sequence;
         *self = Self { sequence, ..Self::new() };

@@ -54,7 +54,7 @@ pub enum Fault {
     Errors {
         /// The affected device.
         part: PartId,
-        /// Probability in per cent (fault records store this value exactly); 0 ends the fault.
+        /// Probability of failure in per cent, as in fault records; 0 ends the fault.
         percent: f64,
         /// Kind of the failing operations; `None`: every kind.
         kind: Option<OpKind>,
@@ -85,9 +85,10 @@ pub enum Fault {
     Latent {
         /// The affected device.
         part: PartId,
-        /// Offset in bytes of the unreadable range.
+        /// Start of the unreadable range on the device, in bytes.
         offset_bytes: u64,
-        /// Length in bytes of the unreadable range.
+        /// Length of the unreadable range in bytes. A 4 KiB unit that the range covers in part becomes unreadable as
+        /// a whole.
         len_bytes: u64,
     },
     /// A fault of the system's RAID adapters.
@@ -156,11 +157,11 @@ pub enum AdapterFault {
         /// Number of the link that works again.
         link: u32,
     },
-    /// Changes the access state of a volume: another adapter of the pair becomes its optimized one and
-    /// receives its cached data. Only the primary can do this, and only while both adapters are present and
+    /// Changes the access state of a volume: makes another adapter of the pair the optimized one, and moves the
+    /// volume's cached data to it. Only the primary adapter can do this, and only while both adapters are present and
     /// connected; otherwise nothing changes.
     Access {
-        /// Number of the volume among those behind the adapters.
+        /// Number of the volume, counted among the volumes behind the adapters.
         volume: u32,
         /// The adapter on which the volume becomes optimized; `None` clears the state, which returns the volume
         /// to the primary.

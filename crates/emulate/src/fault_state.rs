@@ -26,14 +26,14 @@ pub struct FaultState {
     pub error_share: [f64; OpKind::COUNT],
     /// Whether the component hangs, so that no operation completes.
     pub hung: bool,
-    /// Whether the component is lost.
+    /// Whether the component is lost, so that every operation on it fails.
     pub lost: bool,
-    /// Whether the power is off.
+    /// Whether the power is off, so that every operation fails.
     pub off: bool,
 }
 
 impl FaultState {
-    /// The state without faults.
+    /// No fault: normal speed, no errors, power on.
     pub const NONE: Self = Self {
         slow_factor: 1.0,
         delay_ns: [0; OpKind::COUNT],
@@ -92,7 +92,7 @@ pub(crate) enum Verdict {
     Happens,
     /// The operation must end with an error instead.
     Fails,
-    /// The event has been postponed, or the fault has already ended its operation.
+    /// The event has been postponed, or the fault has already ended the event's operation.
     Handled,
 }
 
@@ -113,7 +113,7 @@ impl FaultStates {
         }
     }
 
-    /// Records the time at which a component received a request.
+    /// Records the time at which a component received a request, from which a slow component's delay is computed.
     pub(crate) fn handed(&mut self, slot: u32, at_ns: u64) {
         let slot = slot as usize;
         if self.handed_ns.len() <= slot {

@@ -7,8 +7,8 @@ pub struct Counts {
     pub host_pages: u64,
     /// Number of 4 KiB pages that garbage collection copied.
     pub copied_pages: u64,
-    /// Number of 4 KiB pages read and written again because hosts wrote a part of a larger unit of the translation
-    /// layer.
+    /// Number of 4 KiB pages that were read and rewritten because a host wrote only part of a translation unit larger
+    /// than 4 KiB.
     pub merged_pages: u64,
     /// Number of 4 KiB pages of the map that were written.
     pub map_pages: u64,
@@ -20,7 +20,7 @@ pub struct Counts {
     pub senses: u64,
     /// Number of flash pages read for garbage collection.
     pub copy_senses: u64,
-    /// Number of block erases.
+    /// Number of erase operations, each of one block on every plane of a die.
     pub erases: u64,
     /// Number of page reads whose data was rebuilt from the parity stripe.
     pub recovered: u64,

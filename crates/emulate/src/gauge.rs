@@ -21,7 +21,7 @@ impl Gauge {
         self.used -= 1;
     }
 
-    /// Sets the number of resources in use to zero.
+    /// Sets the number of resources in use to zero. The integral is kept.
     pub(crate) fn clear(&mut self, now_ns: u64) {
         self.settle(now_ns);
         self.used = 0;

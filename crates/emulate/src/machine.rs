@@ -1,7 +1,7 @@
 //! The machine: a system of volumes that accepts operations and returns completions in virtual time.
 //!
-//! The caller advances it: `next_completion(until)` runs events up to `until`. In virtual time the caller passes
-//! the next arrival as `until`, a live server the clock; the events are the same.
+//! The caller advances it: `next_completion(until)` runs events up to `until`. A simulation passes the time of the
+//! next arrival as `until`, a live server the current time; the events are the same.
 
 mod apply_fault;
 mod branches;
@@ -76,9 +76,9 @@ impl Machine {
         Self::build(system, seed, None)
     }
 
-    /// Same as [`Self::new`], but one in `represent` logical pages of every flash device goes through its map,
-    /// instead of a fraction chosen by size. 1 is exact, needs up to 1 GiB of memory for 400 GB, and serves as
-    /// the reference for other values.
+    /// Same as [`Self::new`], but the map of every flash device contains one in `represent` logical pages, instead of
+    /// a fraction chosen by the device's size. 1 is exact, needs up to 1 GiB of memory for 400 GB, and serves as the
+    /// reference for other values.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -145,7 +145,7 @@ impl Machine {
         self.core.now
     }
 
-    /// Number of events so far.
+    /// Number of events processed since the machine was built.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -277,7 +277,7 @@ impl Machine {
         self.advance(until_ns)
     }
 
-    /// Implements [`Self::step`].
+    /// Body of [`Self::step`], inlined there and in [`Self::next_completion`].
     #[inline(always)]
     fn advance(&mut self, until_ns: u64) -> bool {
         let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
@@ -369,8 +369,8 @@ impl Machine {
         }
     }
 
-    /// Stores the values that a completed child read returns: the component's present content, unless it has
-    /// already stored them.
+    /// Stores the values that a completed child read returns: the present content of the component that it read,
+    /// unless that component has already stored them.
     #[cold]
     fn sample(&mut self, child: u32, failure: Option<IoError>) {
         let request = &self.core.slab[child];
@@ -389,7 +389,8 @@ impl Machine {
         }
     }
 
-    /// Returns the time of the next event, ns; `None` if there is none.
+    /// Returns the time of the next event or fault, ns, or the current time if a completion is available already;
+    /// `None` if there is none of these.
     pub fn next_event(&mut self) -> Option<u64> {
         if !self.core.done.is_empty() {
             return Some(self.core.now);

@@ -118,7 +118,7 @@ impl MemoryDevice {
         core.at(end_ns, slot, State::Done);
     }
 
-    /// Completes a request.
+    /// Completes a request, and updates the stored content.
     fn done(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let failed = request.failed;

@@ -1,5 +1,5 @@
-//! Names: numbers that stand for the bytes of a unit. They are the values of units if the owner of
-//! a machine stores the bytes. Each step that makes a name is a content event.
+//! Names: numbers that identify the content of a unit. If the owner of a machine stores the bytes, the values of
+//! units are names. The creation of a name is always reported as a content event.
 
 use crate::content_event::{ContentEvent, UnitBytes};
 use crate::core::Core;
@@ -63,7 +63,8 @@ impl Core {
         }
     }
 
-    /// Ends the values of all requests at a power failure.
+    /// Reports that all writes between components have failed, because of a power failure, and frees the names of all
+    /// values in transit.
     pub(crate) fn end_given(&mut self) {
         for slot in 0..self.slab.len() as u32 {
             let request = &self.slab[slot];
@@ -110,8 +111,8 @@ impl Core {
         token
     }
 
-    /// Returns the value that a component returns for a unit with content `value`: a new name for it, or the
-    /// content itself if values are not names.
+    /// Returns the value that a component returns for a unit with content `value`: a new name for the content or, if
+    /// values are not names, `value` itself.
     pub(crate) fn fetch(&mut self, part: PartId, unit: u64, value: Option<u64>) -> u64 {
         if !self.names_values() {
             return value.unwrap_or(0);

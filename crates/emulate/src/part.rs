@@ -1,8 +1,9 @@
 //! The parts of a machine: receivers of requests from a host or from another part. Each kind of part is a variant
 //! here and has its own module; no other module of the machine distinguishes the kinds.
 //!
-//! A part acts on its own events, and sends requests to other parts by [`Core::ask`]. When such a child ends, the
-//! part is notified at that event. It completes its own request when all children of that request have ended.
+//! A part acts on its own events, and sends requests to other parts by [`Core::ask`]. When such a child request ends,
+//! the part that sent it is notified in the same event. It completes its own request when all children of that
+//! request have ended.
 
 mod limited;
 #[cfg(test)]
@@ -124,17 +125,17 @@ impl Part {
         Ok(Self::Limited(Box::new(Limited { limits, device: made })))
     }
 
-    /// The device behind limits; any other part itself.
+    /// Returns the device behind the limits if the part has limits, otherwise the part itself.
     fn inner(&self) -> &Self {
         if let Self::Limited(limited) = self { &limited.device } else { self }
     }
 
-    /// The device behind limits, mutable; any other part itself.
+    /// Same as [`Self::inner`], mutable.
     fn inner_mut(&mut self) -> &mut Self {
         if let Self::Limited(limited) = self { &mut limited.device } else { self }
     }
 
-    /// The flash device, if the part is one.
+    /// Returns the flash device, which may be behind limits or zones; `None` for other kinds of component.
     fn as_flash(&self) -> Option<&FlashDevice> {
         match self.inner() {
             Self::Flash(flash) => Some(flash),
@@ -143,7 +144,7 @@ impl Part {
         }
     }
 
-    /// The flash device, mutable, if the part is one.
+    /// Same as [`Self::as_flash`], mutable.
     fn as_flash_mut(&mut self) -> Option<&mut FlashDevice> {
         match self.inner_mut() {
             Self::Flash(flash) => Some(flash),
@@ -285,7 +286,8 @@ impl Part {
         }
     }
 
-    /// Translates an address to that of a flash device behind zones.
+    /// Translates an address of a zoned device to one of the flash device behind its zones. Other components keep
+    /// their addresses.
     fn stored_at(&self, at: u64) -> u64 {
         if let Self::Zoned(zoned) = self.inner() { zoned.stored_at(at) } else { at }
     }
@@ -308,8 +310,8 @@ impl Part {
         }
     }
 
-    /// Makes units unreadable. Returns false if the component does not track unreadable units, so that the
-    /// machine must.
+    /// Makes units unreadable. Returns false if the component does not track unreadable units; the machine then
+    /// tracks them.
     pub(crate) fn damage_units(&mut self, units: &Range<u64>) -> bool {
         let units = self.stored_units(units);
         let Some(flash) = self.as_flash_mut() else { return false };
@@ -424,7 +426,8 @@ impl Part {
         }
     }
 
-    /// Applies an operation to the map of a flash device without time. Returns false for other parts.
+    /// Applies an operation to the map of a flash device, without advancing time. Returns false for other kinds of
+    /// component.
     pub(crate) fn age(&mut self, op: &Op) -> bool {
         match self.inner_mut() {
             Self::Flash(flash) => flash.age(op),
@@ -433,7 +436,7 @@ impl Part {
         true
     }
 
-    /// Ends the aging of a flash device.
+    /// Ends the aging of a flash device by [`Self::age`]. No-op on other kinds of component.
     pub(crate) fn aged(&mut self) {
         if let Self::Flash(flash) = self.inner_mut() {
             flash.aged();

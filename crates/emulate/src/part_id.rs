@@ -1,4 +1,4 @@
-//! Part numbers.
+//! The number that identifies a component of a machine.
 
 /// Number of a component (device, array, adapter path or read cache) in its machine: from 0, in the order
 /// in which the system lists them.

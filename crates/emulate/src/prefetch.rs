@@ -1,7 +1,7 @@
 //! Prefetch hints to the processor. They affect only speed, and are no-ops on processors without a stable
 //! instruction for it.
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE_BYTES: usize = 64;
 
 /// The address of a value, used only for prefetching and never dereferenced.
@@ -54,8 +54,8 @@ impl Hot {
         Self::new([first, first.line(2), first.line(4)], first)
     }
 
-    /// Prefetches the state for an event of the component, on flash including that of die `die`. Branch-free,
-    /// because the processor could not predict a branch on the kind of component.
+    /// Prefetches the state for an event of the component and, on flash, the state of die `die`. Branch-free, because
+    /// the processor could not predict a branch on the kind of component.
     #[inline(always)]
     pub(crate) fn prefetch(&self, die: u16) {
         for place in self.places {

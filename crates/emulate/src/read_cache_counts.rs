@@ -1,6 +1,6 @@
-//! Counters of a read cache.
+//! Counters of a read cache: hits, misses and admissions.
 
-/// Counters of a read cache since the start.
+/// Hits, misses and admissions of a read cache since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCacheCounts {
     /// Number of reads served from the cache.

@@ -21,7 +21,7 @@ pub(crate) enum State {
     Free,
     /// A request from a host or another component arrives.
     Issued,
-    /// The limits of a device have room for the first request that waits for them.
+    /// A device's own limits have room for the first request that waits for them.
     Allowed,
     /// The limits that cloud volumes share may have room for the first request that waits for them.
     AllowedByInstance,
@@ -33,7 +33,7 @@ pub(crate) enum State {
     Forwarded,
     /// The data of a read has reached the host.
     Delivered,
-    /// A page read has been read from the cells.
+    /// The die has read the cells of a page into its register.
     Sensed,
     /// A page read has left its channel, or a write's data has reached a RAID adapter.
     Transferred,
@@ -63,7 +63,7 @@ pub(crate) enum Work {
     Erase,
     /// No operation: the controller completes the request without a die.
     Nothing,
-    /// A change of a zone's state, of a zoned device.
+    /// A change of the state of a zone, on a zoned device.
     Manage(ZoneAction),
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum Work {
 pub(crate) enum Origin {
     /// A worker of the host, which sent the request to `volume`.
     Host { volume: u32, worker: u32 },
-    /// Another component, on behalf of its request with this index, which waits for all its child requests.
+    /// Another component, whose request with this index waits for this request to end.
     Parent(u32),
     /// The component that serves the request: internal work.
     Own,
@@ -94,8 +94,8 @@ pub(crate) struct Request {
     pub next: u32,
     /// Index of the request that waits for this one, in the same component; `NIL`: none.
     pub parent: u32,
-    /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer; for the reset of
-    /// a zone, number of units that it held.
+    /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer; for the
+    /// reset of a zone, number of units written to the zone.
     pub pending: u32,
     /// Origin of the request, which is notified of its completion.
     pub origin: Origin,
@@ -193,7 +193,7 @@ impl Slab {
         self.free = slot;
     }
 
-    /// Prefetches a request that will soon be needed into the CPU cache.
+    /// Prefetches into the CPU cache a request that will soon be needed.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: u32) {
         Address::of(&self[slot]).prefetch();

@@ -7,7 +7,6 @@
 /// Log2 of the number of ticks per ns.
 const TICK_BITS: u32 = 10;
 
-/// Converts ns to ticks.
 #[inline]
 pub(crate) const fn ticks(ns: u64) -> u64 {
     ns << TICK_BITS

@@ -1,7 +1,7 @@
-//! The specification of a system, in checked numbers: host and devices here, and their composition to volumes
-//! in `system`. `describe` converts catalog files to these types; the machine is built from them.
+//! The specification of a system, in checked numbers: the host and the devices here, their composition to volumes in
+//! `system`. `describe` converts catalog files to these types; the machine is built from them.
 //!
-//! All times are ns, all sizes bytes, all rates bytes a second, unless the name says otherwise.
+//! All times are ns, all sizes bytes, all rates bytes per second, unless the name says otherwise.
 
 mod adapter;
 mod array;
@@ -28,7 +28,7 @@ pub use zones::Zones;
 /// have been filled in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
-    /// Pattern of the writes before the start.
+    /// Pattern of the writes before the machine starts.
     pub how: Written,
     /// Written fraction of the device's capacity, 0 to 1.
     pub fill: f64,
@@ -80,8 +80,8 @@ impl Written {
         }
     }
 
-    /// Derives the pattern from the requested precondition. If that depends on the workload, the pattern is
-    /// sequential for a workload in address order, else random in blocks of `block_bytes`.
+    /// Derives the pattern from the requested precondition. If the precondition depends on the workload, the pattern
+    /// is sequential for a workload in address order, else random in blocks of `block_bytes`.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
         match asked {
             Precondition::Fresh => Self::Fresh,
@@ -121,7 +121,7 @@ impl fmt::Display for Preconditioned {
 /// The server: its processors, memory, and software times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// Number of CPU sockets.
+    /// Number of CPU sockets. Each has its own cores, memory channels and devices.
     pub sockets: u32,
     /// Number of physical cores per socket.
     pub cores_per_socket: u32,
@@ -154,11 +154,11 @@ pub struct Slots {
     pub flash_dimms_per_socket: u32,
     /// Number of memory channels per socket.
     pub channels_per_socket: u32,
-    /// Number of RDIMMs per channel.
+    /// Number of RDIMMs per channel. A flash DIMM requires at least one in its channel.
     pub rdimms_per_channel: u32,
-    /// Kind of the memory modules other than the flash DIMMs.
+    /// Kind of the memory modules other than the flash DIMMs, which require RDIMMs.
     pub memory_kind: MemoryKind,
-    /// Operating mode of the memory channels.
+    /// Operating mode of the memory channels. Flash DIMMs require independent channels.
     pub memory_mode: MemoryMode,
 }
 
@@ -173,7 +173,7 @@ pub enum MemoryKind {
     Udimm,
 }
 
-/// Operating mode of memory channels.
+/// Operating mode of memory channels: independent, or with one of the forms of redundancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryMode {
     /// Independent channels.
@@ -191,15 +191,15 @@ pub enum MemoryMode {
 pub struct Device {
     /// Name in the catalog.
     pub name: String,
-    /// Family and specification.
+    /// The device's family, with the specification of a device of that family.
     pub kind: Kind,
     /// Whether the device can be replaced while the system is on.
     pub hot_swap: bool,
-    /// Limits of its rates, all of which apply together.
+    /// Limits on the device's I/Os or bytes per second, which all apply together. Empty: no limits.
     pub limits: Vec<Limit>,
 }
 
-/// The families of devices.
+/// Family of a device, with the specification of a device of that family.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// NAND flash behind a controller.
@@ -227,7 +227,7 @@ pub struct Memory {
     pub read_passes: f64,
     /// Number of times that each byte of a write crosses the memory bus.
     pub write_passes: f64,
-    /// Duration of a flush, ns.
+    /// Time for which a flush occupies the submitter's core, in addition to `io_ns`.
     pub flush_ns: u64,
     /// Whether content survives a power cut.
     pub protected: bool,
@@ -236,7 +236,7 @@ pub struct Memory {
 /// A NAND flash device: flash behind a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flash {
-    /// The capacity that the host sees.
+    /// Capacity that the host sees, without the spare area.
     pub capacity_bytes: u64,
     /// Whether the device is in a memory slot or behind a link, with the times of this attachment.
     pub attach: Attach,
@@ -252,15 +252,15 @@ pub struct Flash {
     pub zones: Option<Zones>,
     /// Rated write endurance.
     pub endurance: Endurance,
-    /// Divisor of the capacity, the raw space and the pages per block of the map, at least 1. See
-    /// [`Self::scale_down`].
+    /// Factor by which [`Self::scale_down`] has divided the capacity and the raw space, and by which the pages per
+    /// block of the map are divided; 1: full size.
     pub scale: u32,
 }
 
 impl Flash {
-    /// Reduces the device to one `by`-th of its capacity, with as many superblocks and the same resources and times.
-    /// Write amplification, rates and latencies depend on ratios of sizes, so a workload whose sizes are divided
-    /// too behaves as on the full device, and ages it in one `by`-th of the operations.
+    /// Divides the capacity and the raw space by `by`. The number of superblocks, the resources and the times stay
+    /// the same. Write amplification, rates and latencies depend on ratios of sizes, so a workload whose sizes are
+    /// divided too behaves as on the full device, and ages it in one `by`-th of the operations.
     pub fn scale_down(&mut self, by: u32) {
         let by = by.max(1);
         self.capacity_bytes = self.capacity_bytes / u64::from(by) / 4096 * 4096;
@@ -334,28 +334,28 @@ pub struct Controller {
     pub page_split: f64,
 }
 
-/// The NAND array.
+/// Geometry and times of a device's NAND: channels, dies, planes, pages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nand {
     /// Number of channels between the controller and the dies.
     pub channels: u32,
-    /// Number of dies per channel.
+    /// Number of dies per channel. Each die works on one operation at a time, independently of the others.
     pub dies_per_channel: u32,
     /// Number of planes that are programmed together.
     pub planes: u32,
     /// Size of a flash page of one plane.
     pub page_bytes: u32,
-    /// Number of pages per erase block.
+    /// Number of pages per erase block of one plane.
     pub pages_per_block: u32,
     /// Total capacity including spare.
     pub raw_bytes: u64,
-    /// Time of a page read.
+    /// Time to read a page from the cells, without retries; the mean if `variation` is set.
     pub read_ns: u64,
     /// Program time of a fast page (LSB), ns.
     pub program_fast_ns: u64,
     /// Program time of a slow page (MSB), ns.
     pub program_slow_ns: u64,
-    /// Time of a block erase.
+    /// Time to erase one block on every plane of a die.
     pub erase_ns: u64,
     /// Bandwidth of one channel, including error correction.
     pub channel_bytes_per_s: f64,
@@ -370,7 +370,7 @@ pub struct Nand {
     pub variation: Option<Variation>,
     /// SLC cache: a part of the NAND with one bit per cell, which is written first. `None`: no cache.
     pub slc: Option<Slc>,
-    /// How an SLC cache in cells that are not in use is emptied. `None`: the cache has a fixed size.
+    /// Folding of a dynamic SLC cache, which uses cells without data. `None`: the cache has a fixed size.
     pub folding: Option<Folding>,
     /// Number of pages that one parity page protects; 0: no parity.
     pub parity_stripe: u32,
@@ -379,7 +379,7 @@ pub struct Nand {
 /// Parameters of an SLC cache: NAND used with one bit per cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slc {
-    /// Capacity of the cache.
+    /// Capacity for data; the maximum if the cache is dynamic ([`Folding`]).
     pub bytes: u64,
     /// Time of a page program operation in the cache.
     pub program_ns: u64,
@@ -387,17 +387,17 @@ pub struct Slc {
     pub read_ns: Option<u64>,
 }
 
-/// An SLC cache in cells that are not in use: its size, at most that of [`Slc`], follows from the fill. It is emptied
-/// by folding, which moves data to cells at full density.
+/// Parameters of a dynamic SLC cache, which uses cells without data. Its size shrinks as the device fills, and is at
+/// most that of [`Slc`]. Folding empties it: it moves data to cells at full density.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Folding {
     /// Bits per cell outside the cache, at least 2.
     pub bits: u32,
     /// Time of a page program operation of folding.
     pub program_ns: u64,
-    /// Fraction of the program operations that fold while the host writes past the full cache, 0 to 0.9.
+    /// Fraction of the program operations that fold while the host's writes bypass the full cache, 0 to 0.9.
     pub share: f64,
-    /// Pause in the host's writes after which they go to the cache again.
+    /// Duration of a pause in the host's writes after which they go to the cache again.
     pub pause_ns: u64,
 }
 
@@ -410,9 +410,9 @@ pub struct Variation {
     /// Difference between the read time of the slowest page type and the mean, ns. The types' read times are
     /// equally spaced and symmetrical around the mean.
     pub spread_ns: u64,
-    /// Probability that a page read must be retried, 0 to 1. The same applies to each retry.
+    /// Probability that a page read must be retried, 0 to 1. Each retry must be retried with the same probability.
     pub retried_share: f64,
-    /// Duration of a retry, ns.
+    /// Additional time of each retry, ns.
     pub retry_ns: u64,
     /// Mean of the time, exponentially distributed, from the start of a suspension until the program or erase
     /// operation reaches a point where it can stop, ns; 0: it can stop anywhere.
@@ -422,7 +422,7 @@ pub struct Variation {
 /// The write buffer in front of the NAND.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Capacity of the buffer.
+    /// Capacity of the buffer. The emulated buffer holds at least the data of one program operation.
     pub bytes: u64,
     /// Latency from the data's arrival to the acknowledgement, ns. Occupies no resource.
     pub accept_ns: u64,
@@ -457,9 +457,9 @@ pub enum VictimRule {
 }
 
 impl VictimRule {
-    /// All rules.
+    /// Both rules, in the order of [`Self::WORDS`].
     pub const ALL: [Self; 2] = [Self::FewestValid, Self::CostBenefit];
-    /// Names of [`Self::ALL`] in device files.
+    /// Names of the rules in device files, in the order of [`Self::ALL`].
     pub const WORDS: [&str; 2] = ["fewest-valid", "cost-benefit"];
 }
 
@@ -468,14 +468,14 @@ impl VictimRule {
 pub struct Stall {
     /// Bytes of host writes between pauses.
     pub every_bytes: u64,
-    /// Duration of a pause.
+    /// Duration of a pause, in which the controller, or the driver thread of a flash DIMM, processes nothing else.
     pub for_ns: u64,
 }
 
 /// The write endurance for which a device is rated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Endurance {
-    /// Rated drive writes per day.
+    /// Rated writes of the full capacity per day, over [`Self::years`].
     pub drive_writes_per_day: f64,
     /// Number of years for which the drive writes per day are rated.
     pub years: f64,

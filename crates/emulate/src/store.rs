@@ -4,7 +4,7 @@
 /// The kind of data in a write buffer or cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// Dirty data. Hosts must wait when it is full.
+    /// Dirty data. Hosts must wait while the buffer or cache is full.
     Dirty,
     /// Copies of data that was read. Empty at the start.
     Copies,
@@ -27,7 +27,8 @@ pub struct Store {
     pub held_bytes: u64,
     /// Bytes at which the buffers or caches accept no more data, or replace old data.
     pub capacity_bytes: u64,
-    /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes found or added.
+    /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes that reads found in the
+    /// cache, or that were added to it.
     pub passed_bytes: u64,
     /// Bytes among which a write buffer chooses what to write next; 0: it has no choice. Its write rate varies
     /// until these bytes have been written.

@@ -12,10 +12,10 @@ pub struct Resource {
     pub name: &'static str,
     /// The component to which the resource belongs; `None`: the host.
     pub part: Option<PartId>,
-    /// Number of equal resources.
+    /// Number of equal resources that are combined here.
     pub count: u32,
-    /// Whether the resource does no work itself but is reserved while others work, such as a read context. If the
-    /// others are slow, all contexts may be reserved.
+    /// Whether the resource does no work itself but is reserved while other resources work, such as a read context.
+    /// If these are slow, all read contexts may be reserved.
     pub held: bool,
     /// Busy time since the start in ns, summed over all `count` resources.
     pub busy_ns: u64,
@@ -117,7 +117,7 @@ impl VolumeUsage {
     }
 }
 
-/// Adds the phases `more` to `all`. Phases with the same name are summed.
+/// Adds the phases `more` to `all`. Phases with the same name that count the same are summed.
 pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     for phase in more {
         match all.iter_mut().find(|p| p.name == phase.name && p.of == phase.of) {
@@ -130,7 +130,7 @@ pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     }
 }
 
-/// The operation or part of it that a phase counts.
+/// What a phase counts: operations, or the page reads of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Of {
     /// A host's read.

@@ -5,8 +5,9 @@
 //! A value has 8 bytes, which parity arithmetic uses as if they were the bytes of the unit. 0 is a unit that was never
 //! written, or a unit of zeroes.
 //!
-//! If the owner follows content, it has the bytes. A value that an array works with is then a name for the bytes of one
-//! unit. Each step that makes such a value is a content event, which the owner repeats with the bytes.
+//! If the machine's owner follows content, the owner has the bytes. A value that an array works with is then a name
+//! for the bytes of one unit. Each step that makes such a value is a content event, which the owner repeats with the
+//! bytes.
 
 use iodyno_raid::gf;
 use std::collections::{BTreeMap, VecDeque};

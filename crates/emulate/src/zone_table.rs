@@ -2,13 +2,13 @@
 
 use iodyno_units::ZoneError;
 
-/// Granularity of writes.
+/// Granularity of writes to a zone.
 pub(crate) const BLOCK_BYTES: u64 = crate::content_event::UNIT_BYTES;
 
 /// State of a zone. The states of failing devices (read only, offline) do not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
-    /// Without data.
+    /// The zone contains no data, and counts neither as open nor as active.
     Empty,
     /// Opened by a write.
     ImplicitlyOpen,
@@ -26,7 +26,7 @@ impl ZoneState {
         matches!(self, Self::ImplicitlyOpen | Self::ExplicitlyOpen)
     }
 
-    /// Whether the zone counts against the limit of active zones.
+    /// Whether the zone is open or closed, and therefore counts against the limit of active zones.
     pub const fn is_active(self) -> bool {
         self.is_open() || matches!(self, Self::Closed)
     }
@@ -35,13 +35,13 @@ impl ZoneState {
 /// A command that changes a zone's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneAction {
-    /// Opens a zone explicitly.
+    /// Opens a zone explicitly, so that the device does not close it in favour of another one.
     Open,
-    /// Closes an open zone.
+    /// Closes an open zone, which stays active and can still be written.
     Close,
     /// Makes a zone full. Space that was not written stays unwritten.
     Finish,
-    /// Makes a zone empty.
+    /// Makes a zone empty, and discards its data.
     Reset,
 }
 
@@ -50,9 +50,9 @@ struct Zone {
     state: ZoneState,
     /// Distance of the write pointer from the zone's start, bytes.
     pointer: u64,
-    /// Number of the latest opening, to find the zone that was opened first.
+    /// Sequence number of the zone's latest opening, to find the zone that was opened first.
     opened: u64,
-    /// Whether a command made the zone full.
+    /// Whether a command, rather than writes, made the zone full.
     finished: bool,
 }
 
@@ -112,7 +112,8 @@ impl ZoneTable {
         self.append(zone, len).map(|_| ())
     }
 
-    /// Accepts an append of `len` bytes. Returns its distance from the zone's start. An error changes nothing.
+    /// Accepts an append of `len` bytes. Returns the distance of the appended data from the zone's start. An error
+    /// changes nothing.
     pub(crate) fn append(&mut self, zone: usize, len: u64) -> Result<u64, ZoneError> {
         let Zone { state, pointer: at, .. } = self.zones[zone];
         if state == ZoneState::Full {
@@ -183,8 +184,8 @@ impl ZoneTable {
         self.active = self.active + u32::from(to.is_active()) - u32::from(from.is_active());
     }
 
-    /// Processes a power failure: open zones are closed, and each write pointer returns to the end of the data that
-    /// the device has kept, which `held` gives for a zone and a distance from its start in blocks. A zone becomes full
+    /// Processes a power failure: closes open zones, and moves each write pointer back to the end of the data that
+    /// survived. `held` returns whether a zone's block, counted from the zone's start, survived. A zone becomes full
     /// if too many would be active.
     pub(crate) fn power_off(&mut self, held: impl Fn(usize, u64) -> bool) {
         let blocks = self.capacity / BLOCK_BYTES;

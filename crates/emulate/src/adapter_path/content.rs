@@ -1,7 +1,7 @@
-//! Content of a path's units, if the machine keeps content: the write cache takes precedence over
-//! the devices. If the owner of the machine stores the bytes, it has a store for each volume's
-//! cache, as for a device with non-volatile memory; an identifier stands for a unit's bytes only
-//! while an operation is in progress.
+//! Content of volumes behind RAID adapters, if the machine keeps content: for units in the write cache it is the
+//! cached content, for others that of the devices. If the machine's owner stores the bytes, the owner has a store for
+//! each volume's cache, as for a device with non-volatile memory; units then have identifiers only while an operation
+//! is in progress.
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;
@@ -42,12 +42,11 @@ impl AdapterPath {
         pair(core).cache(self.number)
     }
 
-    /// Returns the cached value of a unit of this path.
     fn value(&self, core: &mut Core, unit: u64) -> u64 {
         held_value(core, self.part, self.number, unit)
     }
 
-    /// Puts the value of a unit into the cache.
+    /// Puts the value of a unit into the cache, or reports it if the machine's owner stores the bytes.
     fn put(&self, core: &mut Core, unit: u64, value: u64) {
         if !core.names_values() {
             let number = self.number;
@@ -62,7 +61,7 @@ impl AdapterPath {
         core.tell(ContentEvent::Ended { part, token, failed: false });
     }
 
-    /// Reports units that the cache has dropped, of all paths that share the cache.
+    /// Reports the units that the cache has dropped, including those of other paths that share the cache.
     pub(super) fn forget(&self, core: &mut Core) {
         let group = pair(core).group_of(self.number);
         forget(core, group);
@@ -273,7 +272,6 @@ impl AdapterPath {
         }
     }
 
-    /// Frees the values of a destage that has ended.
     pub(super) fn free_destaged(core: &mut Core, slot: u32) {
         let values = take(core, slot);
         free_all(core, values);
@@ -328,7 +326,6 @@ fn take(core: &mut Core, slot: u32) -> Vec<u64> {
     core.values.as_mut().and_then(|values| values.take(slot)).unwrap_or_default()
 }
 
-/// Frees values that are no longer used.
 pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
     for value in values {
         core.free(value);

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// adapter paths don't use otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
-    /// The adapter to which the host sent the operation. The operation uses one of its command slots.
+    /// The adapter to which the host sent the operation, which occupies one of that adapter's command slots.
     pub(super) at: usize,
     /// The adapter that served the path when the operation began.
     server: usize,
@@ -86,7 +86,7 @@ pub(crate) fn drain_caches(core: &mut Core) {
     }
 }
 
-/// After a change of the devices' state: destages again the cached data that devices refused earlier.
+/// Retries the destage of data that devices refused earlier, because the state of a device has changed.
 pub(crate) fn devices_changed(core: &mut Core) {
     if let Some(pair) = &mut core.adapters {
         pair.retry();
@@ -108,8 +108,8 @@ fn wake_all(core: &mut Core) {
     }
 }
 
-/// Removes an adapter. The host sends its operations again: immediately, or, if an operation waits
-/// for a device, when the device has completed it.
+/// Processes the loss of an adapter. The host repeats the operations that the adapter had: at once or, if an
+/// operation waits for a device, when the device has completed it.
 fn lose(core: &mut Core, adapter: usize) {
     if pair(core).adapters[adapter].is_lost() {
         return;
@@ -176,8 +176,8 @@ fn begin_again(core: &mut Core, slot: u32) {
 }
 
 impl AdapterPath {
-    /// Restarts an operation if one of its adapters was lost since it began. Returns whether it
-    /// did.
+    /// Restarts an operation if one of its adapters was lost since it began. Returns whether the operation was
+    /// restarted.
     pub(super) fn begins_again(&mut self, core: &mut Core, slot: u32) -> bool {
         let had = Holder::of(&core.slab[slot]);
         let now = Holder::now(pair(core), had.at, had.server);

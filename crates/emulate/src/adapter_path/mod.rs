@@ -294,7 +294,7 @@ impl AdapterPath {
         destage(core, group);
     }
 
-    /// Writes through to the devices, if the cache may not hold dirty data.
+    /// Passes a write through to the devices, because the cache may not hold dirty data now.
     fn write_past(&self, core: &mut Core, slot: u32) {
         // As with the cache, acknowledged data must survive a power cut.
         core.slab[slot].fua = true;

@@ -8,15 +8,16 @@ use iodyno_units::OpKind;
 /// Phases of an operation on an adapter path, each defined by what the operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A free command slot of the adapter.
+    /// Waits for a free command slot of the adapter.
     Commands,
-    /// Work of the adapter's processor.
+    /// Waits for the adapter's processor.
     Processor,
-    /// Transfer of a write's data from the host, and space for the data in the cache.
+    /// Waits for the transfer of a write's data from the host, and for space in the cache.
     FromHost,
-    /// The end of the operation on the array or device.
+    /// Waits for the array or device to complete the operation.
     Devices,
-    /// Transfer of a read's data to the host, mirroring of a write, and latency of the completion.
+    /// Waits for the transfer of a read's data to the host, or for the mirroring of a write; then for the adapter's
+    /// latency.
     Answer,
 }
 

@@ -7,8 +7,8 @@
 //!   are on the devices, and the caches are destaged. An adapter whose partner is lost continues to cache alone.
 //! * An adapter that comes back receives the cached data before it serves again. A replacement begins empty.
 //! * Data that no adapter holds any more is lost. It is reported as unreadable until it is rewritten.
-//! * While both adapters are connected, both hold everything. Only then may a path be optimized on the other one,
-//!   together with its cached data.
+//! * While both adapters are connected, both hold all cached data. Only then can the optimized adapter of a path be
+//!   changed; the path's cached data moves with it.
 
 use super::{Cache, Pair, PathUnits};
 use crate::content_event::UNIT_BYTES;
@@ -16,8 +16,8 @@ use crate::fault::AdapterFault;
 use crate::ranges::Ranges;
 use crate::server::PerByte;
 
-/// Number of the primary adapter. Only the primary can change access states, and it serves the
-/// paths without an access state. While it is lost, its partner serves them and states are fixed.
+/// Number of the primary adapter. Only the primary can change access states, and it serves the paths without an
+/// access state. While the primary is lost, its partner serves these paths, and no access state can be changed.
 pub(super) const PRIMARY: usize = 0;
 
 /// Availability of one RAID adapter, and the volumes assigned to it.
@@ -42,13 +42,13 @@ pub struct AdaptersState {
     pub links_down: Vec<bool>,
     /// Whether the adapters have a write cache.
     pub has_cache: bool,
-    /// Whether writes are acknowledged once they are in the cache.
+    /// Whether writes are acknowledged once they are in the cache (write-back), rather than on the devices.
     pub is_caching: bool,
     /// Whether writes are mirrored to both caches.
     pub is_mirrored: bool,
-    /// Dirty bytes in the caches.
+    /// Dirty bytes in the caches, including refused ones. Mirrored copies are not counted.
     pub dirty_bytes: u64,
-    /// Dirty bytes that the devices refused.
+    /// Dirty bytes that the devices refused during a destage, and that wait for a retry.
     pub refused_bytes: u64,
     /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
@@ -179,9 +179,9 @@ impl Pair {
         self.assign(now_ns);
     }
 
-    /// Makes `adapter` the optimized adapter of a path (`None`: the primary), and moves the path's
-    /// cached data to its cache. `unplaced_units`: units that were dirty when the machine started and
-    /// are being destaged.
+    /// Makes `on` the optimized adapter of a path (`None`: the primary), and moves the path's cached data to that
+    /// adapter's cache. `unplaced_units`: number of units that were dirty when the machine started and are being
+    /// destaged.
     pub(crate) fn set_access(
         &mut self,
         number: u32,

@@ -1,10 +1,10 @@
 //! The content of an adapter's write cache: dirty units, oldest first, and clean units, which serve reads. The cache
 //! itself writes nothing: [`AdapterPath`](crate::adapter_path::AdapterPath) destages the units.
 //!
-//! If content is kept, the cache stores a value for each unit, or its owner has the bytes.
+//! If the machine keeps content, the cache stores a value for each unit, unless the machine's owner stores the bytes.
 //!
-//! A long-used cache begins with as many dirty units as its destage threshold. Their places are not stored
-//! individually: they are destaged first, each at a place that is drawn then.
+//! The cache of a preconditioned volume begins with dirty units up to its destage threshold. The addresses of these
+//! units are not stored: the units are destaged first, and their addresses are chosen then.
 
 mod give;
 mod units;
@@ -71,9 +71,9 @@ impl Hasher for PlaceHasher {
 /// State of a unit in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// Dirty, with the sequence number of the last write.
+    /// Dirty, with the sequence number at which the unit became dirty.
     Dirty(u64),
-    /// Being destaged.
+    /// Being destaged, and not written since the destage began.
     Destaging,
     /// Being destaged, and dirty again because it was written during the destage.
     Again,
@@ -88,12 +88,12 @@ enum Held {
 pub(crate) struct Cache {
     units_max: u64,
     held: Units,
-    /// Dirty units, oldest first, each with the sequence number of its write. An entry is void if the
-    /// unit has been written again since.
+    /// Dirty units, oldest first, each with the sequence number at which it became dirty. An entry is void unless the
+    /// unit is still dirty with this number.
     dirty: VecDeque<(Place, u64)>,
     clean: VecDeque<(Place, u64)>,
-    /// Number of units that were dirty when the machine started. Their addresses are drawn only when
-    /// they are destaged.
+    /// Number of units that were dirty when the machine started and whose destage has not begun. Their addresses are
+    /// chosen only then.
     unplaced: u64,
     /// Number of units that are dirty or being destaged, excluding refused units.
     dirty_units: u64,
@@ -102,13 +102,13 @@ pub(crate) struct Cache {
     clean_units: u64,
     /// Number of units that became dirty since the start.
     dirtied_units: u64,
-    /// Number of units, since the start, that hosts read from the cache or that reads added to it.
+    /// Number of units that hosts have read from the cache, or that reads have added to it, since the start.
     used_units: u64,
     /// Units that the devices refused. They don't count towards the limit of dirty units.
     refused: BTreeSet<Place>,
     sequence: u64,
-    /// For each hash value of an address: sequence number of the last write or end of a destage at an
-    /// address with this hash. Wraps around.
+    /// For each hash value of an address: sequence number, which wraps around, of the last write at an address with
+    /// this hash, or of the last end of a destage there.
     written: Vec<u32>,
     /// Content of the cached units, by address; `None` unless content is stored.
     values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,
@@ -141,13 +141,13 @@ impl Cache {
         *self = Self { values: Some(HashMap::default()), ..Self::new(self.units_max) };
     }
 
-    /// Returns the stored value of a unit.
+    /// Returns the stored value of a unit; 0 if the cache stores none.
     pub(crate) fn value(&self, path: u32, unit: u64) -> u64 {
         let values = self.values.as_ref();
         values.and_then(|values| values.get(&Place::new(path, unit)).copied()).unwrap_or(0)
     }
 
-    /// Stores the value of a unit.
+    /// Stores the value of a unit, if content is stored.
     pub(crate) fn set_value(&mut self, path: u32, unit: u64, value: u64) {
         if let Some(values) = &mut self.values {
             values.insert(Place::new(path, unit), value);
@@ -219,8 +219,8 @@ impl Cache {
         lost
     }
 
-    /// Gives the cache `unplaced` dirty units at the start of the emulation. Their addresses are drawn
-    /// when they are destaged.
+    /// Gives the cache `unplaced` dirty units at the start of the emulation. Their addresses are chosen when they are
+    /// destaged.
     pub(crate) fn begin_with(&mut self, unplaced: u64) {
         (self.unplaced, self.dirty_units) = (unplaced, unplaced);
     }
@@ -259,8 +259,8 @@ impl Cache {
         self.dirtied_units
     }
 
-    /// Returns three numbers of units: content, capacity, and the units since the start that hosts
-    /// read from the cache or that reads added to it.
+    /// Returns three numbers of units: cached now, capacity, and read by hosts from the cache or added to it by reads
+    /// since the start.
     pub(crate) fn reading(&self) -> (u64, u64, u64) {
         let held_units = (self.dirty_units + self.clean_units).min(self.units_max);
         (held_units, self.units_max, self.used_units)
@@ -303,7 +303,7 @@ impl Cache {
         })
     }
 
-    /// Prefetches the table entries of units that a host will soon use into the CPU cache.
+    /// Prefetches into the CPU cache the table entries of units that a host will soon use.
     pub(crate) fn prefetch(&self, path: u32, units: &Range<u64>) {
         for unit in [units.start, units.end.saturating_sub(1)] {
             let place = Place::new(path, unit);

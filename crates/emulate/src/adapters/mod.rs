@@ -62,7 +62,6 @@ pub(crate) struct PathGroup {
     pub(crate) void_destages: u32,
     /// Writes that wait for space in the cache, or for a destage.
     pub(crate) full: List,
-    /// Numbers of the group's paths.
     pub(crate) paths: Vec<u32>,
     /// For each adapter, whether it has a copy of the cache content.
     holds: [bool; 2],
@@ -87,13 +86,13 @@ pub(crate) struct PathUnits {
     pub(crate) child: PartId,
     /// Whether the child is a device rather than an array, which itself sends operations to devices.
     pub(crate) is_device: bool,
-    /// Number of the adapter on which the path is optimized, and of the path's group.
+    /// Number of the adapter on which the path is optimized, which is also the number of the path's group.
     pub(crate) optimized: usize,
     /// The adapter that serves the path now.
     pub(crate) server: usize,
     /// Whether the path has no access state, so that the primary adapter serves it.
     is_cleared: bool,
-    /// Time at which the path's current failover ends. No operation is served before, in ns.
+    /// Time at which the path's current failover ends, ns. No operation is served before.
     pub(crate) ready_ns: u64,
     /// Number of the path's destages in progress.
     pub(crate) destages: u32,
@@ -271,7 +270,6 @@ impl Pair {
         });
     }
 
-    /// Returns the number of a path's group.
     pub(crate) fn group_of(&self, path: u32) -> usize {
         self.paths[path as usize].optimized
     }
@@ -284,18 +282,17 @@ impl Pair {
         if path.to_other { 1 - path.server } else { path.server }
     }
 
-    /// The adapter that serves a path.
+    /// Returns the number of the adapter that serves a path now.
     pub(crate) fn serves(&self, path: u32) -> usize {
         self.paths[path as usize].server
     }
 
-    /// Returns the cache of a path's group.
     pub(crate) fn cache(&mut self, path: u32) -> Option<&mut Cache> {
         let group = self.group_of(path);
         self.groups[group].cache.as_mut()
     }
 
-    /// Prefetches the table entries of a host's write that will soon be resumed into the CPU cache.
+    /// Prefetches into the CPU cache the table entries of a host's write that will soon be resumed.
     pub(crate) fn prefetch(&self, group: usize, write: &Request) {
         let path = self.paths.partition_point(|path| path.part < write.part);
         if let Some(cache) = &self.groups[group].cache {
@@ -373,19 +370,19 @@ impl Pair {
         self.batteries_hold();
     }
 
-    /// Makes data that devices refused to destage dirty again, in all caches, so that its destage is retried.
+    /// Marks data that devices refused during a destage as dirty again, in all caches, so that its destage is
+    /// retried.
     pub(crate) fn retry(&mut self) {
         self.groups.iter_mut().filter_map(|group| group.cache.as_mut()).for_each(Cache::retry);
         self.paths.iter_mut().for_each(|path| path.refuses = false);
     }
 
-    /// Checks the counters of all caches.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.groups.iter().filter_map(|group| group.cache.as_ref()).try_for_each(Cache::check)
     }
 
-    /// Calls `take` with the fill level of the caches: dirty units, out of the limit at which hosts
-    /// wait, and clean units.
+    /// Calls `take` with the fill level of the caches: dirty units compared with the limit at which hosts must wait,
+    /// and, if the caches keep reads, all cached units.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         for cache in self.groups.iter().filter_map(|group| group.cache.as_ref()) {
             take(Store {
@@ -472,7 +469,6 @@ impl Pair {
 }
 
 impl Adapter {
-    /// Whether the adapter is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost
     }

@@ -1,5 +1,6 @@
-//! Values of an array's pieces, if content is kept: what members return, what parity and recovery compute, and what
-//! members write. Content units are 4 KiB; an array whose strips are not whole units keeps no content.
+//! Content of an array, if the machine keeps content: the values that members' reads return, that parity and recovery
+//! compute, and that are written to members. Content units are 4 KiB; an array whose strips are not whole units keeps
+//! no content.
 
 use super::row::Row;
 use super::{Array, Purpose, UNIT_SECTORS, units_of};
@@ -266,7 +267,7 @@ impl Array {
         row
     }
 
-    /// Passes the values that a piece of work within one stripe has computed to a member's write.
+    /// Passes to a member's write the values that a piece of work within one stripe has computed.
     pub(super) fn give_values(&mut self, core: &mut Core, slot: u32, child: u32, access: &Access) {
         let names = core.names_values();
         let kind = core.slab[child].kind;

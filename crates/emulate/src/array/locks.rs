@@ -1,5 +1,5 @@
-//! Row locks: only one piece at a time changes a row. Pieces with overlapping rows take turns in the order of their
-//! requests. Independent of what the pieces do.
+//! Row locks of an array: only one piece of work at a time may change a row. Pieces of work with overlapping rows
+//! take turns in the order of their requests.
 //!
 //! A row consists of the sectors at one offset of all strips of a stripe. Rows are numbered across stripes: stripe
 //! times strip size, plus the offset.
@@ -8,7 +8,6 @@ use crate::request::{List, Slab};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The locked rows of an array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
     /// Locked ranges of rows, by first row, each with its end (exclusive) and the pieces (requests) that wait for it.
@@ -30,8 +29,8 @@ impl Locks {
         true
     }
 
-    /// Unlocks rows. Locks them for the first waiting request that no other lock blocks, and returns that request;
-    /// the remaining requests wait for it.
+    /// Unlocks rows. Locks them for the first waiting request that no other lock blocks, and returns this request.
+    /// The remaining requests then wait for its lock.
     pub(super) fn release(
         &mut self,
         slab: &mut Slab,

@@ -9,12 +9,12 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `member` | failures of members; missing, replaced and spare members; branches of another array |
-//! | `plan` | the reads and writes of a piece of an operation |
+//! | `plan` | the reads and writes for the part of an operation within one stripe |
 //! | `locks` | locks on rows of stripes |
 //! | `row` | values of a row of a stripe: parity, recovery |
-//! | `content` | values of pieces: what reads return, what members write |
+//! | `content` | content, if kept: values that reads return and that members write |
 //! | `record` | rows that a power cut may leave inconsistent; the journal |
-//! | `restore` | internal pieces: resync after a power cut, rebuild, scrub |
+//! | `restore` | resync after a power cut, rebuild, scrub |
 //! | `rebuild` | the order and time of restored rows: cursor, rate, spares |
 //! | `usage` | resources, phases, state |
 
@@ -304,8 +304,8 @@ impl Array {
         self.flush_ended(core, slot, false);
     }
 
-    /// Counts down the outstanding steps of a flush (one per member, and one for sending them), and
-    /// completes it after the last.
+    /// Counts down the outstanding steps of a flush: one per member, and one for sending the flushes to the members.
+    /// Completes the flush after the last.
     fn flush_ended(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let request = &core.slab[slot];
         if request.pending == 1 {

@@ -1,4 +1,5 @@
-//! The reads and writes of an operation's piece, with the present members.
+//! Plans the reads and writes on members for the part of an operation within one stripe, given which members are
+//! present.
 
 use super::{Array, units_of};
 use iodyno_raid::{Access, MemberSet, Method, Role};

@@ -11,7 +11,7 @@ use crate::request::{NIL, Origin, State};
 use iodyno_raid::layout::InStripe;
 use iodyno_raid::{Level, Place};
 
-/// Sectors restored at a time in large strips: 64 KiB, as md does for mirrors.
+/// Number of sectors restored at a time in large strips: 64 KiB, as md does for mirrors.
 const CHUNK_SECTORS: u64 = 128;
 
 /// State of a rebuild in progress.

@@ -1,12 +1,12 @@
-//! The record of rows that a power cut may leave inconsistent: parity that contradicts the data, or copies that differ.
-//! It is kept on the members if content is kept, and takes no time (as md's write-intent bitmap). A row enters the
-//! record before it is written. It leaves when a flush succeeds that began after its last write, or when a forced write
-//! of it ends.
+//! The record of rows that a power cut may leave inconsistent: parity that contradicts the data, or copies that
+//! differ. Like md's write-intent bitmap it is on the members, but it exists only if the machine keeps content, and
+//! updates take no time. A row enters the record before it is written. It leaves the record when a flush that began
+//! after the row's last write succeeds, or when a FUA write of the row ends.
 //!
 //! A journal in non-volatile memory also stores the written values, which are written again when the power returns.
-//! Its size is not limited. Without a journal, a power cut loses data of such a row that is on a missing member,
-//! because the row's parity may belong to other data (the write hole). The data is then reported as lost, never
-//! computed from such parity.
+//! Its size is not limited. Without a journal, a power cut loses the data that a recorded row has on a missing
+//! member, because the row's parity may belong to other data (the write hole). Such data is reported as lost, and
+//! never computed from that parity.
 
 use super::content::units_in;
 use super::{Array, Phase, Purpose, UNIT_SECTORS, units_of};
@@ -19,7 +19,6 @@ use std::ops::Range;
 /// A row (one unit per member of a stripe) that a power cut may leave inconsistent.
 #[derive(Clone, Debug, Default)]
 struct Dirty {
-    /// Whether the row is being written.
     is_written: bool,
     /// Sequence number of the row's last write.
     sequence: u64,
@@ -70,7 +69,7 @@ impl Array {
         self.record.is_some() && self.is_redundant()
     }
 
-    /// Returns the units that piece `number` of the work writes, counted from the start of a strip.
+    /// Returns the units that the piece of work `number` writes, counted from the start of a strip.
     fn written_units(&self, number: usize) -> BTreeSet<u64> {
         self.pieces[number].writes.iter().flat_map(units_in).collect()
     }
@@ -159,7 +158,7 @@ impl Array {
         }
     }
 
-    /// Marks lost units in `range` that were completely rewritten as no longer lost.
+    /// Clears the loss of units that a write of `range` has completely replaced.
     fn heal(&mut self, stripe: u64, range: &Range<u64>) {
         if self.bad.is_empty() {
             return;
@@ -192,7 +191,7 @@ impl Array {
         rows.map_or(&[], |dirty| &dirty.journal[..])
     }
 
-    /// Records the start of a flush.
+    /// Records the start of the flush `slot`, and the writes and rebuilt sectors that it will make durable.
     pub(super) fn flush_begins(&mut self, slot: u32) {
         let rebuilt = self.rebuild.as_ref().map(|rebuild| (rebuild.number, rebuild.cursor));
         if let Some(record) = &mut self.record {
@@ -201,7 +200,7 @@ impl Array {
         }
     }
 
-    /// Removes the rows that a flush has made durable from the record.
+    /// Removes from the record the rows that a flush has made durable.
     pub(super) fn is_flushed(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let Some(record) = &mut self.record else { return };
         let Some(at) = record.flushes.iter().position(|flush| flush.slot == slot) else { return };

@@ -1,5 +1,5 @@
-//! The values of one row of a stripe (data, P, Q) as far as they are known, and what can be derived from them. Sends no
-//! requests to members.
+//! The values of one row (one unit of each strip of a stripe: data, P, Q) as far as they are known, and the values
+//! that follow from them. Sends no requests to members.
 
 use iodyno_raid::{Role, Stripe, gf};
 
@@ -90,7 +90,6 @@ impl Row {
         true
     }
 
-    /// Replaces unknown data by zeroes.
     pub(super) fn zero_unknown(&mut self) {
         for strip in self.unknown() {
             self.values[strip] = Some(0);

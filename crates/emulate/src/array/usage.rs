@@ -1,4 +1,4 @@
-//! Usage of an array: its processor's busy time, phase times of its pieces, and its state.
+//! Usage of an array: the busy time of its processor, phase times of its operations, and its state.
 
 use super::{Array, Phase};
 use crate::core::Core;
@@ -14,7 +14,7 @@ pub struct ArrayCounts {
     pub rebuilt_members: u64,
     /// Bytes written to members by rebuilds.
     pub rebuilt_bytes: u64,
-    /// Number of rows, each one 4 KiB unit high, that were resynced after power cuts.
+    /// Number of rows that were resynced after power cuts. A row is one 4 KiB unit of every strip of a stripe.
     pub resynced_units: u64,
     /// Number of 4 KiB units whose data could not be recovered. They can't be read until rewritten.
     pub lost_units: u64,
@@ -40,7 +40,7 @@ pub struct ArrayState {
     pub scrubs: bool,
     /// Whether some of the array's data is lost. Lost data can't be read until it is rewritten.
     pub lost: bool,
-    /// Counters since the start.
+    /// Counters of rebuilds, resyncs and scrubs since the machine started.
     pub counts: ArrayCounts,
 }
 
@@ -76,7 +76,7 @@ impl Phases {
 pub struct ArrayHealth {
     /// Set of the members that are missing or not yet rebuilt.
     pub missing: MemberSet,
-    /// Whether some data is lost, or its replacement is not durable yet.
+    /// Whether data is lost, or lost data has been rewritten but the new data is not durable yet.
     pub lost: bool,
 }
 

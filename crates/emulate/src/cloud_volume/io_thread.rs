@@ -1,4 +1,4 @@
-//! A volume whose requests a thread of the hypervisor carries out (`spec::IoThread`).
+//! The hypervisor's thread that carries out the requests of a virtual disk one after the other (`spec::IoThread`).
 
 use super::CloudVolume;
 use crate::core::Core;
@@ -7,7 +7,8 @@ use crate::server::{Server, ticks, transfer_ticks};
 use crate::spec::IoThread as Times;
 use iodyno_units::OpKind;
 
-/// The thread, with the requests that it has taken and not yet announced.
+/// State of the hypervisor's thread: the requests that wait for it, and those that it has carried out but not yet
+/// completed.
 #[derive(Clone, Debug)]
 pub(super) struct IoThread {
     times: Times,
@@ -31,8 +32,8 @@ impl IoThread {
 }
 
 impl CloudVolume {
-    /// Hands a request to the thread. If the thread is idle, it begins after the latency of the request; a flush
-    /// takes its latency in the thread.
+    /// Hands a request to the hypervisor's thread. An idle thread begins after the request's latency, except that the
+    /// latency of a flush is spent in the thread.
     pub(super) fn hand_over(&mut self, core: &mut Core, slot: u32) {
         let latency_ns = match core.slab[slot].kind {
             OpKind::Flush => 0,
@@ -46,7 +47,8 @@ impl CloudVolume {
         }
     }
 
-    /// Lets the thread carry out the next request, or announce all that it has carried out if none waits.
+    /// Makes the thread carry out the next waiting request or, if none waits, complete all requests that it has
+    /// carried out.
     pub(super) fn carry_out_next(&mut self, core: &mut Core) {
         let Some(thread) = &mut self.io_thread else { return };
         let Some(slot) = thread.waiting.pop(&core.slab) else {
@@ -79,7 +81,8 @@ impl CloudVolume {
         }
     }
 
-    /// A request has been carried out.
+    /// Processes the end of the thread's work on a request, which completes later, together with the others of its
+    /// batch.
     pub(super) fn carried_out(&mut self, core: &mut Core, slot: u32) {
         let Some(thread) = &mut self.io_thread else { return };
         thread.carried_out.push(&mut core.slab, slot);

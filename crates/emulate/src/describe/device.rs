@@ -121,7 +121,8 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     Ok(DescribedDevice { device, summary, default_host, bay, class, power, parameters })
 }
 
-/// Reads the sizes and the limits of a device, and records errors of their rules. The parameters are empty.
+/// Reads the sizes and the limits of a device, and records errors of their rules. Leaves the parameters of the class
+/// empty.
 fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
     let class = |sizes_bytes| VolumeClass {
         sizes_bytes,

@@ -1,5 +1,5 @@
-//! Enlarges a device beyond the capacity in its file, as far as its hardware allows. (For less capacity no change is
-//! needed: its user leaves the rest unused.)
+//! Enlarges a device beyond the capacity in its file, as far as its hardware allows. (A smaller capacity needs no
+//! change: the user leaves the rest unused.)
 
 use super::rules::{SPARE_BLOCKS_MIN, SPARE_MIN};
 use crate::content_event::UNIT_BYTES;

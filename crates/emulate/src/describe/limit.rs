@@ -6,7 +6,7 @@ use super::volume_class::{self, CreditsRule, LimitRules, VolumeClass};
 use crate::spec::{Counted, Limit, LimitOf};
 use iodyno_catalog::{Fault, Reader, Record};
 
-/// The tables, each with the unit of its rates and credits.
+/// The tables of limits in a device file, each with the unit of its rates and credits.
 const TABLES: [(&str, Counted); 2] =
     [("iops_limit", Counted::Operations), ("throughput_limit", Counted::Bytes)];
 
@@ -90,7 +90,8 @@ fn on_demand_above_rate(table: &str, is_above: bool) -> Option<Fault> {
     Some(fault(&format!("{table}.on_demand"), message, "leave it out".to_owned()))
 }
 
-/// A limit's rule that is incomplete, such as one without a value.
+/// Returns the fault of a limit's rule that is incomplete or contradictory, such as a rule without a value; `None` if
+/// it has none.
 fn rule(v: &Record, path: &str) -> Option<Fault> {
     let rule = v.get(path)?.record()?;
     let of = |key: &str| rule.get(key).is_some();
@@ -117,7 +118,7 @@ pub(super) fn limits(v: &Record) -> Vec<LimitRules> {
     TABLES.iter().flat_map(of_table).collect()
 }
 
-/// The records of all limits.
+/// Returns the records of all limits in a file.
 pub(super) fn records(v: &Record) -> impl Iterator<Item = &Record> {
     TABLES.iter().flat_map(|(table, _)| v.records(table))
 }
@@ -127,7 +128,7 @@ pub(super) fn has_rules(v: &Record) -> bool {
     records(v).any(|limit| limit.entries().any(|(_, entry)| entry.record().is_some()))
 }
 
-/// Refuses rules in a limit whose values must be constants, as those of a system.
+/// Reports an error for each rule in a limit whose values must be constants, such as a limit of a system.
 pub(super) fn check_constant(reader: &mut Reader, limit: &Record) {
     for (path, entry) in limit.entries() {
         if entry.record().is_some() || path.ends_with(".on_demand") {

@@ -74,7 +74,7 @@ pub(super) const DISK: &[Rule] = &[
     },
 ];
 
-/// The rules of memory as a device and of cloud volumes.
+/// Rules that the files of memory devices and cloud volumes must satisfy.
 pub(super) const WHOLE_SECTORS: &[Rule] =
     &[Rule { name: "capacity-sectors", check: whole_sectors }];
 

@@ -66,7 +66,7 @@ const SUMMARY: Key =
 type Families = &'static [&'static str];
 /// The device family of NAND flash behind a controller.
 const FLASH: Families = &["flash"];
-/// The device family of rotating disks. `DiskSpec::check` defines the limits of their values.
+/// The device family of rotating disks. `DiskSpec::check` defines the limits of the values in their files.
 const DISK: Families = &["disk"];
 /// The device family of memory that is used as a block device.
 const MEMORY: Families = &["memory"];
@@ -414,8 +414,8 @@ const HOST: &[Key] = &[
 /// Names of the PCIe generations of adapter slots.
 pub(super) const GENERATIONS: [&str; 3] = ["gen1", "gen2", "gen3"];
 
-/// Returns the keys of all parameters in the order of the schema. Each is paired with its device
-/// family, `system` or `adapters`: `("flash", "nand.read")`. The limits of a system have the keys of those of a device.
+/// Returns the keys of all parameters in the order of the schema. Each is paired with its device family, `system` or
+/// `adapters`: `("flash", "nand.read")`. A system's limits have the same keys as a device's.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_devices = ["flash", "disk", "memory", "volume"].map(|family| (family, DEVICE));
     of_devices

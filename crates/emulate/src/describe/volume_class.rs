@@ -1,6 +1,6 @@
-//! Limits that follow from rules: a class of cloud volumes, in which the size and the provisioned rates of a volume decide
-//! its limits. A file of a class has a rule in place of a constant (`{ per_gib = 3, at_most = 16000, from = "…" }`), and a
-//! target's name chooses the size and the rates ([`VolumeOptions`]).
+//! Classes of cloud volumes: the size and the provisioned rates of a volume determine its limits. The file of a class
+//! contains rules in place of constants (`{ per_gib = 3, at_most = 16000, from = "…" }`). The size and the rates are
+//! options in a target's name ([`VolumeOptions`]).
 
 use crate::spec::{Counted, Credits, Limit, LimitOf};
 use iodyno_catalog::{Entry, Parameter, Record};
@@ -8,23 +8,24 @@ use iodyno_units::{StartCredits, VolumeOptions, human, parse_size};
 
 const GIB: u64 = 1 << 30;
 
-/// A value that follows from the size and the provisioned IOPS of a volume.
+/// A rule that computes a value, such as a rate, from the size and the provisioned IOPS of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rule {
-    /// Constant part; the default of a chosen value.
+    /// Constant part of the value; the default if an option can set the value.
     is: f64,
-    /// Part per GiB of the size.
+    /// Part of the value per GiB of the volume's size.
     per_gib: f64,
-    /// Part per operation a second.
+    /// Part of the value per operation per second.
     per_iops: f64,
-    /// Largest size in bytes to which each value applies, in ascending order. If not empty, the only source of the
-    /// value.
+    /// Table of values by size: the largest size in bytes to which each value applies, in ascending order, and the
+    /// value. If not empty, it alone determines the value.
     by_size: Vec<(u64, f64)>,
-    /// Units per 1 of the option that sets the value, such as 1,000,000 for MB/s; `None`: no option sets it.
+    /// Unit of the option that sets the value, such as 1,000,000 for MB/s; `None`: no option sets it.
     chosen_unit: Option<f64>,
     at_least: f64,
     at_most: f64,
-    /// Further upper bounds of a chosen value, per GiB and per operation a second, but never below `at_least`.
+    /// Upper bound, per GiB of the size, of a value set by an option. Applies in addition to `at_most`, but never
+    /// below `at_least`. `at_most_per_iops` is the corresponding bound per operation per second.
     at_most_per_gib: Option<f64>,
     at_most_per_iops: Option<f64>,
 }
@@ -85,7 +86,7 @@ impl Rule {
         })
     }
 
-    /// The value without an option that chooses it, rounded to whole units.
+    /// Returns the value if no option sets it, rounded to whole units.
     fn value(&self, of: Basis) -> u64 {
         let value = if self.by_size.is_empty() {
             self.is + self.per_gib * of.gib() + self.per_iops * of.iops as f64
@@ -97,7 +98,7 @@ impl Rule {
         libm::round(value.max(self.at_least).min(most)) as u64
     }
 
-    /// Upper bound of a chosen value.
+    /// Returns the upper bound of a value set by an option.
     fn most(&self, of: Basis) -> f64 {
         let per = |part: Option<f64>, by: f64| part.map_or(f64::INFINITY, |part| part * by);
         let most = per(self.at_most_per_gib, of.gib())
@@ -107,34 +108,35 @@ impl Rule {
     }
 }
 
-/// A size, a time, a count, a bandwidth or a number as a number.
+/// Converts an entry (size, time, count, bandwidth or number) to a number; `None` if it is none of these.
 fn number(entry: &Entry) -> Option<f64> {
     entry.whole().map(|whole| whole as f64).or_else(|| entry.real())
 }
 
-/// Rules from which one limit of a volume follows.
+/// Rules that determine one limit of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LimitRules {
-    /// The limit without its rates and credits.
+    /// The limit's other properties; its rate and credits are not set.
     pub(super) form: Limit,
     pub(super) rate: Rule,
-    /// Rate while credits last, and the credits, if the limit has any.
+    /// Rate while credits last, and the rule of the credits; `None`: the limit has no credits.
     pub(super) burst: Option<(Rule, CreditsRule)>,
     /// Rate with bursting on demand; `None`: not available.
     pub(super) on_demand: Option<u64>,
 }
 
-/// The rule of burst credits.
+/// Rule for the number of burst credits.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CreditsRule {
     pub(super) most: Rule,
-    /// Time for which a full bucket lasts at the burst rate, ns, from which its size follows; `None`: `most` decides.
+    /// Time for which a full bucket lasts at the burst rate, ns, which determines the bucket's size; `None`: `most`
+    /// does.
     pub(super) lasts_ns: Option<u64>,
     /// Credits at the start; `None`: a full bucket.
     pub(super) start: Option<u64>,
 }
 
-/// A class of cloud volumes: sizes, and the rules of the limits.
+/// A class of cloud volumes: the possible sizes, and the rules of the limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeClass {
     /// Smallest, default and largest size, bytes. All are equal if the size can't be chosen.
@@ -144,27 +146,28 @@ pub struct VolumeClass {
     pub(super) parameters: Vec<Parameter>,
 }
 
-/// A rate that a volume can be provisioned with, in units of the option in the target's name.
+/// Range of a rate with which a volume can be provisioned, in units of the option in the target's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provisioned {
     /// Minimum that can be provisioned.
     pub least: u64,
-    /// Value without the option.
+    /// Rate if the option is absent.
     pub default: u64,
-    /// Greatest value.
+    /// Maximum that can be provisioned.
     pub most: u64,
-    /// Units of the limit, operations or bytes per second, per 1 of the option.
+    /// Size of one unit of the option in units of the limit (operations or bytes per second), such as 1,000,000 for
+    /// MB/s.
     pub unit: u64,
 }
 
 impl VolumeClass {
-    /// Whether the size can be chosen.
+    /// Whether volumes of the class differ in size, so that an option can choose it.
     pub fn has_sizes(&self) -> bool {
         self.sizes_bytes[0] < self.sizes_bytes[2]
     }
 
-    /// The range of the provisioned rate of operations or bytes for a volume of this size and these IOPS; `None` if
-    /// the rate follows from the size.
+    /// Returns the range in which the rate of operations or bytes can be provisioned, for a volume of this size and
+    /// these IOPS; `None` if the rate follows from the size.
     pub fn provisioned(&self, counts: Counted, size_bytes: u64, iops: u64) -> Option<Provisioned> {
         let rule = self.chosen(counts)?;
         let (of, unit) = (Basis { size_bytes, iops }, rule.chosen_unit?);
@@ -187,13 +190,14 @@ impl VolumeClass {
         self.limits.iter().all(|limit| self.sizes_bytes.iter().all(|&size| has_rate(limit, size)))
     }
 
-    /// The size in bytes and the limits of the volume without options.
+    /// Returns the size in bytes and the limits of the volume without options.
     pub(super) fn default_volume(&self) -> (u64, Vec<Limit>) {
         // Options are refused, defaults never.
         self.volume("", &VolumeOptions::default()).unwrap_or_default()
     }
 
-    /// The size in bytes and the limits of a volume with these options. `name` is that of the class, for messages.
+    /// Returns the size in bytes and the limits of a volume with these options. `name`: the name of the class, for
+    /// messages.
     ///
     /// # Errors
     /// An option that the class lacks, or a value outside its range, with the range and a remedy.
@@ -245,7 +249,8 @@ impl VolumeClass {
         Ok(size_bytes)
     }
 
-    /// The provisioned rate in units of the limit; `None` if it follows from the size.
+    /// Returns the rate that is provisioned by the option `asked` or by default, in units of the limit; `None` if the
+    /// rate follows from the size.
     fn chosen_rate(
         &self,
         name: &str,
@@ -289,7 +294,7 @@ impl VolumeClass {
         ))
     }
 
-    /// What to change for a provisioned rate outside its range.
+    /// Returns the advice in the error message about a provisioned rate outside its range.
     fn remedy(&self, counts: Counted, asked: u64, range: Provisioned, of: Basis) -> String {
         let (key, rule) = match counts {
             Counted::Operations => ("iops", self.chosen(counts)),
@@ -330,8 +335,8 @@ impl VolumeClass {
         Err(format!("{name} has no bursting on demand: leave bursting= out"))
     }
 
-    /// The parameters of the file, with the values that follow from rules, and without those of credits that the volume
-    /// does not have.
+    /// Returns the parameters of the class's file with the values that the rules give this volume. Omits the
+    /// parameters of credits if the volume has none.
     pub(super) fn parameters(&self, size_bytes: u64, limits: &[Limit]) -> Vec<Parameter> {
         let of_kind = |counts| limits.iter().filter(move |limit| limit.counts == counts);
         let (mut iops, mut bytes) = (of_kind(Counted::Operations), of_kind(Counted::Bytes));
@@ -397,12 +402,13 @@ impl LimitRules {
     }
 }
 
-/// Units in a time at a rate, rounded down.
+/// Returns the number of units that a rate (per second) yields in a time, rounded down.
 fn units_in(rate: u64, ns: u64) -> u64 {
     u64::try_from(u128::from(rate) * u128::from(ns) / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
-/// Sets the burst credits at the start of all limits that have credits. `name` is that of their owner, for messages.
+/// Sets the initial burst credits of all limits that have credits. `name`: the name of the limits' owner, for
+/// messages.
 ///
 /// # Errors
 /// No limit has credits, or full ones last for less than the asked time.
@@ -431,12 +437,12 @@ pub fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Resu
     }
 }
 
-/// The refusal of `size=` for a device of one size.
+/// Returns the error message that refuses `size=` for a device of one size.
 pub(super) fn one_size(name: &str, bytes: u64) -> String {
     format!("{name} has one size, {}: leave size= out", human::exact_size(bytes))
 }
 
-/// Formats a rate or an amount exactly.
+/// Formats a rate or an amount exactly, in the largest unit of which it is a multiple.
 fn in_words(counts: Counted, key: &str, value: u64) -> String {
     if counts == Counted::Operations {
         return value.to_string();

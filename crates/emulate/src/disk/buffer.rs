@@ -87,12 +87,10 @@ impl Buffer {
         self.used == 0 || self.used + len <= self.capacity
     }
 
-    /// Reserves `len` bytes of the buffer.
     pub(super) fn reserve(&mut self, len: u64) {
         self.used += len;
     }
 
-    /// Releases `len` bytes of the buffer.
     pub(super) fn release(&mut self, len: u64) {
         self.used -= len;
     }
@@ -102,7 +100,7 @@ impl Buffer {
         self.dirty_bytes
     }
 
-    /// Returns the bytes of the dirty ranges in the window, estimated from the mean length of all.
+    /// Returns the bytes of the dirty ranges in the window, estimated from the mean length of all dirty ranges.
     pub(super) fn choice_bytes(&self) -> u64 {
         self.dirty_bytes * self.window.len() as u64 / (self.dirty.len() as u64).max(1)
     }

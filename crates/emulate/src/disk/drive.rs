@@ -26,8 +26,8 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// Effect of a power cut on acknowledged writes and on operations in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PowerCut {
-    /// Acknowledged writes that are not on the medium, in ranges that don't overlap. Each range has the
-    /// content from before this write, or from before an earlier write that was lost too.
+    /// Acknowledged writes that are not on the medium, in ranges that don't overlap. The medium still has the content
+    /// from before the write that a range names, or from before an earlier write that was lost too.
     pub lost: Vec<WriteRange>,
     /// Range that the heads were writing; `None` if they wrote nothing. It is also in `lost` if it was
     /// acknowledged. Each sector may be old or new, and one may be neither.
@@ -58,7 +58,6 @@ impl Request {
         self.op.offset_bytes + u64::from(self.op.len_bytes)
     }
 
-    /// Returns the length of the operation in bytes.
     pub(super) fn len(&self) -> u64 {
         u64::from(self.op.len_bytes)
     }
@@ -70,7 +69,7 @@ impl Request {
     }
 }
 
-/// An emulated rotating disk.
+/// An emulated rotating disk, which its owner advances by [`Self::wake`].
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(super) spec: DiskSpec,

@@ -1,13 +1,13 @@
 //! The disk's journal: the steps of written data, for an owner that tracks the content of the medium.
 
-/// A range of bytes, with the write that it came from.
+/// A range of bytes on the disk, and the write that supplied them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRange {
     /// The submitter's id of the latest acknowledged write of this range.
     pub id: u32,
-    /// Offset of the first byte to write.
+    /// Offset of the range's first byte on the disk.
     pub offset_bytes: u64,
-    /// Number of bytes to write.
+    /// Length of the range in bytes.
     pub len_bytes: u64,
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Place {
     pub(super) track: Track,
     /// Offset of the byte from the start of the track, in bytes.
     offset: u64,
-    /// Capacity of the track in bytes.
     track_bytes: u64,
     /// Angle of the byte on the platters, in units of 1/[`REVOLUTION`] turn.
     angle: u64,

@@ -9,11 +9,11 @@
 //! next internal event, and [`Disk::wake`] at that time processes it and returns the operations that
 //! complete. Between these calls nothing changes. The disk reads no clock.
 //!
-//! **What is modelled.** The angle of the platters follows from absolute time, in exact integers,
-//! so a missed sector costs exactly the rest of a revolution. There are three serial servers: a command
-//! passes the controller, its data the link, and the third is the heads. Whenever the heads
-//! become free, the next request is chosen from those that wait at that time. An access runs to its
-//! end, but read-ahead stops when other work arrives.
+//! **What is modelled.** The angle of the platters follows from absolute time, in exact integers, so a missed sector
+//! costs exactly the rest of a revolution. There are three serial servers: the controller, through which each command
+//! passes, the link, through which its data passes, and the heads. Whenever the heads become free, the next request
+//! is chosen from those that wait at that time. An access runs to its end, but read-ahead stops when other work
+//! arrives.
 //!
 //! **Priorities.** Reads, and writes that must reach the medium before they are acknowledged
 //! ("foreground"), precede the destaging of acknowledged writes, and destaging precedes read-ahead.

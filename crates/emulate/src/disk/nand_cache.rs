@@ -10,13 +10,11 @@ use iodyno_units::rng::splitmix64;
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// The NAND cache of a hybrid disk: hash tables of block numbers plus one, where 0 marks an empty
-/// entry.
+/// The NAND cache of a hybrid disk: hash tables in which an entry is a block number plus 1, or 0 if it is empty.
 #[derive(Clone, Debug)]
 pub(super) struct NandCache {
     seen: Vec<u64>,
     held: Vec<u64>,
-    /// Number of cached blocks.
     count: u64,
 }
 

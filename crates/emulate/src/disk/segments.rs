@@ -1,7 +1,7 @@
 //! Read-ahead segments: recent reads from the medium, one contiguous range per segment. A new range replaces
 //! the least recently used segment. `heads` decides when to read ahead.
 
-/// A segment of the read cache: a contiguous range of bytes that were read.
+/// A segment of the read cache: a contiguous range of bytes that were read from the medium.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
     pub(super) start: u64,
@@ -24,7 +24,6 @@ impl Segments {
         Self { list: vec![Segment::default(); count], bytes, clock: 0 }
     }
 
-    /// The segment at an index.
     pub(super) fn get(&self, index: usize) -> Segment {
         self.list[index]
     }
@@ -75,7 +74,6 @@ impl Segments {
         }
     }
 
-    /// Empties all segments.
     pub(super) fn clear(&mut self) {
         self.list.fill(Segment::default());
     }

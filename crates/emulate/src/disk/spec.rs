@@ -77,14 +77,13 @@ pub struct DiskSpec {
     /// NAND size of a hybrid disk in bytes, at most 1 TiB; 0: none. Caches 4 KiB blocks that were read
     /// from the medium at least twice. Its content survives a power cut.
     pub flash_bytes: u64,
-    /// Time of a read from a hybrid disk's NAND.
+    /// Time of a read from a hybrid disk's NAND, independent of its length. The link transfer follows.
     pub flash_read_ns: u64,
 }
 
 /// Name of an invalid field, with the reason.
 type Wrong = (&'static str, String);
 
-/// Checks that a value is within a range.
 fn within(field: &'static str, value: u64, low: u64, high: u64) -> Result<(), Wrong> {
     if (low..=high).contains(&value) {
         return Ok(());

@@ -12,15 +12,15 @@ use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy, Stream};
 use crate::request::State;
 use crate::server::passed_ns;
 
-/// Number of program operations, per concurrent program operation, for which garbage collection may read copies in
-/// advance.
+/// Garbage collection may read in advance the copies for this number of program operations, times the maximum number
+/// of concurrent program operations.
 const COPIES_AHEAD: u32 = 2;
 /// Number of free blocks above which garbage collection does not start. One more than in steady state,
 /// so that collection continues from one victim to the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS;
 /// Smoothing divisor of the pace: each new victim changes the pace by 1/8 of the difference.
 const PACE_OVER: i64 = 8;
-/// The pace is raised while the number of free blocks is this much or more below `FREE_BLOCKS`.
+/// Garbage collection speeds up while the number of free blocks is below `FREE_BLOCKS` by more than this.
 const BEHIND_BELOW: u32 = 2;
 /// Averaging period for the number of writes per flash page: amount of written data, as a fraction of the device's
 /// raw capacity.
@@ -49,10 +49,10 @@ pub(super) struct GarbageCollection {
     /// Average number of writes whose data shares one flash page; 0: nothing was written yet. Each write's
     /// part of the page is valid or invalid as a whole. Used if only a sample of pages is in the map.
     pub(super) parts: f64,
-    /// Length in units of the latest writes, once writes of this length no longer change `parts`; 0: none.
+    /// Length, in units, of the latest writes, if further writes of this length would not change `parts`; 0: none.
     pub(super) parts_of: u64,
-    /// Flash pages to read per copied page, cached with its inputs: valid pages of the victim (0: no
-    /// victim), writes per flash page, result.
+    /// Number of flash pages to read per copied page, cached with the inputs of its computation: valid pages of the
+    /// victim (0: no victim), writes per flash page, result.
     pub(super) senses_a_unit: (u32, f64, f64),
     /// Number of units to copy whose flash page has not been read yet.
     pub(super) copy_units: u32,
@@ -177,7 +177,8 @@ impl FlashDevice {
         COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12)
     }
 
-    /// Begins the copies for which there is credit, limited by the number of reads in advance of program operations.
+    /// Begins the copies for which there is credit, up to the number of program operations whose pages may be read in
+    /// advance.
     pub(super) fn collect(&mut self, core: &mut Core) {
         while self.owes_copies() && self.copies_reading < self.copies_ahead() {
             self.gc.copy_credit -= ONE * i64::from(self.program_units);
@@ -372,8 +373,8 @@ impl FlashDevice {
         }
     }
 
-    /// Counts down the outstanding steps before a program operation that copies pages: the reads, and the starting of
-    /// all reads. Returns whether the program operation may begin, which it may not if the controller must process
+    /// Counts down the outstanding steps before a program operation that copies pages: one per read, and one for
+    /// starting the reads. Returns whether the program operation may begin. It may not if the controller must process
     /// the copies first.
     #[inline(always)]
     pub(super) fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
@@ -395,8 +396,8 @@ impl FlashDevice {
     }
 
     /// Starts controller processing for the first program operation whose pages to copy have been read. Host commands
-    /// and copies alternate, so that copies wait no longer for commands than commands for copies. Accepted commands
-    /// keep their times and later ones wait longer, which keeps the total time correct.
+    /// and copies alternate, so that neither waits long for the other. Accepted commands keep their times and later
+    /// ones wait longer, which keeps the total time correct.
     fn process_copies(&mut self, core: &mut Core) {
         if let Some(slot) = self.unprocessed.first()
             && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front
@@ -417,7 +418,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Queues a program operation of garbage collection, whose pages have all been read.
+    /// Queues a program operation of garbage collection, all of whose pages have been read.
     fn is_ready(&mut self, core: &mut Core, parent: u32) {
         let request = &core.slab[parent];
         self.copies_reading -= 1;

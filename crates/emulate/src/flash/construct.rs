@@ -113,8 +113,8 @@ impl Population {
         })
     }
 
-    /// Returns the cost per byte of a driver thread's copy: its own time at `bytes_per_s`, plus the memory
-    /// channel's.
+    /// Returns the cost per byte of a driver thread's copy: the time of the thread at `bytes_per_s`, plus the time of
+    /// the memory channel.
     fn copy(&self, bytes_per_s: f64) -> PerByte {
         PerByte::new((1e9 / bytes_per_s + self.channel_ns_per_byte) * self.remote_factor)
     }
@@ -223,8 +223,8 @@ impl FlashDevice {
     }
 }
 
-/// Returns the state of units that are programmed as a whole: those of the translation layer or, behind zones, the program
-/// operations.
+/// Returns the state for programming translation units larger than 4 KiB or, behind zones, complete program
+/// operations. `None` if each 4 KiB unit can be programmed by itself.
 fn merging(spec: &spec::Flash) -> Option<Merging> {
     if spec.zones.is_some() {
         return Some(Merging::of(program_units(&spec.nand)));
@@ -233,7 +233,7 @@ fn merging(spec: &spec::Flash) -> Option<Merging> {
     (units > 1).then(|| Merging::of(units))
 }
 
-/// Returns the preconditioning with random writes of at least a whole unit of the translation layer.
+/// Returns the preconditioning with its random writes enlarged to at least one translation unit.
 fn whole_units(spec: &spec::Flash, before: &Preconditioned) -> Preconditioned {
     let mut before = *before;
     if let Written::Random { block_bytes } | Written::RandomWithin { block_bytes, .. } =

@@ -40,7 +40,7 @@ enum Cells {
 pub(super) struct Content {
     cells: Cells,
     buffer: BTreeMap<u64, Stored>,
-    /// Values of the units that wait to be programmed, in the same order; `None` for those accepted before
+    /// Values of the units that wait to be programmed, in the order of programming; `None` for units accepted before
     /// content was stored.
     waiting: VecDeque<Option<Stored>>,
     sequence: u64,
@@ -55,7 +55,6 @@ impl Content {
         Self { cells, buffer: BTreeMap::new(), waiting, sequence: 0 }
     }
 
-    /// Adds a unit to the buffer.
     pub(super) fn accept(&mut self, unit: u64, value: u64) {
         self.sequence += 1;
         let stored = Stored { unit, value, sequence: self.sequence, moved: false };
@@ -73,7 +72,7 @@ impl Content {
         self.waiting.remove(index).flatten()
     }
 
-    /// Removes a waiting value, at this position in the order of programming, which will not be programmed.
+    /// Removes the waiting value at a position in the order of programming, because it will not be programmed.
     pub(super) fn forget(&mut self, index: usize, unit: u64) {
         self.waiting.remove(index);
         self.buffer.remove(&unit);
@@ -160,7 +159,7 @@ impl Content {
         self.buffer.range(units.clone()).map(|(&unit, _)| unit).collect()
     }
 
-    /// Drops the values being programmed from the buffer, as an injected bug.
+    /// Drops from the buffer the values that are being programmed, as an injected bug.
     pub(super) fn forget_programs(&mut self) {
         let waits = |s: &Stored| self.waiting.iter().flatten().any(|w| w.sequence == s.sequence);
         self.buffer.retain(|_, stored| waits(stored));

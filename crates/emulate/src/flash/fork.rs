@@ -14,8 +14,8 @@ pub(crate) const LANES_MAX: usize = 8;
 /// Units of a lane per link frame. A SATA frame contains up to 8 KiB of data.
 const FRAME_UNITS: u64 = 2;
 
-/// The latest page read of a lane, not started yet. The lane's next unit is added to it if it is in the same flash
-/// page.
+/// The latest page read of a lane, not started yet. It also reads the lane's next unit if that unit is in the same
+/// flash page.
 #[derive(Clone, Copy)]
 struct OpenPage {
     read: u32,

@@ -1,5 +1,5 @@
-//! Units above 4 KiB that are programmed as a whole: units of the translation layer or, behind zones, program
-//! operations. If the host writes part of a unit of the translation layer, the rest is read from flash first.
+//! Data that must be programmed as a whole: a translation unit larger than 4 KiB or, behind zones, a complete program
+//! operation. If the host writes part of a translation unit, the rest is read from flash first.
 
 use super::content::Stored;
 use super::{Batch, FlashDevice};
@@ -9,8 +9,7 @@ use crate::request::{NIL, State};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// A unit of 4 KiB that is programmed again because the host has written others of the same unit of the translation
-/// layer.
+/// A 4 KiB unit that is programmed again because the host has written other parts of its translation unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moved {
     unit: u64,
@@ -20,52 +19,54 @@ pub(super) struct Moved {
     stored: Option<usize>,
 }
 
-/// State of units above 4 KiB that are programmed as a whole.
+/// State of the programming of translation units larger than 4 KiB or, behind zones, of complete program operations.
 #[derive(Clone, Debug)]
 pub(super) struct Merging {
-    /// Size of a unit of the translation layer or, behind zones, of a program operation, in units of 4 KiB.
+    /// Size of a translation unit or, behind zones, of a program operation, in units of 4 KiB.
     pub(super) units: u64,
-    /// Numbers of the units of the translation layer in program operations that have not ended.
+    /// Numbers of the translation units whose program operations have not ended.
     programming: BTreeSet<u64>,
-    /// Sequence numbers of the units that wait in the buffer, in its order. Some may have been taken early.
+    /// Sequence numbers of the units that wait in the buffer, in the buffer's order. The numbers have gaps where
+    /// units were taken early.
     numbers: VecDeque<u64>,
 }
 
 impl Merging {
-    /// Creates the state for units of the translation layer of `units` × 4 KiB.
+    /// Creates the state for translation units of `units` × 4 KiB each.
     pub(super) fn of(units: u64) -> Self {
         Self { units, programming: BTreeSet::new(), numbers: VecDeque::new() }
     }
 
-    /// Returns a range of 4 KiB units, extended to whole units of the translation layer.
+    /// Returns a range of 4 KiB units, extended to whole translation units.
     pub(super) fn whole(&self, units: Range<u64>) -> Range<u64> {
         units.start / self.units * self.units..units.end.next_multiple_of(self.units)
     }
 
-    /// Ends a program operation with these units of the host.
+    /// Records the end of a program operation that contained the host's `units`.
     pub(super) fn programmed(&mut self, units: &[u64]) {
         for unit in units {
             self.programming.remove(&(unit / self.units));
         }
     }
 
-    /// Ends all program operations, because the power was cut. Units with these sequence numbers wait in the buffer.
+    /// Processes a power cut, which ends all program operations. `numbers`: sequence numbers of the units in the
+    /// buffer.
     pub(super) fn power_off(&mut self, numbers: Range<u64>) {
         self.programming.clear();
         self.numbers = numbers.collect();
     }
 
-    /// Notes that units with these sequence numbers have entered the buffer.
+    /// Records that units with these sequence numbers have entered the buffer.
     pub(super) fn enter(&mut self, numbers: Range<u64>) {
         self.numbers.extend(numbers);
     }
 
-    /// Removes the unit at this position of the buffer's order.
+    /// Removes the unit at a position in the buffer's order.
     pub(super) fn forget(&mut self, index: usize) {
         self.numbers.remove(index);
     }
 
-    /// Sequence number of the oldest unit that waits in the buffer; `None` if none waits.
+    /// Returns the sequence number of the oldest unit that waits in the buffer; `None` if none waits.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.numbers.front().copied()
     }
@@ -78,9 +79,9 @@ impl Merging {
 }
 
 impl FlashDevice {
-    /// Returns whether no program operation can begin yet. Behind zones: because none has all its data. Otherwise,
-    /// because a program operation of the same unit of the translation layer as the oldest unit of the buffer has not
-    /// ended, or because too many reads for merging are in progress.
+    /// Returns whether no program operation can begin now. Behind zones this means that none has all its data;
+    /// otherwise it means that the translation unit of the buffer's oldest unit is still being programmed, or that
+    /// too many reads for merging are in progress.
     pub(super) fn waits_to_merge(&self) -> bool {
         if let Some(zones) = &self.zones {
             return !zones.has_complete();
@@ -91,9 +92,9 @@ impl FlashDevice {
         merging.is_programming(&(unit..unit + 1)) || self.copies_reading >= self.copies_ahead()
     }
 
-    /// Moves whole units of the translation layer from the buffer to `batch`, as many as a program operation holds,
-    /// with all that the buffer holds of them. Returns the number of slots that they take, and the number of 4 KiB
-    /// units that had no data before.
+    /// Moves translation units from the buffer to `batch`, each with all its data in the buffer, until the program
+    /// operation is full. Returns the number of slots that they take, and the number of 4 KiB units that had no data
+    /// before.
     pub(super) fn take_whole(&mut self, batch: &mut Batch, merging: &mut Merging) -> (u32, u64) {
         let (mut slots, mut new) = (0, 0);
         while slots + merging.units as u32 <= self.program_units
@@ -141,8 +142,8 @@ impl FlashDevice {
         (slots, new)
     }
 
-    /// First 4 KiB unit of what is programmed next: a unit of the translation layer or, behind zones, a complete
-    /// program operation. `None` if none is ready.
+    /// Returns a unit of the translation unit to program next or, behind zones, the first unit of the complete
+    /// program operation to begin next. `None` if none is ready.
     fn next_whole(&mut self, merging: &Merging) -> Option<u64> {
         if let Some(zones) = &mut self.zones {
             return zones.take_complete();
@@ -165,8 +166,8 @@ impl FlashDevice {
         }
     }
 
-    /// Removes all units in the range `whole` from the buffer. Returns for each of them whether the host wrote it, and
-    /// its newest value, if content is stored.
+    /// Removes all units in the range `whole` from the buffer. Returns for each unit of the range whether the host
+    /// wrote it, and its newest value, if content is stored.
     fn take_all_of(
         &mut self,
         batch: &mut Batch,
@@ -189,8 +190,8 @@ impl FlashDevice {
         written
     }
 
-    /// Reads the rest of the units of the translation layer that the host has written in part, and programs the batch
-    /// of request `slot` then.
+    /// Starts the reads that complete partly written translation units. The batch of the request `slot` is programmed
+    /// once these reads have ended.
     pub(super) fn merge(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].state = State::Waiting;
         core.slab[slot].pending = 1;

@@ -70,7 +70,8 @@ struct Die {
 
 const _: () = assert!(size_of::<Die>() == DIE_BYTES);
 
-/// Part of a die's state that page reads rarely access. Kept apart, so that the part that they access is small.
+/// Part of a die's state that page reads rarely access. Stored separately, so that the state that page reads do
+/// access stays small.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
     /// Program and erase operations that wait for the die, if page reads have priority.
@@ -151,13 +152,13 @@ enum HostInterface {
 struct Batch {
     /// Units written by the host, including those that are not in the map.
     units: Vec<u64>,
-    /// Values of the host's units, or those read for each copy. Empty unless content is stored.
+    /// Values of the host's units, or the values read for each copy. Empty unless content is stored.
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
-    /// Reads that complete partly written units of the translation layer: die, and number of 4 KiB units.
+    /// Reads that complete partly written translation units: die, and number of 4 KiB units.
     merges: Vec<(u16, u32)>,
-    /// Units that are programmed again with those of the host.
+    /// Units that are programmed again because the host has written other parts of their translation units.
     moved: Vec<merge::Moved>,
     /// Physical slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,
@@ -223,13 +224,14 @@ pub(crate) struct FlashDevice {
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
-    /// Program operations whose pages, copied by garbage collection, have been read and wait for the controller's
+    /// Program operations of garbage collection whose pages have been read, and which wait for the controller's
     /// processor. The processor works on the first of them.
     unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
     slc: Slc,
-    /// Number of units written, including overwrites and preconditioning, up to the device's capacity.
+    /// Number of units that contain data, up to the device's capacity. Overwrites count too, unless the size of an
+    /// SLC cache depends on this number.
     stored_units: u64,
     logical_units: u64,
     ftl: Ftl,
@@ -237,9 +239,10 @@ pub(crate) struct FlashDevice {
     /// If every page is in the map: the die of each group of physical slots that one program operation fills. Groups
     /// without an entry, or with `UNPLACED`, are on the dies round-robin.
     unit_dies: Vec<u16>,
-    /// `None` if the translation layer has units of 4 KiB.
+    /// State of translation units larger than 4 KiB or, behind zones, of complete program operations; `None` if each
+    /// 4 KiB unit can be programmed by itself.
     merging: Option<Box<Merging>>,
-    /// `None` unless the device is behind zones.
+    /// State of a zoned device's write buffer; `None` for other devices.
     zones: Option<Box<ZoneBuffer>>,
     gc: GarbageCollection,
     stall: Option<spec::Stall>,

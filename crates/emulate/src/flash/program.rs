@@ -94,8 +94,8 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Moves `units` pages from the buffer to `batch`. Returns how many of them had no data before, or all if nothing
-    /// depends on that.
+    /// Moves `units` pages from the buffer to `batch`. Returns the number of them that had no data before, or `units`
+    /// if no SLC cache depends on that number.
     fn take(&mut self, batch: &mut Batch, units: u32) -> u64 {
         let (mut stored, counts_new) = (0, self.slc.is_by_fill());
         for _ in 0..units {
@@ -113,7 +113,8 @@ impl FlashDevice {
         stored
     }
 
-    /// Pads a program operation with `units` pages without data. One in k of them takes space in the map, as with data.
+    /// Pads a program operation with `units` pages without data. If the map contains one page in k, one in k of them
+    /// takes space in the map, as with data.
     #[cold]
     pub(super) fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
@@ -202,8 +203,8 @@ impl FlashDevice {
         }
     }
 
-    /// Transfers a program's data to the die, and schedules the end of the program operation. The die is occupied from
-    /// the start of the transfer.
+    /// Transfers the data of a program operation to the die, and schedules the end of the operation. The die is
+    /// occupied from the start of the transfer.
     fn load(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let (die, slow) = (&mut self.dies[index], &mut self.slow[index]);
@@ -336,7 +337,7 @@ impl FlashDevice {
         }
     }
 
-    /// Stores a program's values in its physical slots.
+    /// Stores the values of a program operation in its physical slots.
     #[cold]
     fn keep_batch(&mut self, core: &mut Core, batch: &Batch) {
         let exact = self.represent == 1;

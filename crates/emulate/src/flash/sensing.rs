@@ -69,7 +69,8 @@ impl FlashDevice {
         if self.sensing.is_none() { self.read_ns } else { self.varying_sense_ns(internal) }
     }
 
-    /// Returns the time that a suspension takes of an operation, given its constant part, ns.
+    /// Returns the duration of the suspension of a program or erase operation, ns: the constant part plus a random
+    /// one.
     pub(super) fn suspension_ns(&mut self, constant_ns: u64) -> u64 {
         match &mut self.sensing {
             Some(sensing) if sensing.suspend_ns > 0 => {

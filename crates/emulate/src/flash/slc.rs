@@ -1,9 +1,8 @@
-//! The cache of single-level cells: its size, which writes go there, and folding, which moves its data to cells at
-//! full density.
+//! The SLC cache: its size, which writes go to it, and folding, which moves its data to cells at full density.
 //!
-//! A cache of a fixed size folds while no data waits to be programmed. A cache in cells that are not in use folds
-//! during pauses, at a share of the program operations that pass it, and ahead of the host's program operations if no
-//! cells are left. The data in the cache is not tracked.
+//! A cache of a fixed size folds while no data waits to be programmed. A dynamic cache, which uses cells without
+//! data, folds during pauses in the host's writes, at a set rate while these bypass the full cache, and ahead of the
+//! host's program operations if no cells are left. Which data is in the cache is not tracked.
 
 use super::{FlashDevice, ONE, UNIT_BYTES};
 use crate::core::Core;
@@ -11,20 +10,20 @@ use crate::request::State;
 use crate::spec;
 use iodyno_units::rng::below;
 
-/// The cache of single-level cells. All fields are 0 on a device without one.
+/// The SLC cache. All fields are 0 on a device without one.
 #[derive(Clone, Debug)]
 pub(super) struct Slc {
     /// Units in the cache, without those that are being folded.
     pub(super) held_units: u64,
     pub(super) folding_units: u64,
-    /// Maximum size.
+    /// Maximum number of units.
     pub(super) units: u64,
     program_ns: u64,
-    /// A cache in cells that are not in use; `None`: the size is fixed.
+    /// State of a dynamic cache, which uses cells without data; `None`: the size is fixed.
     by_fill: Option<ByFill>,
 }
 
-/// State of a cache in cells that are not in use.
+/// State of a dynamic SLC cache, whose size follows from the number of cells without data.
 #[derive(Clone, Debug)]
 struct ByFill {
     /// Number of units that all cells hold at full density.
@@ -32,18 +31,18 @@ struct ByFill {
     /// Bits per cell at full density, minus 1: the space that folding frees per unit.
     freed: u64,
     fold_ns: u64,
-    /// Units to fold per unit that is programmed past the cache, in credits (see [`ONE`]).
+    /// Units to fold per unit that bypasses the cache, in credits (see [`ONE`]).
     pace: i64,
     credit: i64,
     pause_ns: u64,
-    /// Whether writes pass the cache: from the time when it is full until the next pause.
+    /// Whether writes bypass the cache. They do from the time when it is full until the next pause.
     passed: bool,
     last_write_ns: u64,
 }
 
 impl Slc {
-    /// Creates the cache: empty on a fresh device, otherwise full. `cells` is the number of units that the device
-    /// holds, of which `stored` are written.
+    /// Creates the cache: empty on a fresh device, otherwise full. `cells` is the number of units that the device can
+    /// hold, of which `stored` are written.
     pub(super) fn new(nand: &spec::Nand, cells: u64, stored: u64, is_fresh: bool) -> Self {
         let units = nand.slc.map_or(0, |slc| slc.bytes / UNIT_BYTES);
         let by_fill = nand.folding.map(|folding| ByFill {
@@ -62,8 +61,8 @@ impl Slc {
         slc
     }
 
-    /// Returns the number of units that the cache can hold. `stored` includes those in the cache: in the cells of a
-    /// unit outside it, as many units as a cell has bits take the place of one.
+    /// Returns the number of units that the cache can hold. `stored`: units that contain data, including those in the
+    /// cache. The cells of a cached unit could hold as many units at full density as a cell has bits.
     fn limit_units(&self, stored: u64) -> u64 {
         match &self.by_fill {
             None => self.units,
@@ -75,8 +74,8 @@ impl Slc {
         self.held_units + self.folding_units
     }
 
-    /// Adds `units` to the cache if they go there. Returns the time of their program operation; `None` if they go to
-    /// cells at full density.
+    /// Adds `units` to the cache, unless they bypass it. Returns the time of their program operation; `None` if they
+    /// go to cells at full density.
     pub(super) fn take(&mut self, units: u32, stored: u64) -> Option<u64> {
         let has_space = self.occupied_units() + u64::from(units) <= self.limit_units(stored);
         if let Some(by_fill) = &mut self.by_fill {
@@ -101,7 +100,7 @@ impl Slc {
         })
     }
 
-    /// Notes a write of the host. After a pause, writes go to the cache again.
+    /// Records a write of the host. After a pause, writes go to the cache again.
     #[inline(always)]
     pub(super) fn note_write(&mut self, now_ns: u64) {
         if let Some(by_fill) = &mut self.by_fill {
@@ -115,19 +114,20 @@ impl Slc {
         self.by_fill.is_some()
     }
 
-    /// Ends the folding of `units`.
+    /// Records that the folding of `units` has ended.
     pub(super) fn folded(&mut self, units: u32) {
         self.folding_units -= u64::from(units);
     }
 
-    /// Returns the units that were being folded to the cache, because the power was cut.
+    /// Processes a power cut: units that were being folded count as cached again.
     pub(super) fn power_off(&mut self) {
         self.held_units += std::mem::take(&mut self.folding_units);
     }
 }
 
 impl FlashDevice {
-    /// Returns the number of program operations up to which folding may start another one.
+    /// Returns the number of program operations in progress below which folding may start another one; 0: no folding
+    /// now.
     fn folds_max(&self) -> u32 {
         let in_pause = (self.programs_max / 4).max(1);
         let Some(by_fill) = &self.slc.by_fill else {

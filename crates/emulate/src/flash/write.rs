@@ -225,7 +225,8 @@ impl FlashDevice {
         }
     }
 
-    /// Processes a trim. If the range has data in the buffer, once all earlier writes have left the buffer.
+    /// Processes a trim. If data of the range is in the buffer, the trim waits until all earlier writes have left the
+    /// buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
         if self.zones.is_some() {
             return self.manage_zone(core, slot);
@@ -241,7 +242,7 @@ impl FlashDevice {
         core.at(end, slot, State::Done);
     }
 
-    /// Returns whether data of a range is in the buffer, including program operations in progress.
+    /// Returns whether data of a range is in the buffer or in a program operation in progress.
     pub(super) fn buffers_any(&self, units: &Range<u64>) -> bool {
         self.buffer.units_out < self.buffer.units_in
             && (self.buffer.drain.iter().any(|unit| units.contains(unit))

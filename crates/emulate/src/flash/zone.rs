@@ -1,4 +1,5 @@
-//! A flash device behind zones: program operations of one zone each, and the reset and finish of a zone.
+//! The flash of a zoned device: program operations that contain data of one zone only, and the reset and finish of a
+//! zone.
 
 use super::FlashDevice;
 use crate::core::Core;
@@ -7,7 +8,8 @@ use crate::zone_table::ZoneAction;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The write buffer's state of a device behind zones.
+/// State of a zoned device's write buffer: the program operations that are ready, and the commands that wait for
+/// them.
 #[derive(Clone, Debug)]
 pub(super) struct ZoneBuffer {
     /// Number of 4 KiB units per zone.
@@ -27,13 +29,14 @@ impl ZoneBuffer {
         Self { zone_units, program_units, reset_ns, complete: VecDeque::new(), waiting: Vec::new() }
     }
 
-    /// Notes that units have entered the buffer.
+    /// Records that units have entered the buffer, and which program operations are complete now.
     pub(super) fn enter(&mut self, units: Range<u64>) {
         let size = self.program_units;
         self.complete.extend((units.start / size..units.end / size).map(|number| number * size));
     }
 
-    /// Ends all program operations, because the power was cut. `waiting`: the units in the buffer.
+    /// Processes a power cut: determines again which program operations are complete. `waiting`: the units in the
+    /// buffer.
     pub(super) fn power_off(&mut self, waiting: impl Iterator<Item = u64>) {
         let size = self.program_units;
         self.waiting.clear();
@@ -61,7 +64,7 @@ impl FlashDevice {
         self.ftl.holds(unit)
     }
 
-    /// Completes the begun program operation of a zone with pages without data.
+    /// Marks the partly filled program operation of a zone as complete. Pages without data fill the rest.
     pub(crate) fn complete_zone(&mut self, zone: u64) {
         let Some(zones) = &mut self.zones else { return };
         let units = zone * zones.zone_units..(zone + 1) * zones.zone_units;
@@ -89,7 +92,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Removes the units of a zone from the buffer that wait for a program operation.
+    /// Removes from the buffer the units of a zone that wait for a program operation.
     fn drop_waiting(&mut self, core: &mut Core, units: &Range<u64>) {
         let (Some(merging), Some(zones)) = (&mut self.merging, &mut self.zones) else { return };
         zones.complete.retain(|first| !units.contains(first));
@@ -110,8 +113,8 @@ impl FlashDevice {
         self.admit_waiting(core);
     }
 
-    /// Number of erases that the reset of a zone causes: one per die for each row of blocks with data. Rows are
-    /// programmed in order, each across all dies.
+    /// Returns the number of erases that the reset of a zone causes: one per die for each row of blocks with data.
+    /// Rows are programmed in order, each across all dies.
     fn blocks_with_data(&self, zone: &Range<u64>) -> u64 {
         let dies = self.dies.len() as u64;
         let row_units = self.gc.pages_per_erase * dies;

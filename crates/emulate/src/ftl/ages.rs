@@ -17,7 +17,7 @@ pub(super) struct Ages {
     pub(super) per_block: u32,
     /// Number of pages that contain data, including those in two half-full open blocks.
     pub(super) pages: u32,
-    /// Number of pages written together.
+    /// Number of pages in the map that one write of the host covers, at least 1.
     pub(super) run: u32,
 }
 

@@ -35,7 +35,8 @@ pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
 /// Number of free blocks reserved for copies, without which garbage collection could not finish.
 const FREE_FOR_COPIES: usize = 1;
 
-/// Difference in erases to the most worn block from which a block may be collected for its low wear.
+/// A block may be collected for its low wear if it lags behind the most worn block by more than this number of
+/// erases.
 const WEAR_SPREAD: u32 = 64;
 /// Period, in collections, at which a block is chosen for its low wear, if there is such a block.
 const WEAR_EVERY: u32 = 8;
@@ -91,8 +92,8 @@ pub(super) struct Blocks {
     list: Vec<Block>,
     free: VecDeque<u32>,
     cursors: [Cursor; 2],
-    /// Slots reserved for copies that a power cut left empty. They still count as in flight, and are the first
-    /// to be reserved again.
+    /// Slots that were reserved for copies and left empty by a power cut. They still count as in flight, and are the
+    /// first to be reserved again.
     returned: VecDeque<u32>,
     /// Blocks of the host's stream that are full but not sealed yet, oldest first.
     closing: VecDeque<u32>,
@@ -104,7 +105,7 @@ pub(super) struct Blocks {
     picks: u32,
     hand: u32,
     most_erases: u32,
-    /// Rule by which [`Self::pick`] chooses a block, unless for its low wear.
+    /// Rule by which [`Self::pick`] chooses a block, except when it chooses one for its low wear.
     pub(super) rule: VictimRule,
     /// [`WEAR_SPREAD`], except in tests that turn off wear levelling.
     pub(super) wear_spread: u32,
@@ -164,8 +165,8 @@ impl Blocks {
         block * self.pages_per_block..(block + 1) * self.pages_per_block
     }
 
-    /// Reserves the stream's next physical slot for a program operation, which then counts as in flight. `None` if no
-    /// block is free.
+    /// Reserves the stream's next physical slot, which counts as in flight until its program operation ends. `None`
+    /// if no block is free.
     #[inline]
     pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
         let which = stream as usize;
@@ -233,8 +234,8 @@ impl Blocks {
         Some(())
     }
 
-    /// Returns whether the host wrote the data in `slot` after the data in `other`, two versions of the same
-    /// page. False if `slot` was written by a copy, because the host's program operation in flight is newer.
+    /// Returns whether the host wrote the data in `slot` after the data in `other`, which is another version of the
+    /// same page. False if `slot` was written by a copy, because the host's program operation in flight is newer.
     #[inline]
     pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
         let (block, beside) =
@@ -367,7 +368,6 @@ impl Blocks {
         None
     }
 
-    /// Records the erase of a victim.
     pub(super) fn erased(&mut self, index: u32) {
         let block = &mut self.list[index as usize];
         debug_assert!(block.state == State::Victim && block.valid == 0);

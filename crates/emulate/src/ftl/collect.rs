@@ -147,7 +147,7 @@ impl Ftl {
     }
 
     /// Retires a victim of which [`Self::next_copy`] has returned all pages. It is erased when its last copy is
-    /// committed; the next victim may be chosen before.
+    /// committed; the next victim may be chosen before that.
     pub fn retire_victim(&mut self) {
         let Some(collection) = self.collection.take() else { return };
         if collection.in_flight == 0 {

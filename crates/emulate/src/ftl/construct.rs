@@ -106,7 +106,7 @@ impl Ftl {
         ftl
     }
 
-    /// Makes the tables copy-on-write, so that later twins share them.
+    /// Makes the tables copy-on-write, so that copies made by [`Self::twin`] share them.
     pub fn share(&mut self) {
         self.map.share();
         self.owner.share();

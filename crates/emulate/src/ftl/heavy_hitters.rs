@@ -21,7 +21,7 @@
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};
 
-/// Mean number of writes of pages without an entry per decrement of a counter.
+/// Mean number of writes, of pages that have no entry, after which a counter is lowered by 1.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
 /// Count at which a page becomes a heavy hitter. It remains one until its count is 0.
@@ -50,7 +50,7 @@ struct Set {
 /// Effect of a page write on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Write {
-    /// The page is not a heavy hitter: the write applies if the page is in the sample.
+    /// The page is not a heavy hitter: the write applies to the map if the page is in the sample.
     Cold,
     /// The page is a heavy hitter, and this write is the one in k that applies to the map. It is applied to the map
     /// page that all heavy hitters of the group with this number share.
@@ -77,7 +77,7 @@ pub(super) struct HeavyHitters {
 }
 
 impl HeavyHitters {
-    /// Replaces the generator of random numbers.
+    /// Replaces the generator of random numbers, in a copy of the device.
     pub(super) fn redraw(&mut self, rng: Generator) {
         self.rng = rng;
     }
@@ -113,7 +113,7 @@ impl HeavyHitters {
         (((lpn ^ spread) & ((1 << self.set_bits) - 1)) as usize, tag as u32)
     }
 
-    /// Prefetches the entries that a host write of `lpn` will soon need into the CPU cache.
+    /// Prefetches into the CPU cache the entries that a host write of `lpn` will soon need.
     #[inline]
     pub(super) fn prefetch(&self, lpn: u64) {
         Address::of(&self.sets[self.place(lpn).0]).prefetch();

@@ -23,7 +23,7 @@
 //! | `collect` | collection of a victim |
 //! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `heavy_hitters`, `written` | which pages are represented |
-//! | `table` | the map and its inverse, shared by twins until written |
+//! | `table` | the map and its inverse, shared by equal devices until written |
 //! | `sequentiality` | the ranges written in order |
 //! | `untimed` | writes that take no time, to age a device |
 //! | `power` | the map after a power cut |
@@ -90,15 +90,15 @@ pub enum Residence {
     NotRepresented,
 }
 
-/// Counters since the creation of the device, in pages and blocks of the map (a sample of the device's if k
-/// is above 1).
+/// Counters since the creation of the device, in pages and blocks of the map. If the map contains only a sample of
+/// the device's pages, they count only this sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of slots programmed for the host, including those whose data was superseded or abandoned.
     pub host_pages: u64,
     /// Number of slots programmed by garbage collection, including copies whose source had changed.
     pub copied_pages: u64,
-    /// Number of block erases.
+    /// Number of erases of blocks of the map, each of which is a superblock.
     pub erases: u64,
 }
 
@@ -196,7 +196,7 @@ impl Ftl {
         sequentiality::end_of(lpn)
     }
 
-    /// Prefetches the tables that a host write of `lpn` will soon need into the CPU cache.
+    /// Prefetches into the CPU cache the tables that a host write of `lpn` will soon need.
     #[inline]
     pub(crate) fn prefetch(&self, lpn: u64) {
         if let Some(sample) = &self.sample {
@@ -222,7 +222,7 @@ impl Ftl {
         self.blocks.reserve(stream)
     }
 
-    /// Whether `count` slots can be reserved now.
+    /// Returns whether `count` slots, at most one block, can be reserved for the stream now.
     #[inline]
     pub fn has_space(&self, stream: Stream, count: u32) -> bool {
         self.blocks.has_space(stream, count)
@@ -350,7 +350,8 @@ impl Ftl {
         }
     }
 
-    /// Returns the allocated memory in bytes.
+    /// Returns the memory that the translation layer has allocated, in bytes. Tables shared with other devices count
+    /// in full.
     pub fn memory_bytes(&self) -> usize {
         self.map.memory_bytes()
             + self.owner.memory_bytes()

@@ -1,4 +1,4 @@
-//! The map after a power cut, which has the state of the last program operation that ended.
+//! The map after a power cut: it reflects exactly the program operations that had ended.
 
 use super::Ftl;
 

@@ -1,9 +1,9 @@
-//! Which logical pages are represented, and by which pages of the map.
+//! The sample of logical pages that are in the map, and the page of the map that each has.
 //!
-//! A keyed bijection permutes the address space. The pages whose image is among the first n /
-//! k are represented, and the image is the page's number in the map. So runs, strides and hot
-//! regions of any workload are sampled evenly. Heavy hitters are represented separately
-//! (`heavy_hitters.rs`). If k = 1, none of this is needed: a page is its own number.
+//! A keyed bijection permutes the address space of n pages. The pages whose image is below n / k are in the sample,
+//! and the image is the page's number in the map. So runs, strides and hot regions of any workload are sampled
+//! evenly. Heavy hitters are represented separately (`heavy_hitters.rs`). If k = 1, none of this is needed: a page is
+//! its own number.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Samples `pages` of `logical_pages` pages. Logical pages in `written` have data.
+    /// Puts `pages` of `logical_pages` pages into the sample. Logical pages in `written` have data.
     pub(super) fn new(
         logical_pages: u64,
         pages: u32,
@@ -75,13 +75,14 @@ impl Sample {
         self.pages + self.hot.groups()
     }
 
-    /// Prefetches the tables that a host write of `lpn` will soon need into the CPU cache.
+    /// Prefetches into the CPU cache the tables that a host write of `lpn` will soon need.
     #[inline]
     pub(super) fn prefetch(&self, lpn: u64) {
         self.hot.prefetch(lpn);
     }
 
-    /// Begins a host write. Returns the page of the map to which it applies; `None` if it does not.
+    /// Begins a host write. Returns the page of the map to which the write applies; `None` if it does not apply to
+    /// the map.
     #[inline]
     pub(super) fn write(&mut self, lpn: u64) -> Option<u32> {
         self.written.set(lpn);

@@ -26,7 +26,8 @@ pub(super) fn end_of(lpn: u64) -> u64 {
 
 #[derive(Clone, Debug)]
 pub(super) struct Sequentiality {
-    /// Sequentiality score of each chunk. Shared with twins until one of them changes it (copy-on-write).
+    /// Sequentiality score of each chunk. Shared with copies of the device until one of them changes it
+    /// (copy-on-write).
     scores: Arc<Vec<u8>>,
     /// Number of chunks that count as sequential. If 0, no look-up is needed.
     in_order: usize,

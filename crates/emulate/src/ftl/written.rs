@@ -34,7 +34,6 @@ impl Written {
             .is_none_or(|bits| bits.words[(lpn >> 6) as usize] & (1 << (lpn & 63)) != 0)
     }
 
-    /// Returns whether all pages are written.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.bits.is_none()

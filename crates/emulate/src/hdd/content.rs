@@ -55,8 +55,8 @@ impl Content {
         self.medium.append(&mut self.moving);
     }
 
-    /// Records that a write past the buffer has put a unit (`None`: zeroes) on the medium. It supersedes writes
-    /// acknowledged with sequence numbers below `seq`. Returns whether the buffer contains a newer version.
+    /// Records that a write that bypassed the buffer has put a unit (`None`: zeroes) on the medium. It supersedes
+    /// writes acknowledged with sequence numbers below `seq`. Returns whether the buffer contains a newer version.
     pub(super) fn written(&mut self, unit: u64, value: Option<u64>, seq: u64) -> bool {
         if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
             self.buffer.remove(&unit);

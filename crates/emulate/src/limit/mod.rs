@@ -1,25 +1,26 @@
-//! A limited device: a stage before a device, which holds requests back until every limit has room for them. Requests
-//! wait in order of arrival, so a request that has to wait holds back all later ones, small ones too. If a limit counts
-//! only reads or only writes, reads and writes wait in lines of their own; of the two first requests that their own
-//! limits allow, the earlier one has precedence at the limits of both. The stage takes no time itself. It belongs to the device's part, so it works for every family, in arrays (where each member has
-//! its own limits) and behind adapters; a device without limits has no such stage.
+//! Rate limits: a stage before a device that holds each request back until every limit has room for it. Requests wait
+//! in order of arrival, so a request that has to wait holds back all later ones, small ones too. If a limit counts
+//! only reads or only writes, reads and writes wait in separate lines. If both lines' first requests may start by the
+//! limits of their line, the earlier one goes first at the limits that count both. The stage takes no time itself. It
+//! belongs to the device, so it works for every device family, in arrays (where each member has its own limits) and
+//! behind adapters; a device without limits has no such stage.
 //!
 //! Reads, writes, trims and zeroes count. A flush transfers nothing and passes without delay, because the writes that
 //! it makes durable have already ended.
 //!
 //! # The rules of cloud providers
 //!
-//! A limit without credits is one token bucket: it gains `rate` and holds the units of `window`. A limit with
-//! credits is two: one gains `rate` and holds the credits, the other gains `burst` and holds the units of `window`. An
-//! operation takes its cost from each.
+//! A limit without credits is one token bucket: it gains `rate` units a second and holds at most the gain of
+//! `window`. A limit with credits is two token buckets: one gains `rate` and holds the credits, the other gains
+//! `burst` and holds at most the gain of `window`. An operation takes its cost from each.
 //!
 //! Amazon's gp2 counts every operation against its credits, which accrue at the base rate all the time. Azure counts
-//! only what exceeds the base rate, and only unused base rate accrues. Both are this bucket: a load of u units a second
-//! changes the credits by `rate` - u a second, whether the base part of u was added and taken or neither, and a full
-//! bucket gains nothing in both. So credits of a saturated device decrease by `burst` - `rate` a second and last for
-//! `credits` / (`burst` - `rate`); afterwards it serves `rate`, and an idle device refills in `credits` / `rate`. No key
-//! distinguishes the two. What differs is the size that the providers state: Amazon's is a number of credits, Azure's is
-//! the duration of a burst, from which the number follows.
+//! only what exceeds the base rate, and only unused base rate accrues. The bucket of credits models both: a load of u
+//! units a second changes the credits by `rate` - u a second, no matter whether the base part of u is added and taken
+//! or neither, and a full bucket gains nothing under either rule. So credits of a saturated device decrease by
+//! `burst` - `rate` a second and last for `credits` / (`burst` - `rate`); afterwards it serves `rate`, and an idle
+//! device refills in `credits` / `rate`. No key distinguishes the two. What differs is the size that the providers
+//! state: Amazon's is a number of credits, Azure's is the duration of a burst, from which the number follows.
 //!
 //! # Other limiters
 //!
@@ -33,8 +34,9 @@
 //!
 //! # The limits of an instance
 //!
-//! A system may have limits that its cloud volumes share. A request passes them after those of its own volume, so a volume
-//! that waits for its own limit holds back no other one. They are one stage of all volumes, in order of arrival.
+//! A system may have limits that its cloud volumes share. A request passes these limits after those of its own
+//! volume, so a volume that waits for its own limit holds back no other volume. The shared limits are one stage for
+//! all volumes, in order of arrival.
 
 use crate::core::Core;
 use crate::part_id::PartId;
@@ -45,15 +47,16 @@ use crate::store::Store;
 use crate::usage::{Of, Phase, Resource};
 use iodyno_units::OpKind;
 
-/// Total waiting time of reads and of writes, ns, with their numbers.
+/// For reads, then for writes: their total waiting time, ns, and their number.
 type Waits = [(u64, u64); 2];
 
-/// The limits of a device, with those that it shares with other devices of the system.
+/// The limits of a device, and the time that its requests have waited for these and for limits shared with other
+/// devices.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     part: PartId,
     own: Quota,
-    /// Waiting times for its own limits, and for the shared ones.
+    /// Waiting times for the device's own limits, then for the shared ones.
     waits: [Waits; 2],
 }
 
@@ -62,8 +65,8 @@ impl Limits {
         Self { part, own: Quota::new(limits), waits: [[(0, 0); 2]; 2] }
     }
 
-    /// Processes the event of a request of the device: one that arrives, one that limits allow, or one that the device
-    /// has already started. `device` processes an event behind the limits.
+    /// Processes a request's next event: its arrival, the time from which a limit has room for it, or an event after
+    /// it has passed all limits. Events of the last kind go to `device`.
     pub(crate) fn event(
         &mut self,
         core: &mut Core,
@@ -96,7 +99,7 @@ impl Limits {
         }
     }
 
-    /// Sends a request on that its own limits allow.
+    /// Passes on a request that the device's own limits allow: to the shared limits or, without them, to the device.
     fn enter_shared(
         &mut self,
         core: &mut Core,
@@ -112,8 +115,8 @@ impl Limits {
         }
     }
 
-    /// Starts a request that is the first of its line at the shared limits, if they have room for it. Schedules the
-    /// event of the next one.
+    /// Starts the request `slot`, the first of its line at the shared limits, if these have room for it. Schedules an
+    /// event for the request that is first then.
     fn pass_shared(&mut self, core: &mut Core, slot: u32, device: &mut impl FnMut(&mut Core, u32)) {
         let now_ns = core.now;
         let Some(mut shared) = core.shared.take() else { return };
@@ -132,8 +135,8 @@ impl Limits {
         }
     }
 
-    /// Processes a power failure or the loss of the device: all its waiting requests are gone. Credits are kept by the
-    /// provider, so they stay.
+    /// Processes a power failure or the loss of the device: drops all its waiting requests. Its credits stay, because
+    /// the provider keeps them.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         let now_ns = core.now;
         self.own.clear(now_ns);
@@ -148,7 +151,7 @@ impl Limits {
         }
     }
 
-    /// The device's own limits as resources, which are busy while a request waits for them.
+    /// Returns the device's own limits as resources, which are busy while a request waits for them.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         self.own.resources(core.now, Some(self.part))
     }
@@ -158,7 +161,7 @@ impl Limits {
         self.own.stores(take);
     }
 
-    /// Waiting times of the device's I/Os since the start.
+    /// Returns the waiting times of the device's reads and writes since the start.
     pub(crate) fn phases(&self) -> impl Iterator<Item = Phase> {
         let names = ["waits for the limits of the device", "waits for the limits of the instance"];
         let of_names = names.into_iter().zip(self.waits);

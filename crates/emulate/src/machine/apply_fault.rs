@@ -33,7 +33,6 @@ impl Machine {
         }
     }
 
-    /// Applies the next pending fault now.
     #[cold]
     pub(super) fn apply_next_fault(&mut self) {
         let Some(((at_ns, _), fault)) = self.faults.pop_first() else { return };
@@ -110,7 +109,7 @@ impl Machine {
         self.end_children();
     }
 
-    /// Applies the present faults to the due event of the request `slot`. Returns whether they prevent it.
+    /// Applies the present faults to the due event of the request `slot`. Returns whether they prevent the event.
     #[inline(never)]
     pub(super) fn meets_faults(&mut self, slot: u32) -> bool {
         let Some(fault_states) = &mut self.fault_states else { return false };

@@ -10,8 +10,8 @@ use iodyno_units::IoError;
 use std::collections::BTreeSet;
 
 impl Machine {
-    /// Notifies arrays of a lost device: those of which it is a member, and arrays of arrays with a member that
-    /// is no longer accessible without it.
+    /// Notifies arrays of a lost device: the arrays of which it is a member, and arrays of arrays that contain a
+    /// member whose data is inaccessible without it.
     pub(super) fn notify_of_loss(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_lost(&mut self.core, device);
@@ -23,8 +23,8 @@ impl Machine {
         }
     }
 
-    /// Notifies arrays of a replaced device. Its array rebuilds it. If it completes a lost member of an array
-    /// of arrays, that member is re-created and rebuilt.
+    /// Notifies arrays of a replaced device. The array of which the device is a member rebuilds it. If it was the
+    /// last device that a lost member of an array of arrays lacked, that member is re-created and rebuilt.
     pub(super) fn notify_of_replacement(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_replaced(&mut self.core, device);
@@ -79,7 +79,8 @@ impl Machine {
         !self.fault_state_of(part).lost && children.into_iter().all(|child| self.is_whole(child))
     }
 
-    /// Re-creates all arrays at or below a component, without data. Their requests in progress fail.
+    /// Re-creates all arrays at or below a component, without data. Requests of these arrays that are in progress
+    /// fail.
     fn make_again(&mut self, branch: PartId) {
         self.end_requests(branch);
         self.parts[branch.index()].make_array_again(&mut self.core);

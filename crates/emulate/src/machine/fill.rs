@@ -1,4 +1,4 @@
-//! The fill of buffers and caches: reports it, and constructs it. The aging of flash devices.
+//! Reports the fill of a machine's buffers and caches, fills write caches, and ages flash devices.
 
 use super::Machine;
 use crate::part::Part;
@@ -6,9 +6,9 @@ use crate::store::Store;
 use iodyno_units::{Op, rng};
 
 impl Machine {
-    /// Ages the flash device of each volume by operations that take no time. `next` returns them, each with its
-    /// volume, and `None` at the end. Returns false if a volume is not a flash device: then it is not aged. No
-    /// operation may be in progress.
+    /// Ages flash devices by operations that take no time. `next` returns each operation with its volume, and `None`
+    /// at the end. Returns false if one of the volumes is not a flash device; operations on such a volume have no
+    /// effect. No operation may be in progress.
     pub fn age(&mut self, mut next: impl FnMut() -> Option<(u32, Op)>) -> bool {
         let mut all = true;
         while let Some((volume, op)) = next() {

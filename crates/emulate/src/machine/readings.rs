@@ -18,7 +18,7 @@ impl Machine {
         self.system.array_of(volume).map(|(part, _)| &self.parts[part.index()])
     }
 
-    /// The state of a volume's array; `None` without an array.
+    /// Returns the state of a volume's array: members, rebuild, resync, scrub. `None` without an array.
     pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
         let mut state = self.array_of(volume)?.array_state()?;
         state.lost |= self.has_lost(volume);
@@ -40,7 +40,8 @@ impl Machine {
         self.parts[self.system.volumes[volume as usize].root.index()].read_cache_counts()
     }
 
-    /// Returns the missing members and lost data of a volume's array; `None` without an array.
+    /// Returns which members of a volume's array are missing, and whether the array has lost data. `None` without an
+    /// array.
     pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
         let (part, _) = self.system.array_of(volume)?;
         self.array_health_of(part)
@@ -86,7 +87,7 @@ impl Machine {
         Some(state)
     }
 
-    /// The present faults of a device.
+    /// Returns the faults of a device that are in effect now.
     pub fn device_fault_state(&self, device: PartId) -> FaultState {
         self.fault_state_of(device)
     }

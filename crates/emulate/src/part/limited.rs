@@ -1,11 +1,11 @@
-//! A device behind its limits.
+//! A device with rate limits in front of it.
 
 use super::Part;
 use crate::core::Core;
 use crate::limit::Limits;
 use crate::usage::{Phase, Resource};
 
-/// A device with limits, as a part of a volume's tree.
+/// A device and its limits, as one component of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Limited {
     pub(super) limits: Limits,
@@ -13,7 +13,7 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
-    /// Processes the event of a request of this device.
+    /// Processes a request's next event, at the limits or in the device.
     // Not inlined: it contains another copy of the whole path of an event, which devices without limits never run.
     #[inline(never)]
     pub(super) fn event(&mut self, core: &mut Core, slot: u32) {
@@ -27,12 +27,13 @@ impl Limited {
         self.device.power_off(core);
     }
 
-    /// The limits and the device's resources, with their busy time since the start.
+    /// Returns the limits and the device's resources, with their busy time since the start.
     pub(super) fn resources(&self, core: &Core) -> Vec<Resource> {
         [self.limits.resources(core), self.device.resources(core)].concat()
     }
 
-    /// Phase times of the device's I/Os since the start, waits for the limits first.
+    /// Returns the time that the device's reads and writes have spent in each phase since the start. Waits for the
+    /// limits come first.
     pub(super) fn phases(&self) -> Vec<Phase> {
         self.limits.phases().chain(self.device.phases()).collect()
     }

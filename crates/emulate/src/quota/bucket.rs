@@ -1,7 +1,7 @@
 //! A token bucket in exact integer arithmetic: levels are multiples of 1e-9 units, so a rate of whole units per second
 //! adds a whole number of them in every ns, and no time or amount is rounded.
 
-/// Parts of a unit in a level.
+/// Resolution of a bucket's level: parts per unit.
 const PARTS: i128 = 1_000_000_000;
 
 /// A token bucket. It gains `rate` units a second up to its size, and an operation takes its cost.
@@ -11,8 +11,8 @@ pub(super) struct Bucket {
     rate: u64,
     /// Size, in parts of a unit.
     size: i128,
-    /// Level at `at_ns`, in parts of a unit. Negative after an operation that costs more than the size; above the
-    /// size before the excess of the start is used up.
+    /// Level at `at_ns`, in parts of a unit. Negative after an operation that costs more than the bucket holds; above
+    /// the size until credits granted at the start beyond the size are used up.
     level: i128,
     at_ns: u64,
 }
@@ -34,8 +34,9 @@ impl Bucket {
         }
     }
 
-    /// The earliest time, in ns, at which an operation of this cost can start if none starts before. An operation that
-    /// costs more than the size starts when the bucket is full, and later ones wait until its debt is paid.
+    /// Returns the earliest time, in ns, at which an operation of this cost can start if no other starts before. An
+    /// operation that costs more than the size starts when the bucket is full, and later ones wait until its debt is
+    /// paid.
     pub(super) fn ready_ns(&self, cost: u64) -> u64 {
         let needed = (i128::from(cost) * PARTS).min(self.size);
         let missing = u128::try_from(needed - self.level).unwrap_or(0);
@@ -43,7 +44,6 @@ impl Bucket {
         self.at_ns.saturating_add(u64::try_from(wait_ns).unwrap_or(u64::MAX))
     }
 
-    /// Takes the cost of an operation that starts.
     pub(super) fn take(&mut self, cost: u64) {
         self.level -= i128::from(cost) * PARTS;
     }

@@ -1,4 +1,5 @@
-//! One limit of a device: what an operation costs, and the buckets that it must find filled.
+//! One rate limit: the cost of each operation, and the token buckets that must contain this cost before the operation
+//! starts.
 
 use super::bucket::Bucket;
 use crate::spec::{Counted, Limit, LimitOf};
@@ -10,19 +11,20 @@ use iodyno_units::{Op, OpKind};
 pub(super) struct Gauge {
     pub(super) name: &'static str,
     pub(super) bucket: Bucket,
-    /// Time during which a first waiting request waited for this bucket, ns, up to the last end of such a time.
+    /// Total time during which the first request of at least one line waited for this bucket, ns. Excludes a wait in
+    /// progress.
     waited_ns: u64,
-    /// Number of lines whose first request waits for this bucket now, and since when the first of them does, ns.
+    /// Number of lines whose first request waits for this bucket now, and the time since which at least one does, ns.
     held: (u32, u64),
 }
 
 impl Gauge {
-    /// The first request of a line begins to wait for the bucket.
+    /// Records that the first request of a line begins to wait for the bucket.
     pub(super) fn hold(&mut self, now_ns: u64) {
         self.held = if self.held.0 == 0 { (1, now_ns) } else { (self.held.0 + 1, self.held.1) };
     }
 
-    /// The first request of a line no longer waits for the bucket.
+    /// Records that the first request of a line no longer waits for the bucket.
     pub(super) fn release(&mut self, now_ns: u64) {
         self.held.0 -= 1;
         if self.held.0 == 0 {
@@ -30,7 +32,7 @@ impl Gauge {
         }
     }
 
-    /// Time during which at least one first request waited for the bucket, ns.
+    /// Returns the time during which the first request of at least one line waited for the bucket, ns.
     pub(super) fn busy_ns(&self, now_ns: u64) -> u64 {
         let held_ns = if self.held.0 > 0 { now_ns.saturating_sub(self.held.1) } else { 0 };
         self.waited_ns + held_ns
@@ -42,11 +44,11 @@ impl Gauge {
 struct Last {
     kind: OpKind,
     end_bytes: u64,
-    /// Bytes of its last accounting unit that are paid for and not yet used.
+    /// Bytes of the operation's last accounting unit that are paid for and not yet used.
     room_bytes: u64,
 }
 
-/// Names of the rate of a limit, and of its burst rate.
+/// Names, in reports, of a limit's rate and of its burst rate.
 const fn names(limit: &Limit) -> [&'static str; 2] {
     match (limit.counts, limit.of) {
         (Counted::Operations, LimitOf::All) => ["IOPS limit", "IOPS limit while credits last"],
@@ -68,7 +70,7 @@ const fn names(limit: &Limit) -> [&'static str; 2] {
     }
 }
 
-/// One limit of a device.
+/// State of one rate limit: its token buckets, and the operation that it counted last.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     of: LimitOf,
@@ -76,11 +78,12 @@ pub(super) struct Meter {
     account_bytes: Option<u64>,
     merges: bool,
     last: Option<Last>,
-    /// Whether the volumes of an instance share the limit.
+    /// Whether the limit belongs to an instance, whose volumes share it.
     is_shared: bool,
-    /// Credits that the bucket holds at most; `None` for a limit without credits.
+    /// Maximum number of credits; `None` for a limit without credits.
     credits_max: Option<u64>,
-    /// The rate or the credits, then the burst rate if there are credits.
+    /// The limit's token buckets. Without credits: one for the rate. With credits: one for the credits, which gains
+    /// the rate, and one for the burst rate.
     pub(super) gauges: Vec<Gauge>,
 }
 
@@ -142,7 +145,6 @@ impl Meter {
         self.of != LimitOf::All
     }
 
-    /// Whether the limit counts operations of a kind.
     fn counts(&self, kind: OpKind) -> bool {
         match self.of {
             LimitOf::All => true,
@@ -151,7 +153,7 @@ impl Meter {
         }
     }
 
-    /// The cost of an operation, in units of the limit.
+    /// Returns the cost of an operation, in units of the limit.
     fn cost(&self, op: &Op) -> u64 {
         let len_bytes = u64::from(op.len_bytes);
         match (self.account_bytes, self.counted) {
@@ -164,14 +166,15 @@ impl Meter {
         }
     }
 
-    /// Bytes of an operation that are paid for by the operation before.
+    /// Returns the bytes of an operation that the operation before has paid for.
     fn merged_bytes(&self, op: &Op) -> u64 {
         let continued =
             self.last.filter(|last| last.kind == op.kind && last.end_bytes == op.offset_bytes);
         continued.map_or(0, |last| last.room_bytes.min(op.len_bytes.into()))
     }
 
-    /// The time from which the limit allows an operation, and the index of the bucket that allows it last.
+    /// Returns the time from which the limit allows an operation, and the index of the bucket that is the last to
+    /// allow it.
     pub(super) fn ready_ns(&mut self, now_ns: u64, op: &Op) -> (u64, usize) {
         if !self.counts(op.kind) {
             return (now_ns, 0);
@@ -188,7 +191,7 @@ impl Meter {
         latest
     }
 
-    /// The burst credits as of the last operation; `None` without credits.
+    /// Returns the burst credits at the time of the last operation; `None` without credits.
     pub(super) fn credits(&self) -> Option<Store> {
         let (most, bucket) = (self.credits_max?, &self.gauges.first()?.bucket);
         let name = match (self.counted, self.is_shared) {
@@ -208,7 +211,7 @@ impl Meter {
         })
     }
 
-    /// Counts an operation that starts.
+    /// Charges all buckets of the limit with the cost of an operation.
     pub(super) fn take(&mut self, op: &Op) {
         if !self.counts(op.kind) {
             return;

@@ -1,5 +1,5 @@
-//! Limits, and the requests that wait for them: which request may start, and when. Knows no events and no parts of a machine;
-//! `limit` is the stage that uses it.
+//! Rate limits, and the requests that wait for them: which request may start, and when. Independent of events;
+//! `limit` makes this a stage before a device.
 
 mod bucket;
 mod meter;
@@ -14,36 +14,35 @@ use iodyno_units::{Op, OpKind};
 use meter::{Gauge, Meter};
 use std::collections::VecDeque;
 
-/// A bucket that the first request of a line waits for.
+/// The bucket for which the first request of a line waits.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     /// Indices of the limit and of its bucket.
     by: (usize, usize),
-    /// Whether the other line has to wait too, because the limit counts its requests.
+    /// Whether the other line must wait too, because the limit counts the requests of both lines.
     holds_both: bool,
 }
 
-/// A request that waits.
+/// A request that waits for the limits to allow it.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     slot: u32,
     op: Op,
-    /// The device of the request.
     part: PartId,
-    /// Number of the arrival, which decides between requests that arrive at the same time.
+    /// Sequence number of the arrival, which decides between requests that arrive at the same time.
     number: u64,
     arrived_ns: u64,
 }
 
-/// Requests that wait, in order of arrival.
+/// A queue of requests that wait for the limits, in order of arrival.
 #[derive(Clone, Debug, Default)]
 struct Line {
     waiting: VecDeque<Waiting>,
-    /// What the first request waits for. It then has an event at which it may start.
+    /// The bucket for which the first request waits. The request then has an event, at which it may start.
     held: Option<Held>,
 }
 
-/// A request that starts.
+/// A request that the limits allow to start now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     pub(crate) slot: u32,
@@ -55,15 +54,14 @@ pub(crate) struct Started {
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
     meters: Vec<Meter>,
-    /// The line of all requests; or those of reads and of all others, if a limit counts only one of the two.
+    /// One line for all requests or, if a limit counts only reads or only writes, one for reads and one for all
+    /// others.
     lines: [Line; 2],
     has_two_lines: bool,
-    /// Number of arrivals so far.
     arrivals: u64,
 }
 
 impl Quota {
-    /// Creates the limits of a device.
     pub(crate) fn new(limits: &[Limit]) -> Self {
         Self::of(limits.iter().map(Meter::new).collect())
     }
@@ -91,7 +89,7 @@ impl Quota {
         waiting.len() == 1
     }
 
-    /// Ends the wait of the first request of the line of `kind`, whose event is due.
+    /// Ends the wait of the first request in the line of `kind`, because its event is due.
     pub(crate) fn end_wait(&mut self, kind: OpKind, now_ns: u64) {
         let line = self.line(kind);
         self.end_wait_of(line, now_ns);
@@ -105,7 +103,7 @@ impl Quota {
         }
     }
 
-    /// The bucket of these indices; `None` without limits.
+    /// Returns the bucket with these indices; `None` without limits.
     fn gauge(&mut self, (meter, bucket): (usize, usize)) -> Option<&mut Gauge> {
         self.meters.get_mut(meter)?.gauges.get_mut(bucket)
     }
@@ -148,7 +146,8 @@ impl Quota {
         None
     }
 
-    /// The time from which all limits have room for an operation, and the bucket that has room for it last.
+    /// Returns the time from which all limits have room for an operation, and the bucket that is the last to have
+    /// room for it.
     fn room_for(&mut self, now_ns: u64, op: &Op) -> (u64, Held) {
         let (mut latest_ns, mut by) = (now_ns, (0, 0));
         for (index, meter) in self.meters.iter_mut().enumerate() {
@@ -170,7 +169,7 @@ impl Quota {
         }
     }
 
-    /// Drops the waiting requests of a device, which have no events any more.
+    /// Drops the waiting requests of a device, whose events have already been dropped.
     pub(crate) fn forget(&mut self, part: PartId, now_ns: u64) {
         for line in 0..self.lines.len() {
             if self.lines[line].waiting.front().is_some_and(|first| first.part == part) {
@@ -180,8 +179,8 @@ impl Quota {
         }
     }
 
-    /// The limits as resources, which are busy while a request waits for them. `part`: the device to which they belong;
-    /// `None`: the instance.
+    /// Returns the limits as resources, which are busy while a request waits for them. `part`: the device to which
+    /// they belong; `None`: the instance.
     pub(crate) fn resources(&self, now_ns: u64, part: Option<PartId>) -> Vec<Resource> {
         let gauges = self.meters.iter().flat_map(|meter| &meter.gauges);
         let resource = |gauge: &Gauge| {

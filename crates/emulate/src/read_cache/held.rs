@@ -1,8 +1,8 @@
 //! The units in a read cache and their places on the fast device, with eviction of the least
 //! recently used. Sends no requests to devices.
 //!
-//! A long-used cache begins full, but its units are not stored individually: for a volume written
-//! at random they are a sample, drawn by a hash; for one written sequentially, the last units. They
+//! The cache of a preconditioned volume begins full, but its units are not stored individually: for a volume written
+//! at random they are a sample, drawn by a hash; for a volume written sequentially they are its last units. They
 //! count as older than any unit used since the start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -103,7 +103,6 @@ impl Held {
         (self.units.len() as u64, self.slots)
     }
 
-    /// Returns whether a unit is cached.
     pub(super) fn holds(&self, unit: u64) -> bool {
         self.units.contains_key(&unit) || self.warm.has(unit)
     }
@@ -172,7 +171,6 @@ impl Held {
         self.touch(unit);
     }
 
-    /// Drops a unit from the cache.
     pub(super) fn remove(&mut self, unit: u64) {
         let known = self.units.remove(&unit);
         if self.warm.has(unit) {

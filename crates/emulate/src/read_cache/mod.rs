@@ -1,16 +1,16 @@
-//! A read cache: a fast part holds 4 KiB units of a larger one, the backing. It runs in the host and models bcache in
-//! `writethrough` mode (Linux, `Documentation/admin-guide/bcache.rst`; `cache_replacement_policy` lru, its default),
-//! without bcache's bypass of long sequential streams: every missed or written unit is admitted, the least recently
-//! used one is evicted, and a write ends when both parts have it. The cache itself takes no time. Cached data is also
-//! on the backing, so losing the cache loses no data. A power cut empties it, because its metadata is volatile
-//! (unlike bcache's).
+//! A read cache: a fast device holds 4 KiB units of a larger device or array, the backing. The cache runs in the host
+//! and models bcache in `writethrough` mode (Linux, `Documentation/admin-guide/bcache.rst`;
+//! `cache_replacement_policy` lru, its default), without bcache's bypass of long sequential streams: every missed or
+//! written unit is admitted, the least recently used one is evicted, and a write ends when both the fast device and
+//! the backing have it. The cache itself takes no time. Cached data is also on the backing, so losing the cache loses
+//! no data. A power cut empties it, because its metadata is volatile (unlike bcache's).
 //!
 //! ```text
-//! read    all units held ─▶ fast part ─────────────────────────▶ host
+//! read    all units held ─▶ fast device ───────────────────────▶ host
 //!         else           ─▶ backing ───────────────────────────▶ host
-//!                                 └ later: the units ─▶ fast part
-//! write   ─▶ backing ─┬────────────────────────────────────────▶ host
-//!         ─▶ fast part┘
+//!                                 └ later: the units ─▶ fast device
+//! write   ─▶ backing ───┬──────────────────────────────────────▶ host
+//!         ─▶ fast device┘
 //! ```
 //!
 //! A unit is not held while it is being written, nor after overlapping writes, because the order in which the backing
@@ -35,7 +35,7 @@ use std::ops::Range;
 /// cached, as bcache bypasses a congested device.
 const ADMISSIONS_MAX: u64 = 256;
 
-/// Kind of operation that a request performs on the fast device or the cached one.
+/// Kind of a request, which determines its operations on the fast device and the backing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// A read from the fast device.
@@ -57,9 +57,10 @@ struct Open {
     units: Range<u64>,
     /// Units read or written on the fast device, each with its location there.
     slots: Vec<(u64, Slot)>,
-    /// Units that were written while the request was in progress, so that its data of them must not be cached.
+    /// Units that were written while the request was in progress. The request's data of these units must not be
+    /// cached.
     stale: BTreeSet<u64>,
-    /// Whether an operation of the request has failed on the fast device, and on the backing.
+    /// Whether an operation of the request has failed: on the fast device, on the backing.
     failed: (bool, bool),
 }
 
@@ -70,7 +71,6 @@ pub(crate) struct ReadCache {
     fast: PartId,
     backing: PartId,
     capacity_bytes: u64,
-    /// Whether the fast device is lost.
     is_lost: bool,
     held: Held,
     open: BTreeMap<u32, Open>,
@@ -79,9 +79,8 @@ pub(crate) struct ReadCache {
     /// Number of writes in progress, for each unit that is being written.
     writing: BTreeMap<u64, u32>,
     counts: ReadCacheCounts,
-    /// Total time of hits, of misses and of writes, ns.
+    /// Total time of hits, of misses and of writes since the start, ns.
     times_ns: [u64; 3],
-    /// Number of completed writes.
     writes: u64,
 }
 
@@ -452,8 +451,8 @@ fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
     }
 }
 
-/// Passes the content of units to a child write: the parent's names, or a host's data. For a device it
-/// reports a separate write per unit and returns their tokens; for an array it returns the names unchanged.
+/// Passes the content of units to a child write: the parent's names, or a host's data. For a device, reports a
+/// separate write per unit and returns the tokens of these writes; for an array, returns the names unchanged.
 fn give_names(
     core: &mut Core,
     parent: u32,
@@ -503,7 +502,7 @@ fn return_names(core: &mut Core, slot: u32, failed: bool) {
     }
 }
 
-/// Copies the values that a child read has returned to its parent request.
+/// Gives a parent request the values that its child read has returned.
 fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
     let request = &core.slab[child];
     let first = if is_fast { request.token } else { request.at / UNIT_BYTES };

@@ -51,14 +51,14 @@ pub enum Access {
 /// The adapters to which hosts send a volume's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPaths {
-    /// All go to the adapter on which the volume is optimized.
+    /// All operations go to the adapter on which the volume is optimized.
     Optimized,
-    /// Both adapters in turn. The non-optimized adapter forwards its operations over the links between the
-    /// adapters.
+    /// Operations go to both adapters in turn. The non-optimized adapter forwards its operations over the links
+    /// between the adapters.
     Both,
 }
 
-/// Performance of an adapter in its PCIe slot.
+/// Bandwidths and fetch time of an adapter in its PCIe slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slot {
     /// Bandwidth from the adapter to the host.
@@ -70,7 +70,7 @@ pub struct Slot {
     pub fetch_ns: u64,
 }
 
-/// Time for which each kind of operation occupies an adapter's processor. It serves them one at a time.
+/// Time for which each kind of operation occupies an adapter's processor, which serves operations one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
     /// Processor time of a host's read, ns.
@@ -137,7 +137,7 @@ impl Cache {
 /// The drawers that contain the adapters' devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawers {
-    /// Number of drawers.
+    /// Number of drawers, which all adapters share.
     pub count: u32,
     /// Maximum number of devices per drawer.
     pub bays: u32,

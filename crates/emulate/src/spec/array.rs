@@ -23,8 +23,8 @@ pub struct Array {
     pub is_branch: bool,
     /// Layout of the array, in sectors of [`SECTOR_BYTES`].
     pub layout: Layout,
-    /// Time for which a stripe occupies the array's processor, ns, which serves one stripe at a time: for each
-    /// write with parity, and for reads and writes that recover data of a missing member.
+    /// Time for which a stripe occupies the array's processor, ns: for each write with parity, and for each read or
+    /// write that recovers data of a missing member. The processor serves one stripe at a time.
     pub stripe_ns: u64,
     /// Number of the array's path through adapters; `None`: not behind adapters. With a path, the adapters
     /// serve the array, and `stripe_ns` and `parity_bytes_per_s` have no effect.
@@ -44,7 +44,7 @@ pub struct Array {
 /// Level and geometry of an array, without the list of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayShape {
-    /// RAID level of the array.
+    /// RAID level, which determines the redundancy and the minimum number of members.
     pub level: Level,
     /// Number of members, parity included.
     pub members: u32,

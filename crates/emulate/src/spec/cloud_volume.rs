@@ -7,19 +7,19 @@ pub struct CloudVolume {
     pub capacity_bytes: u64,
     /// Mean latency of a read, without waiting and without the transfer of its data.
     pub read_ns: u64,
-    /// Mean latency of a write, as for a read.
+    /// Mean latency of a write, without waiting and without the transfer of its data.
     pub write_ns: u64,
-    /// Mean latency of a flush.
+    /// Mean latency of a flush, which transfers no data.
     pub flush_ns: u64,
-    /// Share of the latencies that is exponentially distributed, 0 to 1; the rest is constant. It is the ratio of
-    /// their standard deviation to their mean.
+    /// Fraction of the mean latency that varies, exponentially distributed, 0 to 1; the rest is constant. It equals
+    /// the ratio of the latency's standard deviation to its mean.
     pub varying_share: f64,
     /// Bandwidth of the network in each direction.
     pub bytes_per_s: f64,
     /// Maximum number of outstanding commands; more wait in the host.
     pub queue_max: u32,
-    /// The hypervisor's thread that carries out the requests; `None` if nothing but the latencies, the network and
-    /// the limits holds them up.
+    /// The hypervisor's thread that carries out the requests; `None`: requests are carried out concurrently, and only
+    /// the latencies, the network and the limits delay them.
     pub io_thread: Option<IoThread>,
 }
 

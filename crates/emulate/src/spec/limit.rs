@@ -1,7 +1,7 @@
 //! The specification of a limit: a rate that the owner of a volume has paid for, with or without burst credits.
 //! Implemented by `limit`.
 
-/// What a limit counts.
+/// Whether a limit counts operations or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// I/Os: an IOPS limit.
@@ -22,22 +22,23 @@ pub enum LimitOf {
     Writes,
 }
 
-/// A limit on the operations or on the bytes of a device.
+/// A limit on the operations or on the bytes per second that a device serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The operations that count.
+    /// The kinds of operations that the limit counts.
     pub of: LimitOf,
     /// The unit of the rates and of the credits.
     pub counts: Counted,
     /// Sustained rate, in units per second.
     pub rate: u64,
-    /// Burst allowance as a time, ns: a device that was idle serves `rate` times this time without delay, or the
-    /// burst rate times this time if it has credits.
+    /// Burst allowance as a time, ns: a device that was idle serves at once the units of this time at `rate`, or at
+    /// the burst rate if the limit has credits.
     pub window_ns: u64,
-    /// Accounting unit in bytes: an operation counts as one for each begun accounting unit, and as many bytes.
-    /// `None`: every operation counts as one, and bytes are counted exactly.
+    /// Accounting unit in bytes: an operation counts as one operation per accounting unit or part of one, and its
+    /// bytes are rounded up to whole accounting units. `None`: every operation counts as one, and bytes are counted
+    /// exactly.
     pub account_bytes: Option<u64>,
-    /// Whether a sequential operation first fills the last accounting unit of its predecessor.
+    /// Whether a sequential operation first uses up the rest of its predecessor's last accounting unit.
     pub merges: bool,
     /// Burst credits. `None`: the rate is never exceeded for longer than the window.
     pub credits: Option<Credits>,
@@ -46,10 +47,10 @@ pub struct Limit {
 /// Burst credits: units that a device may serve beyond its rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credits {
-    /// Credits that the bucket holds, in units.
+    /// Maximum number of credits that can accrue, in units.
     pub most: u64,
     /// Credits when the machine starts, in units. If more than `most`, the excess is granted only once.
     pub start: u64,
-    /// Units per second while credits last.
+    /// Maximum rate while credits last, in units per second.
     pub burst: u64,
 }

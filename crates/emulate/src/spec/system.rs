@@ -65,7 +65,7 @@ pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 pub struct PlacedDevice {
     /// Parameters of the device for the emulator.
     pub device: Device,
-    /// The socket to which the device is attached.
+    /// CPU socket to which the device is attached, counted from 0.
     pub socket: u32,
 }
 
@@ -175,8 +175,8 @@ impl System {
         }
     }
 
-    /// Turns the last N volumes into read caches in the host, where N is the length of `of`. The i-th of them
-    /// caches the volume `of[i].0` and has a size of `of[i].1` bytes (0: the whole volume).
+    /// Turns the last N volumes into read caches in the host, where N is the length of `of`. The i-th of them caches
+    /// the volume `of[i].0` and has a size of `of[i].1` bytes (0: all of its device).
     ///
     /// # Panics
     /// If the system has fewer volumes.

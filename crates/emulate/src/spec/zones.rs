@@ -1,4 +1,4 @@
-//! The specification of zones.
+//! The specification of a zoned device's zones: sizes, limits and times.
 
 /// Zones of a zoned device (NVM Express Zoned Namespaces).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Zones {
     pub size_bytes: u64,
     /// Writable bytes at the start of each zone. A multiple of one block on every plane of every die.
     pub capacity_bytes: u64,
-    /// Maximum number of open zones.
+    /// Maximum number of zones that are open at the same time, implicitly or explicitly.
     pub open_max: u32,
     /// Maximum number of active zones: open ones, and closed ones that are neither empty nor full.
     pub active_max: u32,

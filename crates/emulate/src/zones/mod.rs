@@ -1,9 +1,9 @@
 //! A zoned device: a flash device whose address space consists of zones, each written in order from its start and
 //! emptied as a whole. A zone is whole erase blocks, so nothing has to be collected: write amplification is 1.
 //!
-//! A command is decided when it arrives: it is refused, or it moves the write pointer and goes to the flash device, whose
-//! address space is the writable parts of all zones. A reset or a finish begins when the writes before it have ended,
-//! and later commands to the zone wait for it.
+//! A command is accepted or refused when it arrives. An accepted write moves the write pointer and goes to the flash
+//! device, whose address space consists of the writable parts of all zones. A reset or a finish begins when the
+//! writes before it have ended, and later commands to the zone wait for it.
 
 use crate::core::Core;
 use crate::flash::{FlashDevice, Place, Population};
@@ -14,12 +14,12 @@ use crate::zone_table::{BLOCK_BYTES, ZoneAction, ZoneState, ZoneTable};
 use iodyno_units::{IoError, OpKind, ZoneError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Description of a zone.
+/// State of one zone of a zoned device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// Start of the zone in the device's address space, bytes.
     pub start_bytes: u64,
-    /// Writable bytes from the start.
+    /// Number of writable bytes from the zone's start.
     pub capacity_bytes: u64,
     /// Address of the next write, bytes. Of a full zone, the end of its capacity.
     pub pointer_bytes: u64,
@@ -27,7 +27,7 @@ pub struct Zone {
     pub state: ZoneState,
 }
 
-/// Commands to a zone that have not ended.
+/// Commands of one zone that have not ended.
 #[derive(Clone, Debug, Default)]
 struct Line {
     writes: u32,
@@ -36,7 +36,7 @@ struct Line {
     waiting: VecDeque<u32>,
 }
 
-/// A zoned device, as a part of a volume's tree.
+/// A zoned device as a component of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Zoned {
     spec: spec::Zones,
@@ -47,7 +47,7 @@ pub(crate) struct Zoned {
 }
 
 impl Zoned {
-    /// Creates a zoned device at the place `at`. Of a device that was written, the first zones are full.
+    /// Creates a zoned device at the place `at`. If preconditioning has written data, the first zones are full.
     pub(crate) fn new(
         flash: &spec::Flash,
         spec: spec::Zones,
@@ -78,7 +78,6 @@ impl Zoned {
         })
     }
 
-    /// Describes all zones.
     pub(crate) fn zones(&self) -> Vec<Zone> {
         let zone = |number: usize| {
             let (state, pointer) = self.table.zone(number);
@@ -111,7 +110,7 @@ impl Zoned {
         self.ended(core, ending);
     }
 
-    /// Decides a command that arrives.
+    /// Accepts or refuses a command that arrives.
     fn issued(&mut self, core: &mut Core, slot: u32) {
         match self.decide(core, slot) {
             Err(error) => core.complete(slot, Some(error)),
@@ -124,8 +123,8 @@ impl Zoned {
         }
     }
 
-    /// Changes the zone's state as a command asks, and translates its address. Returns the zone in whose order the
-    /// command begins; `None` if it needs no order.
+    /// Applies a command to the state of its zone, and translates its address to one of the flash device. Returns the
+    /// zone if the command must wait its turn there; `None` if it need not.
     fn decide(&mut self, core: &mut Core, slot: u32) -> Result<Option<usize>, IoError> {
         let spec = self.spec;
         let request = &mut core.slab[slot];
@@ -191,7 +190,7 @@ impl Zoned {
         }
     }
 
-    /// Begins the commands of a zone whose turn it is: writes together, a reset or finish alone.
+    /// Begins the waiting commands of a zone whose turn it is: writes run concurrently, a reset or finish alone.
     fn begin(&mut self, core: &mut Core, zone: usize) {
         while let Some(line) = self.lines.get_mut(&zone)
             && !line.managing
@@ -210,14 +209,15 @@ impl Zoned {
         }
     }
 
-    /// The zone of a command that ends, if it began in the order of its zone.
+    /// Returns the zone and the kind of a command that is about to end; `None` if the command did not wait its turn
+    /// in a zone.
     fn ending(&self, core: &Core, slot: u32) -> Option<(usize, OpKind)> {
         let request = &core.slab[slot];
         let is_ordered = matches!(request.kind, OpKind::Write | OpKind::Trim);
         is_ordered.then_some(((request.at / self.spec.capacity_bytes) as usize, request.kind))
     }
 
-    /// Begins the commands that have waited for one that has ended.
+    /// Begins the commands that waited for the command `ended`.
     fn ended(&mut self, core: &mut Core, ended: Option<(usize, OpKind)>) {
         let Some((zone, kind)) = ended else { return };
         let Some(line) = self.lines.get_mut(&zone) else { return };
@@ -246,7 +246,8 @@ impl Zoned {
         });
     }
 
-    /// Processes the return of power.
+    /// Processes the return of power: completes program operations that full zones had begun, and writes the content
+    /// of the buffer to flash.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         let full = (0..self.table.len()).filter(|&zone| self.table.zone(zone).0 == ZoneState::Full);
         let begun: BTreeSet<usize> = self
@@ -260,7 +261,7 @@ impl Zoned {
         self.flash.power_on(core);
     }
 
-    /// Translates an address to the flash device's.
+    /// Translates an address of the zoned device to one of the flash device.
     pub(crate) fn stored_at(&self, at: u64) -> u64 {
         let spec = self.spec;
         let (zone, within) = (at / spec.size_bytes, at % spec.size_bytes);

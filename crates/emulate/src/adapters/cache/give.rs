@@ -42,7 +42,7 @@ impl Cache {
         to.unplaced += units;
     }
 
-    /// Copies the sequence numbers of the last writes to another cache, so that it decides in the same
+    /// Copies the sequence numbers of the last writes to another cache, so that the other cache decides in the same
     /// way whether data of a read in progress is stale.
     fn share_writes(&self, to: &mut Self) {
         to.sequence = to.sequence.max(self.sequence);

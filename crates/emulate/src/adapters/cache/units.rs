@@ -1,4 +1,4 @@
-//! A hash table of the units in a write cache and their states, by place. Independent of the meaning of its entries.
+//! A hash table from the address of a unit in a write cache to the unit's state.
 //!
 //! A cache has millions of units, more than fit into a processor's caches, so the cost of an operation is the number
 //! of memory lines that it touches. A line holds four entries and nothing else. A hash of a unit's address selects its
@@ -80,7 +80,7 @@ impl Units {
         (spread >> (64 - self.lines.len().ilog2())) as usize
     }
 
-    /// Prefetches the line in which a search for this unit begins into the CPU cache.
+    /// Prefetches into the CPU cache the line in which a search for this unit begins.
     pub(super) fn prefetch(&self, place: Place) {
         Address::of(&self.lines[self.home(place)]).prefetch();
     }

@@ -1,4 +1,4 @@
-//! Rules of flash devices.
+//! Rules that the file of a flash device must satisfy, beyond the limits of each value.
 
 use iodyno_catalog::{Fault, Record};
 use iodyno_units::human;
@@ -15,7 +15,7 @@ const BLOCKS_PER_PLANE_MIN: u64 = 16;
 /// Minimum number of blocks per plane beyond the exported capacity: open blocks, the free reserve,
 /// and one spare.
 pub(in crate::describe) const SPARE_BLOCKS_MIN: u64 = 6;
-/// Maximum size of one program operation in bytes, and of the copies collected for it.
+/// Maximum size, in bytes, of one program operation and of the copies collected for it.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
 
 /// Rules that the file of a flash device must satisfy.
@@ -365,8 +365,8 @@ fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
-/// Returns the space for data, in bytes: the capacity or, of a zoned device, the writable parts of its zones, and of one
-/// more in its place while it is erased.
+/// Returns the space for data, in bytes: the capacity or, for a zoned device, the writable parts of its zones plus
+/// those of one more zone.
 fn stored_bytes(v: &Record) -> Option<u64> {
     let capacity = v.whole("capacity")?;
     if v.get("zones.size").is_none() && v.get("zones.capacity").is_none() {

@@ -1,4 +1,4 @@
-//! Keys of the table `[zones]`.
+//! Keys of the table `[zones]` in the file of a zoned flash device.
 
 use super::{GIB, KIB, MIB, MS, S, count, size, time};
 use iodyno_catalog::Key;

@@ -14,7 +14,7 @@ const LINK_PIECE_BYTES: u64 = 4096;
 /// Current activity of the heads.
 #[derive(Clone, Debug)]
 pub(in crate::disk) enum Heads {
-    /// Not busy.
+    /// Free for the next access.
     Idle,
     /// Serving a read, or a write that is acknowledged once it is on the medium.
     Serve { slot: u32, access: Access },
@@ -168,8 +168,8 @@ impl Disk {
         }
     }
 
-    /// Serves a read from a segment that contains its data, or queues it for read-ahead in progress
-    /// that will reach the data. Returns whether it did.
+    /// Serves a read from a segment that contains its data, or queues the read for read-ahead in progress that will
+    /// reach the data. Returns false if neither is possible.
     pub(super) fn read_from_segment(&mut self, now_ns: u64, slot: u32) -> bool {
         let request = &self.requests[slot as usize];
         let (start, end) = (request.op.offset_bytes, request.end());
@@ -204,7 +204,7 @@ impl Disk {
         false
     }
 
-    /// Starts to read ahead from the end of a segment to `target`. `waiting`: reads that wait for data.
+    /// Starts to read ahead from the end of a segment to `target`. `waiting`: reads that wait for data of this range.
     fn start_stream(&mut self, now_ns: u64, segment: usize, target: u64, waiting: Vec<u32>) {
         let from_byte = self.segments.get(segment).end;
         let target = target.min(self.spec.capacity_bytes);
