@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// Delay from the cell's end to the signal that wakes workers still waiting for a completion, ns. Most
-/// workers return by themselves before it.
+/// Delay from the cell's end to the signal that wakes workers that still wait for a completion, ns. Most workers
+/// return by themselves before the signal.
 const WAKE_AFTER_NS: u64 = 300_000_000;
-/// Delay after which the coordinator abandons a worker stuck in a system call, ns. Starts at the cell's end
-/// or, if later, at the last completion of any worker. Exceeds the timeout after which a worker itself
-/// abandons its target.
+/// Delay after which the coordinator abandons a worker stuck in a system call, ns. The delay starts at the cell's end
+/// or, if later, at the last completion of any worker. It exceeds the timeout after which a worker itself abandons its
+/// target.
 const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
 /// Delay between waking the workers and the cell's start, ns.
@@ -111,7 +111,7 @@ pub fn drive_cell(
     Ok(cells)
 }
 
-/// Returns the index of the target of each worker that never returned.
+/// For each worker that never returned, the index of its target.
 fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
     let all = (0..plan.targets.len()).flat_map(|target| {
         (0..plan.cell_on(target).spec.threads()).map(move |number| (target, number))
@@ -120,7 +120,7 @@ fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
     all.filter(|worker| !back.contains(worker)).map(|(target, _)| target).collect()
 }
 
-/// Reports that [`collect`] received from the workers.
+/// The workers' reports, as received by [`collect`].
 struct Collected {
     done: Vec<Done>,
     /// Time at which the cell had to end, ns: the end of its duration, or when it was stopped.
@@ -202,8 +202,8 @@ fn collect(
     Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }
 
-/// Number of calibrations, each twice as long as the one before, until one completes operations: on an overloaded machine
-/// a worker may get no processor for a whole calibration.
+/// Maximum number of calibration runs. A run in which no operation completes is repeated with twice its length: on an
+/// overloaded machine, a worker may get no processor during a whole run.
 const ATTEMPTS: u32 = 4;
 
 /// Measures the load generator's own cost with a short closed-loop run on the null engine. Returns CPU ns per

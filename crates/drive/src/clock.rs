@@ -27,7 +27,7 @@ impl ClockSource {
     }
 }
 
-/// A clock that is cheap to read and to copy.
+/// A clock that is cheap to read and to copy: the processor's time stamp counter where the kernel trusts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: ClockSource,
@@ -37,7 +37,7 @@ pub struct Clock {
     system_base_ns: u64,
 }
 
-/// Current CLOCK_MONOTONIC, ns.
+/// Reads CLOCK_MONOTONIC, ns.
 pub fn system_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid timespec; the call writes it and keeps no pointer.
@@ -59,14 +59,14 @@ fn ticks() -> u64 {
 /// Simultaneous readings of a clock and of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockPair {
-    /// Reading of the process's clock, ns.
+    /// Reading of the clock under test, which timestamps operations, ns.
     pub own_ns: u64,
-    /// Reading of CLOCK_MONOTONIC, ns.
+    /// Reading of CLOCK_MONOTONIC at the same time, ns.
     pub system_ns: u64,
 }
 
-/// Reads a clock and the system's clock three times, and returns the pair that was read closest together: the
-/// clock's reading, then the system's. Preemption between the readings would look like an error of the clock.
+/// Reads a clock and CLOCK_MONOTONIC three times, and returns the pair with the shortest time between its two
+/// readings: the clock's reading, then the system's. A preemption between them would look like an error of the clock.
 fn beside_system(read: impl Fn() -> u64) -> (u64, u64) {
     (0..3)
         .map(|_| {

@@ -15,16 +15,16 @@ use std::os::unix::fs::FileExt;
 #[allow(clippy::struct_field_names, reason = "units come last in names")]
 pub(crate) struct CpuTime {
     sum_ns: u64,
-    /// User time from getrusage, ns.
+    /// User time of the thread according to getrusage, ns: accounted in timer ticks.
     user_ns: u64,
-    /// System time from getrusage, ns.
+    /// System time of the thread according to getrusage, ns: accounted in timer ticks.
     system_ns: u64,
     /// Context switches and page faults from getrusage.
     scheduling: Scheduling,
 }
 
 impl CpuTime {
-    /// Reads the calling thread's CPU time so far.
+    /// Reads the CPU time that the calling thread has used since its start.
     pub(crate) fn now() -> Self {
         // SAFETY: an all-zero timespec and rusage are valid, and the calls fill them.
         let (clock, usage) = unsafe {
@@ -175,7 +175,7 @@ mod tests {
         assert!(counted.context_switches < 1000, "{counted:?}");
     }
 
-    /// CPU time of a few microseconds is measured, although far shorter than a timer tick.
+    /// CPU time of a few microseconds is measured, although it is far shorter than a timer tick.
     #[test]
     fn work_shorter_than_a_tick_is_measured() {
         let mut before = CpuTime::now();

@@ -1,5 +1,5 @@
-//! Workloads of a cell that end before their limits: when their figure is steady, as with fio's `steadystate`, or
-//! when another workload ends. This module decides; workers and the event loop execute it.
+//! Decides when workloads of a cell end before their limits: when their figure is steady, as with fio's `steadystate`,
+//! or when another workload ends. The workers and the event loop then end them.
 
 use crate::plan::CellPlan;
 use iodyno_measure::statistics::steps::{Excursion, Step, Steps};
@@ -19,10 +19,10 @@ pub(crate) struct EarlyEnd {
 #[derive(Debug)]
 struct Workload {
     limits: Limits,
-    /// Set when the workload's workers must end.
+    /// Set when the workload's workers must end before their limits.
     is_over: Arc<AtomicBool>,
     working: u32,
-    /// Number of values already checked for the steady state.
+    /// Number of values of the time series up to the latest check for a steady state.
     judged: usize,
     /// Reason why the workload ended early; `None` if it did not.
     why: Option<String>,
@@ -43,12 +43,12 @@ impl EarlyEnd {
         Self { workloads: (0..plan.targets.len()).map(workload).collect() }
     }
 
-    /// The flag that tells the workers of a target to end.
+    /// The flag that tells the workers of a target to end before their limits.
     pub(crate) fn flag(&self, target: usize) -> &Arc<AtomicBool> {
         &self.workloads[target].is_over
     }
 
-    /// True if any workload is to end when it reaches a steady state.
+    /// True if some workload must end when it reaches a steady state.
     pub(crate) fn watches(&self) -> bool {
         self.workloads.iter().any(|w| w.limits.steady.is_some())
     }
@@ -67,8 +67,8 @@ impl EarlyEnd {
         true
     }
 
-    /// Checks the workloads for a steady state, using the values complete `elapsed_ns` after the cell's start.
-    /// Returns the targets whose workers must end.
+    /// Checks each workload for a steady state, `elapsed_ns` after the cell's start, using only values that are
+    /// complete then. Returns the targets whose workers must end.
     pub(crate) fn judge(&mut self, cells: &[Cell], elapsed_ns: u64) -> Vec<usize> {
         let mut ended = Vec::new();
         for (target, (one, cell)) in self.workloads.iter_mut().zip(cells).enumerate() {
@@ -122,8 +122,8 @@ fn figure(steady: &Steady, step: &Step) -> f64 {
     }
 }
 
-/// The values' largest deviation from their mean, or with `by_slope` the slope of their least-squares line
-/// per value, as a fraction of the mean. `None` without values or if the mean is zero.
+/// Largest deviation of the values from their mean or, with `by_slope`, the slope per value of their least-squares
+/// line; both as a fraction of the mean. `None` without values or if the mean is zero.
 fn criterion(values: &[f64], by_slope: bool) -> Option<f64> {
     let found = Excursion::of(values)?;
     Some(if by_slope { found.slope.abs() } else { found.deviation } / found.mean)

@@ -127,10 +127,11 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
     cell.series[index].trim();
 }
 
-/// Blocks of a target that its workers wrote or read in a full pass, and the bytes transferred.
+/// Coverage of a target by a full pass: the blocks that its workers wrote or read, and the bytes that they
+/// transferred.
 struct Fill {
     map: Box<Coverage>,
-    /// Bytes transferred.
+    /// Bytes that the workers transferred, counting a block each time that it was accessed.
     bytes: u64,
 }
 
@@ -170,7 +171,7 @@ fn record_target(plan: &CellPlan, index: usize, cell: &mut Cell) {
     }
 }
 
-/// Adds a worker's report to its cell, and the blocks that it covered to those of its target.
+/// Adds a worker's report to its cell, and the blocks that the worker covered to its target's coverage.
 fn add(plan: &CellPlan, done: Done, cell: &mut Cell, fill: &mut Option<Fill>) {
     let Done { target, report, facts, kernel_workers, .. } = done;
     if let Some(source) = report.engine_error {

@@ -5,7 +5,8 @@ use iodyno_measure::Ended;
 use iodyno_units::Op;
 use iodyno_workload::{Issue, Source};
 
-/// Value of `intended_ns` for an operation without a scheduled start, which is due when submitted.
+/// Value of [`Slot::intended_ns`] for an operation without a scheduled start. Such an operation is due when it is
+/// submitted.
 pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
 
 /// One operation in flight.
@@ -15,7 +16,7 @@ pub(crate) struct Slot<T> {
     pub(crate) submitted_ns: u64,
     /// Scheduled start of the operation, ns; [`AT_SUBMISSION`] in closed loop.
     pub(crate) intended_ns: u64,
-    /// Token by which the operation's source recognises it.
+    /// Token by which the source of the operation recognises it at completion.
     pub(crate) token: T,
 }
 
@@ -106,7 +107,7 @@ impl Share {
     /// No limits.
     pub(crate) const ALL: Self = Self { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-    /// The limit that `ops` operations and `bytes` bytes from `source` have reached; `None` if neither.
+    /// The limit that `ops` operations and `bytes` bytes issued by `source` have reached; `None`: neither limit.
     #[inline]
     pub(crate) fn is_done(&self, ops: u64, bytes: u64, source: &impl Source) -> Option<Ended> {
         if ops >= self.ops_max {
@@ -129,7 +130,8 @@ impl Share {
             || self.are_bytes_used_up(bytes.saturating_add(in_flight.bytes), source)
     }
 
-    /// True if `bytes` reach the limit on bytes. Queries the source last, because few runs limit bytes.
+    /// True if `bytes` reach the limit on bytes. Queries the source only if they seem to, because few runs limit
+    /// bytes.
     #[inline]
     fn are_bytes_used_up(&self, bytes: u64, source: &impl Source) -> bool {
         bytes >= self.bytes_max

@@ -17,19 +17,20 @@ const EVERY_NS: u64 = 1_000_000;
 /// Maximum number of iterations between two that are timestamped, in case the rate of iterations falls.
 const STRIDE_MAX: u64 = 1 << 16;
 
-/// Names in results of the two measured phases of an operation.
+/// Names, in results, of the two phases of an operation whose time is measured.
 const SUBMISSION: &str = "submission";
 const REAPING: &str = "reaping";
 
-/// Time in submission and in reaping, summed over one worker's timestamped iterations of the engine's loop.
+/// Total time of operations in two phases, submission and reaping (until the completion is counted), in one worker's
+/// timestamped iterations of the engine's loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyBreakdown {
-    /// Number of submitting iterations until the next timestamped one. The interval is a random number of
-    /// iterations, because the first iteration after a fixed time would too often follow a long iteration.
+    /// Number of submitting iterations until the next timestamped one. It is random, because the first iteration after
+    /// a fixed time would too often follow a long iteration.
     left: u64,
-    /// Number of iterations, from the first one at `start_ns` to the next timestamped one. Their mean duration sets
-    /// the sampling interval. A mean since the last timestamp would shorten it after long iterations, and so favour
-    /// some iterations.
+    /// Number of iterations from the first one, at `start_ns`, to the next timestamped one. Their mean duration sets
+    /// the sampling interval. A mean since the last timestamp would make the interval shorter after long iterations,
+    /// and so favour some iterations.
     turns: u64,
     start_ns: u64,
     rng: Generator,
@@ -37,7 +38,7 @@ pub(crate) struct LatencyBreakdown {
     reaping: Sum,
 }
 
-/// Operations that were all in one phase from `from_ns` to `to_ns`.
+/// A number of operations that were all in the same phase from `from_ns` to `to_ns`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) ops: u64,
@@ -90,8 +91,8 @@ impl LatencyBreakdown {
         self.left = u64::MAX;
     }
 
-    /// Records a timestamped iteration: the operations that it submitted and those whose completions it counted, each
-    /// with the phase's start and end.
+    /// Records a timestamped iteration. `handed_over`: the operations that it submitted; `counted`: those whose
+    /// completions it counted; each with the start and end of the phase.
     pub(crate) fn add(&mut self, handed_over: Span, counted: Span) {
         self.submission.add(handed_over);
         self.reaping.add(counted);

@@ -18,9 +18,9 @@ use std::sync::Arc;
 pub struct TargetPlan {
     /// Name of the target, in canonical form.
     pub name: String,
-    /// The open target, with its engine.
+    /// The open storage to measure, with its engine.
     pub medium: Medium,
-    /// Required alignment of offsets and lengths, bytes.
+    /// Alignment that the target requires of offsets and lengths, bytes.
     pub align_bytes: u32,
     /// Map of the target's verifiable content; `None` if content is not verifiable, or no data is transferred.
     pub verify: Option<Arc<VerifyMap>>,
@@ -47,13 +47,13 @@ impl TargetPlan {
 /// A measured cell, with targets, clock and everything else needed to run it.
 #[derive(Debug)]
 pub struct CellPlan {
-    /// Workload and settings of the cell.
+    /// Workload and settings of the cell: seed, limits and background workloads.
     pub cell: CellSpec,
     /// Step of the measuring method to which the cell belongs; `None` without a method.
     pub place: Option<Place>,
     /// Targets of the cell. Each has its own set of workers.
     pub targets: Vec<TargetPlan>,
-    /// Clock for all timestamps.
+    /// Clock that all workers of the cell use for timestamps.
     pub clock: Clock,
     /// Polling and set-up flags of io_uring; other engines have no options.
     pub options: EngineOptions,
@@ -70,8 +70,8 @@ pub struct CellPlan {
     /// Maximum length of a warm-up in virtual time, in simulated SSD events. It runs the workload before the ramp
     /// until buffers and caches are at rest. `None`: no warm-up.
     pub warm_up_events_max: Option<u64>,
-    /// Passes over the capacity that the workloads write to emulated flash devices before the cell, without time
-    /// (`model/aging.rs`); 0: none.
+    /// Number of times that the workloads write the capacity of emulated flash devices before the cell, in no
+    /// simulated time (`model/aging.rs`); 0: the devices are not aged.
     pub aged_passes: f64,
     /// Timeout for a worker's final flush, ns. An allowance for writing the worker's bytes is added.
     pub flush_ns: u64,
@@ -91,7 +91,7 @@ impl CellPlan {
     /// Default of `flush_ns`, ns. Exceeds the kernel's timeout for a device command.
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
-    /// Workload and settings that apply to a target.
+    /// Workload and settings of the cell on the target with this index: its main workload or a background workload.
     pub fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
@@ -152,31 +152,31 @@ pub enum DriveError {
     /// The workload does not fit the target.
     #[error("{target}: {why}")]
     DoesNotFit {
-        /// Name or path of the target.
+        /// Name of the target, or of the emulated system.
         target: String,
-        /// The reason and how to correct it.
+        /// Why the workload does not fit, and how to correct it.
         why: String,
     },
-    /// An engine could not be set up.
+    /// An engine could not be set up for a worker.
     #[error("{target}: the {engine} engine can't be set up: {source}{hint}")]
     SetUp {
         /// Name or path of the target.
         target: String,
         /// Name of the I/O engine, such as `uring`.
         engine: &'static str,
-        /// Error from the operating system.
+        /// Error of the system call that failed.
         source: io::Error,
         /// Advice that ends the message, such as `; use fewer --threads`; may be empty.
         hint: &'static str,
     },
-    /// An engine failed while it ran.
+    /// An engine failed while it ran. Single failed operations do not count as a failure of the engine.
     #[error("{target}: the {engine} engine failed: {source}")]
     Engine {
         /// Name or path of the target.
         target: String,
         /// Name of the I/O engine, such as `uring`.
         engine: &'static str,
-        /// Error from the operating system.
+        /// Error that the engine reported when it failed.
         source: io::Error,
     },
 }
@@ -188,7 +188,7 @@ pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
 /// Maximum number of intervals in a cell, since each is stored.
 pub const INTERVALS_MAX: u64 = 1_000_000;
 
-/// Progress of a running cell.
+/// Progress of a running cell, for display.
 #[derive(Debug)]
 pub struct Progress<'a> {
     /// Time since the start of the ramp, ns.
@@ -199,9 +199,9 @@ pub struct Progress<'a> {
     pub ramping: bool,
     /// Results of the latest interval, summed over all targets; `None` before the first.
     pub latest: Option<&'a Interval>,
-    /// Length of an interval, ns.
+    /// Length of one interval of the time series, ns.
     pub interval_ns: u64,
-    /// Number of failed operations so far.
+    /// Number of operations of all workers that have failed so far.
     pub errors: u64,
 }
 

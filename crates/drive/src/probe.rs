@@ -12,9 +12,9 @@ use std::time::Duration;
 /// seconds is gone and no longer counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelWorkers {
-    /// Present number of worker threads.
+    /// Number of worker threads that exist now.
     pub count: u32,
-    /// CPU time used by the present worker threads, ns.
+    /// CPU time that the existing worker threads have used, ns.
     pub cpu_ns: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Load {
     pub depth: u32,
     /// Outstanding I/Os of all workers together.
     pub outstanding: u32,
-    /// Bytes per I/O.
+    /// Size of each I/O, bytes.
     pub block_bytes: u32,
     /// Offset of the first byte that the probe may access.
     pub start_bytes: u64,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Lowest priority of the policies for real time.
+/// Real-time priority of the threads: the lowest that the policy has.
 const PRIORITY: i32 = 1;
 
 /// ID of the calling thread. The C library has `gettid` since glibc 2.30 only.

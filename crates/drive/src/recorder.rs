@@ -9,13 +9,14 @@ use std::sync::mpsc::Sender;
 /// One worker's results for a finished interval, sent to the coordinator.
 #[derive(Debug)]
 pub(crate) struct IntervalMessage {
-    /// Index of the worker's target.
+    /// Index, in the plan, of the target on which the worker runs.
     pub(crate) target: usize,
     /// Index of the interval in the measured window.
     pub(crate) index: usize,
     /// Statistics of the operations completed in the interval.
     pub(crate) interval: Box<Interval>,
-    /// Time in the interval that the worker waited for a processor, excluding waits after a wake-up, ns.
+    /// Time in the interval during which the worker waited for a processor, ns. Waits right after a wake-up are
+    /// excluded.
     pub(crate) starved_ns: u64,
 }
 
@@ -32,28 +33,27 @@ pub(crate) struct Recorder {
     interval_end_ns: u64,
     sender: Sender<IntervalMessage>,
     run_delay: Option<RunDelayReader>,
-    /// Time in the window that the worker waited for a processor; `None` in virtual time and if unknown.
+    /// Time in the window during which the worker waited for a processor; `None` in virtual time and if unknown.
     pub(crate) waited: Option<RunDelay>,
-    /// Resolution of the timestamps of completions.
+    /// Uncertainty of the completions' timestamps.
     pub(crate) stamps: StampQuality,
     /// Delays of submissions after their scheduled times; `None` in closed loop.
     pub(crate) lateness: Option<Box<Histogram>>,
-    /// Number of operations completed in the window.
+    /// Number of operations that completed in the measured window.
     pub(crate) ops: u64,
-    /// Bytes of operations completed in the window.
+    /// Bytes of operations that completed in the measured window.
     pub(crate) bytes: u64,
-    /// Number of operations that failed in the window.
+    /// Number of operations that failed in the measured window.
     pub(crate) errors: u64,
 }
 
 /// Successive completions of operations of one kind that have the same timestamps, recorded as one batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Kind of the operations.
     pub(crate) kind: OpKind,
-    /// Number of completions in the batch.
+    /// Number of operations in the batch.
     pub(crate) ops: u64,
-    /// Total bytes of the operations.
+    /// Bytes of all operations in the batch together.
     pub(crate) bytes: u64,
     /// Time at which the operations were submitted to the engine, ns.
     pub(crate) submitted_ns: u64,

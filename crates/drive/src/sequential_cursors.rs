@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Walks(Mutex<BTreeMap<(usize, u32), Vec<u64>>>);
 
 impl Walks {
-    /// Moves the cursors of a new worker to the positions where the previous worker of this number ended on the
+    /// Moves the cursors of a new worker to the positions at which the previous worker with this number ended on the
     /// target. `target` is an index in the plan.
     pub(crate) fn go_on(&self, target: usize, worker: u32, stream: &mut Stream) {
         stream.go_on(&self.of(target, worker));

@@ -33,8 +33,8 @@ pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell:
     }
 }
 
-/// Cause of delayed writes: flushes, if the longest flush exceeds the longest write; otherwise the phase of
-/// writes whose mean time exceeds its median over all intervals most. The device's background activity is
+/// Cause of delayed writes: flushes, if the longest flush exceeds the longest write. Otherwise the phase of writes
+/// whose mean time most exceeds its usual value, the median over all intervals. The device's background activity is
 /// appended.
 fn cause(usage: &VolumeUsage, series: &Interval, usual: &[f64]) -> Option<String> {
     let longest = |kind| series.class(kind)?.service.max_ns();

@@ -19,9 +19,9 @@ pub struct TraceEvent {
     pub number: u64,
     /// The operation that starts; None for a completion.
     pub op: Option<Op>,
-    /// Index of the target in the cell.
+    /// Index of the operation's target in the cell.
     pub target: u32,
-    /// Index of the worker among its target's workers.
+    /// Index of the worker that issued the operation, among its target's workers.
     pub worker: u32,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Recording<S> {
     clock: Option<Clock>,
     /// Delay from the cell's start to the start of the worker's workload, ns.
     delay_ns: u64,
-    /// Start of the cell, ns.
+    /// Start of the cell, ns of real or virtual time.
     start_ns: u64,
     /// Time at which the worker's thread was ready, ns. Its loop nominally begins at the cell's start, even if
     /// the thread was late.

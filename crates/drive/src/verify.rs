@@ -21,27 +21,29 @@ use iodyno_units::{Op, OpKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Claim of a verification unit by a writer; smaller values count readers.
+/// Value that marks a verification unit as claimed by a writer. Smaller values count the readers that have claimed it.
 const WRITER: u8 = u8::MAX;
 /// Maximum number of simultaneous readers of a verification unit.
 const READERS_MAX: u8 = 250;
-/// Bit of a generation that flags a unit's content as uncertain, after a failed write or a trim. The lower
-/// bits remain the count of writes.
+/// Bit in a unit's generation (the sequence number of its latest write) that flags the content as uncertain, after a
+/// failed write or a trim. The lower bits keep the count of writes.
 const UNSURE: u32 = 1 << 31;
 
-/// Map of a target's verifiable content: the latest known write to each unit, against which reads are
+/// Map of a target's verifiable content: for each verification unit, the latest known write, against which reads are
 /// checked.
 #[derive(Debug)]
 pub struct VerifyMap {
     unit_bytes: u64,
     /// Stamp that identifies this run's writes to this target.
     writer: u64,
-    /// By unit: generation (sequence number) of this run's latest acknowledged write; 0 if there is none.
+    /// For each verification unit: generation (sequence number) of this run's latest acknowledged write; 0 if there is
+    /// none.
     generation: Box<[AtomicU32]>,
     claims: Box<[AtomicU8]>,
-    /// One bit per unit, set if the unit was found corrupt in this cell.
+    /// One bit per verification unit, set if the unit was found corrupt in this cell.
     found: Box<[AtomicU64]>,
-    /// True if this run filled every unit with verifiable content of generation 1, durably, before its first cell.
+    /// True if this run filled the whole target with verifiable content of generation 1, durably, before its first
+    /// cell.
     laid_out: bool,
     durable: Option<Durable>,
     /// Map of the content that earlier runs wrote; `None` if there is none.
@@ -53,22 +55,22 @@ pub struct VerifyMap {
 struct Durable {
     /// The current epoch. Submitting a flush begins a new one.
     epoch: AtomicU32,
-    /// Epoch before which all completed writes are durable.
+    /// All writes that completed before this epoch are durable.
     flushed: AtomicU32,
     /// True if a flush failed. Later flushes are then not trusted, even if they succeed.
     failed: AtomicBool,
-    /// By unit: epoch in which the latest write completed.
+    /// For each verification unit: epoch in which the latest write completed.
     written: Box<[AtomicU32]>,
-    /// By unit: durable generation at the time of the latest write.
+    /// For each verification unit: generation that was known to be durable when the latest write completed.
     generation: Box<[AtomicU32]>,
 }
 
 /// Content of a target before the run's first write, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Map of the existing content; `None` if unknown.
+    /// Map of the content that earlier runs left on the target; `None` if unknown.
     pub before: Option<Arc<Written>>,
-    /// True if this run filled every unit with verifiable content, which has generation 1.
+    /// True if this run filled the whole target with verifiable content, which has generation 1.
     pub laid_out: bool,
     /// Whether the run issues flushes or writes with FUA.
     pub flushes: bool,
@@ -79,8 +81,8 @@ fn zeroes(units: usize) -> Box<[AtomicU32]> {
 }
 
 impl VerifyMap {
-    /// Creates a map of `capacity_bytes` in units of `unit_bytes`. `writer` is the stamp of this run's writes.
-    /// Uses 5 bytes of memory per unit, or 13 if the run flushes.
+    /// Creates a map of `capacity_bytes` in verification units of `unit_bytes`. `writer` is the stamp that identifies
+    /// this run's writes. Uses 5 bytes of memory per unit, or 13 if the run flushes.
     pub fn new(capacity_bytes: u64, unit_bytes: u32, writer: u64, known: Known) -> Self {
         let Known { before, laid_out, flushes } = known;
         let units = (capacity_bytes / u64::from(unit_bytes)) as usize;
@@ -103,12 +105,12 @@ impl VerifyMap {
         }
     }
 
-    /// Length of a verification unit, bytes.
+    /// Length of a verification unit, bytes: the block that has its own header and checksum.
     pub fn unit_bytes(&self) -> u32 {
         self.unit_bytes as u32
     }
 
-    /// Empty verification counts for one worker.
+    /// Verification counts for one worker, initially all 0.
     pub(crate) fn tally(&self) -> Verification {
         Verification::of_units(self.unit_bytes as u32)
     }
@@ -118,7 +120,7 @@ impl VerifyMap {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// How much is known about content from earlier runs.
+    /// How much the map knows about content from earlier runs.
     pub(crate) fn kept_map(&self) -> KeptMap {
         match &self.before {
             _ if self.laid_out => KeptMap::Whole,
@@ -134,8 +136,8 @@ impl VerifyMap {
         first as usize..(first + count) as usize
     }
 
-    /// Tries to claim the units that an operation accesses, so that no conflicting operation runs simultaneously.
-    /// Returns false if another has claimed one. A flush claims nothing.
+    /// Tries to claim the verification units that an operation accesses, so that no conflicting operation runs at the
+    /// same time. Returns false if a conflicting operation has claimed one of them. A flush claims nothing.
     pub fn claim(&self, op: &Op) -> bool {
         let units = self.units(op);
         for unit in units.clone() {
@@ -259,7 +261,7 @@ impl VerifyMap {
         self.release_units(op.kind, units);
     }
 
-    /// Durable generation of a unit that this run wrote; 0 if none is durable.
+    /// Generation of the latest durable write of this run to a unit; 0 if none of its writes is known to be durable.
     fn durable_generation(&self, unit: usize) -> u32 {
         let now = self.generation[unit].load(Ordering::Relaxed);
         match &self.durable {

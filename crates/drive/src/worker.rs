@@ -124,15 +124,15 @@ pub(crate) struct Limits {
 /// Everything that a worker needs to run, except its engine.
 #[derive(Debug)]
 pub(crate) struct Worker<S> {
-    /// State shared with the other workers.
+    /// State shared by all workers of the cell.
     pub(crate) control: Arc<Control>,
     /// Limits at which the worker ends.
     pub(crate) limits: Limits,
     /// True once the worker must end before its limits; see `early_end`.
     pub(crate) is_over: Arc<AtomicBool>,
-    /// Clock for all timestamps.
+    /// Clock that the worker uses for all timestamps.
     pub(crate) clock: Clock,
-    /// Source of operations and their scheduled times.
+    /// Source of the worker's operations and of their scheduled times.
     pub(crate) source: S,
     /// Generates the content of writes; `None` if no data is transferred (null engine).
     pub(crate) filler: Option<Filler>,
@@ -142,7 +142,7 @@ pub(crate) struct Worker<S> {
     pub(crate) coverage: Option<Box<Coverage>>,
     /// Records the worker's completed operations.
     pub(crate) recorder: Recorder,
-    /// Maximum number of operations in flight.
+    /// Maximum number of the worker's operations in flight.
     pub(crate) slots: u32,
     /// Maximum number of operations to submit together, with one timestamp. `None`: chosen from the rate of
     /// completions.
@@ -158,17 +158,17 @@ pub(crate) struct WorkerReport {
     pub(crate) cpu_ns: Option<(u64, u64)>,
     /// The thread's context switches and page faults in the window; `None` in virtual time.
     pub(crate) scheduling: Option<Scheduling>,
-    /// Time in the window that the thread waited for a processor; `None` in virtual time and if unknown.
+    /// Time in the window during which the thread waited for a processor; `None` in virtual time and if unknown.
     pub(crate) run_delay: Option<RunDelay>,
     /// Bytes transferred from the start to the last completion.
     pub(crate) moved_bytes: u64,
     /// Integral of the number of operations in flight over the window.
     pub(crate) outstanding_area_ns: u128,
-    /// For operations in flight at the window's start: their time before it; see [`iodyno_measure::Resources`].
+    /// Total time before the window of the operations in flight at its start, ns; see [`iodyno_measure::Resources`].
     pub(crate) carried_in_ns: i128,
-    /// For operations in flight at the window's end: their time within it; see [`iodyno_measure::Resources`].
+    /// Total time within the window of the operations in flight at its end, ns; see [`iodyno_measure::Resources`].
     pub(crate) carried_out_ns: i128,
-    /// Resolution of the timestamps.
+    /// Uncertainty of the completions' timestamps.
     pub(crate) stamps: StampQuality,
     /// Time spent in each phase of an operation, sampled in some iterations of the engine's loop.
     pub(crate) spent: Vec<Spent>,
@@ -178,9 +178,9 @@ pub(crate) struct WorkerReport {
     pub(crate) backlog_ops: u64,
     /// Number of operations replaced by others because their blocks were in use by operations in flight.
     pub(crate) overlaps_skipped: u64,
-    /// Number of times that a recently used block was to be chosen before any block had been used.
+    /// Number of operations that should have repeated a recently used block when none had been used yet.
     pub(crate) recent_misses: u64,
-    /// Final positions of the worker's sequential cursors.
+    /// Final positions of the worker's sequential cursors, for workloads that continue in the next cell.
     pub(crate) walked: Vec<u64>,
     /// Description of the first corruption that verification found.
     pub(crate) first_corruption: Option<String>,
@@ -190,7 +190,7 @@ pub(crate) struct WorkerReport {
     pub(crate) coverage: Option<Box<Coverage>>,
     /// True if the kernel granted MAP_SYNC; `None` if the engine maps nothing.
     pub(crate) map_sync: Option<bool>,
-    /// Why the worker ended.
+    /// Why the worker ended: a limit, a stop, the end of its source, or a failure.
     pub(crate) ended: Ended,
     /// Error that ended the engine; `None` if the engine did not fail.
     pub(crate) engine_error: Option<io::Error>,

@@ -28,7 +28,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// Minimum limit on a worker's outstanding operations in open loop, which applies even if its depth is lower.
+/// Minimum number of operations that a worker in open loop may have outstanding, even if its depth is lower.
 const OPEN_SLOTS_MIN: u32 = 256;
 
 /// Messages from a worker's thread to the coordinator.
@@ -291,7 +291,7 @@ pub(crate) fn is_open(spec: &Spec) -> bool {
 /// Inputs of a worker's thread other than the worker itself: its target and its channels.
 struct WorkerSetup {
     index: usize,
-    /// Index of the worker among its target's workers.
+    /// Index of this worker among its target's workers.
     number: u32,
     target: TargetPlan,
     options: EngineOptions,

@@ -1,7 +1,7 @@
-//! Bounded request handling on sockets for few clients: control, metrics, the local web page. Each of a few
-//! connections is served by its own thread with deadlines, so that no client blocks others. A connection beyond the
-//! limit ends the oldest one, and waits until that one's descriptor is closed, so that these sockets never use up the
-//! descriptors that clients of the storage need.
+//! Request handling with bounded resources on sockets that have few clients: control, metrics, the local web page.
+//! Each connection has its own thread with deadlines, so no client blocks others. When the limit on connections is
+//! reached, a new one ends the oldest one, and waits until the descriptor of the oldest one is closed. So these
+//! sockets never use up the descriptors that storage clients need.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 pub const CONNECTIONS_MAX: usize = 16;
 /// Pause after a failed accept, for instance when descriptors have run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// Maximum wait for a shut-down connection to close its descriptor; after it, the next oldest is shut down
-/// too.
+/// Maximum time for a connection that was shut down to close its descriptor. After that, the next oldest one is shut
+/// down too.
 const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
 /// A connected socket, with a timeout for each transfer.
 pub trait Socket: Send + Sync + Sized + 'static {
-    /// Receives bytes, within `timeout`.
+    /// Receives at least one byte, waiting at most `timeout`. Returns 0 if the peer has closed the connection.
     fn receive(&self, to: &mut [u8], timeout: Duration) -> io::Result<usize>;
-    /// Sends bytes, within `timeout`.
+    /// Sends at least one byte, waiting at most `timeout`. Returns the number of bytes sent, which may be only a part.
     fn send(&self, from: &[u8], timeout: Duration) -> io::Result<usize>;
-    /// Ends the connection in both directions.
+    /// Shuts the connection down in both directions, which wakes a thread that waits on it.
     fn end(&self);
 }
 
@@ -133,8 +133,7 @@ impl<S: Socket> Connections<S> {
     }
 }
 
-/// Entry of a connection in the table of open connections. Dropping it, even on a panic, removes the
-/// connection.
+/// Entry of a connection in the table of open connections. Dropping this value, even on a panic, removes the entry.
 struct Place<S: Socket> {
     number: u64,
     socket: Option<Arc<S>>,

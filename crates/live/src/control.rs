@@ -40,7 +40,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Function that answers a command line with a JSON value.
 pub type Answer = dyn Fn(&str) -> Value + Send + Sync;
 
-/// A listening control socket, removed when dropped.
+/// A listening control socket. Dropping it removes the socket file.
 #[derive(Debug)]
 pub struct Control {
     _socket: OwnersSocket,

@@ -17,7 +17,7 @@ pub struct Looks {
     pub now_ns: u64,
 }
 
-/// Lateness of a completion, ns, and whether the cause is that the spinning thread had lost its core.
+/// Lateness of a completion, ns, and whether its cause is that the spinning thread had lost its core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Late {
     pub(crate) ns: u64,
@@ -36,11 +36,11 @@ impl Looks {
 /// I/O counters of an emulated volume. Latencies are in simulated time, lateness is in real time.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Number of successful operations, by kind.
+    /// Number of operations that succeeded since the start, by kind (index [`OpKind::index`]).
     pub operations: [u64; OpKind::COUNT],
-    /// Bytes of successful operations, by kind.
+    /// Bytes of operations that succeeded since the start, by kind (index [`OpKind::index`]).
     pub bytes: [u64; OpKind::COUNT],
-    /// Number of failed operations, by kind.
+    /// Number of operations that failed since the start, by kind (index [`OpKind::index`]).
     pub errors: [u64; OpKind::COUNT],
     /// Latency from submission to completion by kind of operation, ns of simulated time.
     pub latency: [Histogram; OpKind::COUNT],
@@ -55,24 +55,24 @@ pub struct Counts {
     pub late_away: u64,
     /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// Failed writes to the backing file or memory, including retries: the backing was full or failed, or the write
-    /// covered only a part of a corrupt unit.
+    /// Number of failed writes to the backing file or memory, including retries: the backing was full or failed, or
+    /// the write covered only a part of a corrupt unit.
     pub backing_errors: u64,
-    /// Data lost in power cuts.
+    /// Data that the volume has lost in power cuts since the start.
     pub dropped: Dropped,
 }
 
-/// Losses of a volume through one fault.
+/// Losses that one fault caused on a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Number of operations in flight that the fault made fail.
+    /// Number of operations in flight that failed because of the fault.
     pub failed: u64,
-    /// Data lost from the volume's write buffer.
+    /// Data that the fault erased from the volume's write buffer or, on unprotected memory, from the whole volume.
     pub dropped: Dropped,
 }
 
 impl Counts {
-    /// Number of failed operations of all kinds.
+    /// Number of operations of any kind that failed since the start.
     pub(crate) fn all_errors(&self) -> u64 {
         self.errors.iter().sum()
     }

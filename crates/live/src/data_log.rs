@@ -1,8 +1,8 @@
 //! Log of a volume's writes with their bytes, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`), from which
 //! `iodyno crashtest --from` derives the states that a power cut can leave of a device with a volatile write cache.
 //!
-//! Order in the log: writes complete before the flush began, the flush, writes completed during it. Unanswered writes come
-//! last. A power cut ends the log.
+//! Order in the log: the writes that completed before a flush began, the flush, the writes that completed during it.
+//! Writes still in flight at the end come last. A power cut ends the log.
 
 use crate::store::remove_made;
 use iodyno_units::log_writes::{DISCARD, FLUSH, FUA, MAGIC, VERSION};
@@ -13,31 +13,31 @@ use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::Path;
 
 const SECTOR_BYTES: u64 = 512;
-/// Position of the number of entries in the super block, bytes.
+/// Offset of the entry count in the super block, bytes.
 const ENTRIES_AT: u64 = 16;
 
-/// Writer of such a log.
+/// Writer of a log of a volume's writes in the format of dm-log-writes.
 #[derive(Debug)]
 pub struct DataLog {
     to: BufWriter<File>,
     path: String,
     entries: u64,
-    /// Writes that are not complete, by token.
+    /// Writes, discards and writes of zeroes in flight, by token.
     in_flight: HashMap<u64, Logged>,
-    /// Flushes that are not complete, in the order in which they began, with the writes that each covers.
+    /// Flushes in flight in the order in which they began: the token of each, and the writes that it makes durable.
     flushes: Vec<(u64, Vec<Logged>)>,
-    /// Writes that completed during a flush, and that no flush covers. Empty while no flush is in flight, so that memory
-    /// is bounded by the writes during a flush.
+    /// Completed writes that no flush in flight makes durable. Empty while no flush is in flight, so that memory is
+    /// bounded by the writes that complete during a flush.
     complete: Vec<Logged>,
     has_ended: bool,
     failed: Option<io::Error>,
 }
 
-/// A write, a discard, or zeros.
+/// A logged operation: a write, a discard, or a write of zeroes.
 #[derive(Debug)]
 struct Logged {
     op: Op,
-    /// Empty for a discard and for zeros.
+    /// Data of the write; empty for a discard or a write of zeroes.
     bytes: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl DataLog {
     /// Magic number at the start of a log file, by which it is recognised.
     pub const FIRST: &[u8] = &MAGIC.to_le_bytes();
 
-    /// Creates a log. An existing file is not overwritten.
+    /// Creates the log file. Never overwrites an existing file.
     ///
     /// # Errors
     /// The file exists, or can't be created.
@@ -76,13 +76,13 @@ impl DataLog {
         }
     }
 
-    /// Message about the error that ended the log early; `None` while it goes on.
+    /// Message about the error that ended the log early; `None` while logging continues.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
         Some(format!("writing to `{}` failed, and the log ends there: {failed}", self.path))
     }
 
-    /// Notes the beginning of an operation, `data` being the bytes of a write.
+    /// Records that an operation was submitted. `data`: the bytes of a write.
     pub(crate) fn submitted(&mut self, token: u64, op: &Op, data: Option<&[u8]>) {
         if self.has_ended || self.failed.is_some() {
             return;
@@ -112,7 +112,8 @@ impl DataLog {
         }
     }
 
-    /// Notes the end of an operation. A failed write may be on the device; a failed flush covers nothing.
+    /// Records that an operation completed. A failed write is logged, because it may have reached the device. A failed
+    /// flush is not, because it made nothing durable.
     pub(crate) fn completed(&mut self, token: u64, has_failed: bool) {
         if self.has_ended {
             return;
@@ -142,7 +143,7 @@ impl DataLog {
         }
     }
 
-    /// Writes the complete writes once no flush is in flight.
+    /// If no flush is in flight, appends the completed writes to the log.
     fn write_uncovered(&mut self) {
         if self.flushes.is_empty() {
             let complete = std::mem::take(&mut self.complete);
@@ -150,7 +151,7 @@ impl DataLog {
         }
     }
 
-    /// Writes what the first `count` flushes cover.
+    /// Appends to the log the writes that the `count` oldest flushes make durable.
     fn write_covered(&mut self, count: usize) {
         let covered: Vec<Logged> =
             self.flushes[..count].iter_mut().flat_map(|(_, of)| std::mem::take(of)).collect();
@@ -198,7 +199,7 @@ impl DataLog {
         self.to.write_all(&sector)
     }
 
-    /// Writes buffered entries to the file, and their number, so that they survive a kill of this process.
+    /// Writes buffered entries and the entry count to the file, so that they survive a kill of this process.
     pub(crate) fn flush(&mut self) {
         if self.failed.is_none()
             && let Err(e) = self.write_count()
@@ -214,7 +215,7 @@ impl DataLog {
         self.to.flush()
     }
 
-    /// Ends the log with all writes that no flush made durable. Later operations are not in it.
+    /// Appends all writes that no flush made durable, and ends the log. Later operations are ignored.
     pub(crate) fn end(&mut self) {
         if std::mem::replace(&mut self.has_ended, true) {
             return;
@@ -233,7 +234,7 @@ impl DataLog {
 mod tests {
     use super::*;
 
-    /// What of each entry matters here: its first sector and flags.
+    /// First sector and flags of each entry of a log.
     fn entries(path: &Path) -> Vec<(u64, u64)> {
         let bytes = std::fs::read(path).unwrap();
         let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());

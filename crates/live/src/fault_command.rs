@@ -2,9 +2,8 @@
 //! the meaning of each.
 //!
 //! KIND is reads, writes, flushes, trims or zeroes; the default is all of them. VOLUME is a volume's number, from 0;
-//! the default is volume 0, except that `clear` clears all. In systems with arrays the number is a device's:
-//! `device 3`. After `full` and `resize` it is always a volume's, `volume 3`; after `access`, that of a volume that
-//! adapters present.
+//! the default is volume 0, except that `clear` clears all. In systems with arrays, the number names a device instead:
+//! `device 3`. `full` and `resize` always take a volume, `volume 3`; `access` takes a volume that adapters present.
 
 mod effect;
 mod interface;
@@ -49,12 +48,12 @@ pub enum Ask {
     },
     /// A fault at a volume's interface, such as lost writes.
     Interface {
-        /// Number of the volume.
+        /// Number of the volume at whose interface the fault occurs.
         volume: u32,
-        /// The fault and its scope.
+        /// What the fault does, and to which requests.
         fault: InterfaceFault,
     },
-    /// Clears all faults on all volumes.
+    /// Clears all faults on all volumes. Resized volumes keep their size.
     ClearAll,
 }
 
@@ -227,7 +226,7 @@ fn access(rest: &[&str]) -> Result<AdapterFault, String> {
     })
 }
 
-/// Formats a fault in the syntax of [`parse`].
+/// Formats a fault as a command that [`parse`] accepts.
 pub fn in_words(fault: &Fault) -> String {
     let of_kind = |kind: &Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == *kind).map(|k| k.1);

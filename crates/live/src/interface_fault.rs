@@ -1,8 +1,9 @@
 //! Faults at a volume's interface: requests that fail with a chosen error, and silent faults, which a volume acknowledges
 //! as if nothing had happened. They do not depend on the kind of storage behind the interface.
 //!
-//! A fault applies to requests in its scope: a kind of operation, a range, the requests after N others, the next N, or a
-//! time. Each request meets at most one fault, the first one in the list that applies.
+//! A fault applies to the requests in its scope, which can be limited to a kind of operation, a range, the requests
+//! after N others, the next N requests, or a period. Each request meets at most one fault, the first one in the list
+//! that applies.
 
 mod before_images;
 mod held;
@@ -27,7 +28,8 @@ pub enum Action {
         /// Number of bytes that are stored.
         kept_bytes: u32,
     },
-    /// Stores a write at a higher offset; past the end of the volume, it continues at offset 0.
+    /// Stores a write at a higher offset. If it would end beyond the volume there, the offset wraps around to the
+    /// start.
     Misdirect {
         /// Distance between the right and the wrong offset, bytes.
         by_bytes: u64,
@@ -38,18 +40,20 @@ pub enum Action {
     Stale,
     /// Replies later. The request itself is carried out at its usual time.
     Delay {
-        /// Additional time until the reply, ns.
+        /// Additional time before the reply is sent, ns.
         by_ns: u64,
     },
-    /// Holds replies back from the first request that meets the fault on.
+    /// Time from the first held reply until all replies are sent and the fault is over, ns; `None`: until the fault is
+    /// cleared.
     Hang {
-        /// Time after which all of them are sent and the fault is over, ns; `None`: until it is cleared.
+        /// Time from that first request until all held replies are sent and the fault is over, ns; `None`: until the
+        /// fault is cleared.
         for_ns: Option<u64>,
     },
 }
 
 impl Action {
-    /// Whether the action has a meaning for a kind of operation. Silent faults are faults of writes or of reads.
+    /// Whether the action can apply to this kind of operation. Each silent fault applies either to writes or to reads.
     pub const fn applies_to(self, kind: OpKind) -> bool {
         match self {
             Self::Fail(_) | Self::Delay { .. } | Self::Hang { .. } => true,
@@ -64,7 +68,7 @@ impl Action {
 /// The requests to which a fault applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// Kind of operation; `None`: all kinds to which the action applies.
+    /// Kind of operation that the fault affects; `None`: all kinds to which the action applies.
     pub kind: Option<OpKind>,
     /// Offset and length of the range that a request must touch, bytes; `None`: any. Flushes touch every range.
     pub range_bytes: Option<(u64, u64)>,
@@ -72,18 +76,18 @@ pub struct Scope {
     pub after: u64,
     /// Kind of the requests that `after` counts, at any offset; `None`: `after` counts the requests in the scope.
     pub after_kind: Option<OpKind>,
-    /// Number of requests to which the fault then applies; `None`: all.
+    /// Number of requests that the fault affects before it is over; `None`: no limit.
     pub next: Option<u64>,
-    /// Time after the command for which the fault lasts, ns; `None`: until it is cleared.
+    /// Duration of the fault from its command on, ns; `None`: until it is cleared.
     pub for_ns: Option<u64>,
 }
 
-/// A fault at a volume's interface.
+/// A fault at a volume's interface: what it does, and to which requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceFault {
-    /// What it does.
+    /// What the fault does to each request in its scope.
     pub action: Action,
-    /// Requests to which it applies.
+    /// Which requests the fault affects, and how long it lasts.
     pub scope: Scope,
 }
 
@@ -106,16 +110,16 @@ impl InterfaceFault {
 /// Effect of a fault on one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// What happens to it.
+    /// What the fault does to the request.
     pub action: Action,
-    /// When its reply is sent; `None`: at its usual time.
+    /// When the reply to the request is sent; `None`: at its usual time.
     pub reply: Option<ReplyTime>,
     /// Data that a read returns in place of the stored data.
     older: Vec<Older>,
 }
 
 impl Met {
-    /// Changes the bytes that a read returns.
+    /// Applies the fault to the data of a read: flips a bit, or replaces ranges by their old content.
     pub fn alter(&self, bytes: &mut [u8]) {
         self.older.iter().for_each(|older| older.copy_to(bytes));
         if self.action == Action::Flip
@@ -126,17 +130,17 @@ impl Met {
     }
 }
 
-/// When a late reply is sent.
+/// Time at which a delayed or held reply is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyTime {
-    /// Later than usual by a time in ns.
+    /// Later than without the fault, by this time in ns.
     Later(u64),
     /// Not before an instant, ns of the caller's clock; `u64::MAX`: not before the fault is cleared.
     NotBefore(u64),
 }
 
 impl ReplyTime {
-    /// Time of a reply that would be sent at `usual_ns`.
+    /// Time at which a reply is sent that would be sent at `usual_ns` without the fault, ns.
     pub fn after(self, usual_ns: u64) -> u64 {
         match self {
             Self::Later(by_ns) => usual_ns.saturating_add(by_ns),
@@ -150,18 +154,19 @@ impl ReplyTime {
 pub struct Injected {
     /// The fault as injected.
     pub fault: InterfaceFault,
-    /// Number of requests in its scope since the command.
+    /// Number of requests in the fault's scope since its command, affected or not.
     pub seen: u64,
-    /// Number of requests that the fault has hit.
+    /// Number of requests that the fault has affected.
     pub applied: u64,
-    /// Whether it can't apply to any later request.
+    /// Whether the fault is over, and will affect no more requests.
     pub is_over: bool,
-    /// Requests that [`Scope::after`] counts and that have passed.
+    /// Number of requests that have counted towards [`Scope::after`] so far.
     passed: u64,
-    /// Content that was replaced since the command; empty unless the action is [`Action::Stale`].
+    /// Content, before the overwrite, of ranges overwritten since the command. Empty unless the action is
+    /// [`Action::Stale`].
     before: BeforeImages,
-    /// Time at which it ends, ns of the caller's clock; `None`: it has no end. A hang of limited length gets one from the
-    /// first request that meets it.
+    /// Time at which the fault ends, ns of the caller's clock; `None`: no end is set. The first request that meets a
+    /// hang of limited length sets its end.
     until_ns: Option<u64>,
 }
 
@@ -171,7 +176,7 @@ impl Injected {
             || self.fault.scope.next.is_some_and(|next| self.applied >= next);
     }
 
-    /// Counts a request. Returns what it meets; `None`: the fault does not apply to it.
+    /// Counts a request. Returns the fault's effect on it; `None` if the fault does not affect it.
     fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Met> {
         let Scope { after, after_kind, .. } = self.fault.scope;
         let (touches, has_passed) = (self.fault.touches(op), self.passed >= after);
@@ -201,19 +206,19 @@ impl Injected {
     }
 }
 
-/// The faults at one volume's interface, in the order of their commands.
+/// The faults at one volume's interface, in the order of their commands. A request meets the first one that applies.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceFaults(Vec<Injected>);
 
 impl InterfaceFaults {
-    /// Whether no fault is listed, so that requests need not be judged.
+    /// Whether there are no faults, not even expired ones, so that requests need no check.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds a fault, whose time begins now. Faults that are over are removed. A delay replaces another of the same scope,
-    /// and one of 0 only removes it.
+    /// Adds a fault that takes effect now, and removes faults that are over. A delay replaces an earlier delay of the
+    /// same scope; a delay of 0 only removes the earlier one.
     pub fn add(&mut self, now_ns: u64, fault: InterfaceFault) {
         self.update(now_ns);
         let is_delay = |of: &InterfaceFault| matches!(of.action, Action::Delay { .. });
@@ -231,13 +236,14 @@ impl InterfaceFaults {
         self.0.push(Injected { fault, seen, applied, is_over, passed, before, until_ns });
     }
 
-    /// Ends all faults.
+    /// Removes all faults, including those that are over.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Decides what happens to a request, and counts it. `None`: it is served correctly. `read` reads the volume's present
-    /// content at an offset, which stale reads return later; false: it can't be read.
+    /// Counts a request, and returns the effect of the fault that it meets; `None`: the request is served correctly.
+    /// `read` reads the volume's present content at an offset, to be returned by later stale reads. It returns false
+    /// if the content can't be read.
     pub fn judge(
         &mut self,
         now_ns: u64,
@@ -257,7 +263,7 @@ impl InterfaceFaults {
         met
     }
 
-    /// The faults since the last [`Self::clear`]. Those that are over are listed until the next command.
+    /// All faults added since the last [`Self::clear`]. A fault that is over stays listed until the next one is added.
     pub fn listed(&mut self, now_ns: u64) -> &[Injected] {
         self.update(now_ns);
         &self.0
@@ -270,10 +276,10 @@ impl InterfaceFaults {
     }
 }
 
-/// A volume's interface faults where no machine keeps them, shared by the volume's connections.
+/// Interface faults of a volume that no emulated machine serves. All connections to the volume share them.
 #[derive(Debug)]
 pub struct SharedFaults {
-    /// False while no fault is listed, so that requests need no lock.
+    /// Whether faults are listed. While false, requests take no lock.
     any: AtomicBool,
     faults: Mutex<InterfaceFaults>,
     since: Instant,
@@ -290,7 +296,7 @@ impl SharedFaults {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Time on the clock of these faults, ns.
+    /// Time on the clock of these faults: ns since they were created.
     pub fn now_ns(&self) -> u64 {
         self.since.elapsed().as_nanos() as u64
     }
@@ -313,20 +319,20 @@ impl SharedFaults {
         self.any.store(false, Ordering::Release);
     }
 
-    /// As [`InterfaceFaults::judge`]. Takes no lock if no fault is listed.
+    /// Like [`InterfaceFaults::judge`], but takes no lock if no fault is listed.
     #[inline]
     pub fn judge(&self, op: &Op, read: impl FnMut(u64, &mut [u8]) -> bool) -> Option<Met> {
         if self.is_empty() { None } else { self.lock().judge(self.now_ns(), op, read) }
     }
 
-    /// Copies the faults that are in effect, with their counts.
+    /// Copies the faults, including those that are over, with their counts.
     pub fn listed(&self) -> Vec<Injected> {
         self.lock().listed(self.now_ns()).to_vec()
     }
 }
 
-/// Offset of a write that [`Action::Misdirect`] stores at the wrong place of a volume of `size_bytes`: `by_bytes` further,
-/// or as many bytes from offset 0 where it would pass the end.
+/// Offset at which [`Action::Misdirect`] stores a write on a volume of `size_bytes`, bytes: `by_bytes` above the right
+/// one. It wraps around so that the whole write lies within the volume.
 pub fn misdirected(op: &Op, by_bytes: u64, size_bytes: u64) -> u64 {
     let places = size_bytes.saturating_sub(u64::from(op.len_bytes)) + 1;
     (op.offset_bytes % places + by_bytes % places) % places
@@ -414,7 +420,8 @@ mod tests {
         assert_eq!((delay(7, flushes), delay(0, flushes), delay(0, ALL)), (1009, 1009, 0));
     }
 
-    /// A misdirected write lies within the volume, and elsewhere unless the distance is a multiple of the possible places.
+    /// A misdirected write stays within the volume. It goes to another offset unless the distance is a multiple of the
+    /// number of possible offsets.
     #[test]
     fn a_misdirected_write_stays_in_the_volume() {
         let mut rng = stream(1, "misdirected", 0);

@@ -44,7 +44,7 @@ use Samples::{Adapters, Caches, Faults, Kinds, Quantiles, Resources, Volumes};
 
 const NS_PER_S: f64 = 1e-9;
 
-/// Converts a counter to the value of a sample; never `None`, unlike samples that some volumes lack.
+/// Converts a counter to the value of a sample. Always `Some`; other samples are `None` for volumes without the value.
 #[allow(
     clippy::unnecessary_wraps,
     reason = "same signature as functions that return None for some volumes"

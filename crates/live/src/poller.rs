@@ -1,11 +1,12 @@
 //! Threads that deliver completions when they are due.
 //!
-//! The **poller** of a server is a separate thread. A sleep ends 14 to 32 µs late at the median and up to 70 µs at
-//! p99, so it ends early on purpose, and the thread spins for the rest. An idle machine costs nothing.
+//! The **poller** of a server is a separate thread. A sleeping thread wakes 14 to 32 µs late at the median and up to
+//! 70 µs late at p99, so the poller sets its timer early, and spins for the rest of the wait. An idle machine costs
+//! nothing.
 //!
-//! A connection's thread that polls for its client's next request may take the **lead** in the meantime: it spins
-//! anyway, and when it does both, no thread has to be woken between a request and its completion. Waking a thread takes
-//! 20 to 50 µs on a virtual machine, and somewhat less on a physical one.
+//! A connection's thread that polls for its client's next request may take the **lead**, that is, deliver completions
+//! while it polls: it spins anyway, and if it does both, no thread has to be woken between a request and its
+//! completion. Waking a thread takes 20 to 50 µs on a virtual machine, and somewhat less on a physical one.
 
 use crate::counts::Looks;
 use crate::served::{Live, NEVER, Sink};
@@ -66,7 +67,7 @@ pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
     (next_ns, now_ns)
 }
 
-/// The thread that delivers completions when they are due. It is stopped when this is dropped.
+/// The thread that delivers completions when they are due. Dropping this value stops the thread.
 #[derive(Debug)]
 pub struct Poller {
     stop: Arc<AtomicBool>,
@@ -128,8 +129,8 @@ fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     }
 }
 
-/// Role of a connection's thread that delivers completions in place of the poller while it polls for its
-/// client's next request. The thread gives up the role before it sleeps, and when this is dropped.
+/// Role of a connection's thread that delivers completions in place of the poller while it polls for its client's next
+/// request. The thread gives up the role before it sleeps, and when this value is dropped.
 #[derive(Debug)]
 pub struct Lead<S: Sink> {
     live: Arc<Live<S>>,

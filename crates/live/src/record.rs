@@ -27,7 +27,7 @@ use std::io::{BufRead, BufWriter, Read, Write};
 use std::path::Path;
 
 const FIRST: &str = "iodyno record 3";
-/// First line of the version without faults at interfaces, which is read too.
+/// First line of a record in format version 2, which has no faults at interfaces. Such records can still be read.
 const FIRST_OF_2: &str = "iodyno record 2";
 const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "r"),
@@ -138,8 +138,7 @@ enum Line {
     End { now_ns: u64, hash: u64 },
 }
 
-/// Maximum length of a line in a record, bytes. Only the second line, which describes the machine, can be so
-/// long.
+/// Maximum length of a line in a record, bytes. Only the second line, which describes the machine, comes near it.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Latest timestamp accepted in a record, ns since the start: about two years.
 const AT_NS_MAX: u64 = 1 << 56;
@@ -158,24 +157,24 @@ pub struct Record<R> {
     from: R,
     number: usize,
     line: Vec<u8>,
-    /// Whether the record's last line is torn.
+    /// Whether the last line has no line feed, as after a crash; it is then ignored.
     is_torn: bool,
-    /// Description of the machine, from line 2.
+    /// Description of the emulated machine, from line 2 of the record.
     pub machine: serde_json::Value,
 }
 
 /// A recorded fault at an interface. A replay does not repeat it, because the machine does not see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedFault {
-    /// Time of its command, ns of the machine's time.
+    /// Simulated time of the fault command, ns.
     pub at_ns: u64,
-    /// Number of the volume.
+    /// Number of the volume at whose interface the fault occurred.
     pub volume: u32,
-    /// Action and scope of the fault.
+    /// What the fault did, and to which requests.
     pub fault: InterfaceFault,
 }
 
-/// Result of a replay.
+/// Result of a replay: counts, and hashes that show whether it repeated the recorded run exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Number of operations that were submitted in the replay.

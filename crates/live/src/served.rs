@@ -10,12 +10,12 @@
 //!   ([`Options::transport`]), so that a completion reaches the client when it is due. It never runs past an instant
 //!   without events, so that an operation submitted to an idle machine enters it at its own time. A request that had to
 //!   wake a thread counts as submitted earlier.
-//! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read returns the
-//!   device's content at that time, as on any device that is read while it is written to. Reads of an array are the
-//!   exception: their bytes come with the completion, and only into the sink's buffer.
+//! * **Bytes** are copied when an operation is submitted, so that its completion is not delayed by a copy: a read
+//!   returns the device's content at submission, as a device may that is read and written at the same time. Reads of
+//!   an array are the exception: their bytes come with the completion, and only into the sink's buffer.
 //! * **A power cut** fails operations in flight, and ends the clients' [attachments](Attached).
-//! * **Writes that the host refuses** do not change the machine's decisions: see `store`. As long as the host refuses
-//!   some, operations that need space in the backing are refused too.
+//! * **Writes that the host refuses** do not change the machine's decisions: see `store`. As long as the host still
+//!   refuses any, operations that need space in the backing file are refused too.
 
 mod array_bytes;
 mod array_folder;
@@ -51,7 +51,7 @@ use std::thread::Thread;
 /// Function that reads a monotonic clock, ns.
 pub type Now = fn() -> u64;
 
-/// Time of the next event if none is pending.
+/// Time of the next event when no event is pending.
 pub const NEVER: u64 = u64::MAX;
 
 /// Receiver of an operation's completion.
@@ -103,7 +103,7 @@ pub struct Options {
 pub struct Live<S> {
     inner: Mutex<Inner<S>>,
     next_ns: AtomicU64,
-    /// Thread of the poller, to wake it. The field `asleep_until_ns` tells until when it sleeps; 0: it is awake.
+    /// Thread of the poller, for waking it. It sleeps until `asleep_until_ns`; 0 means that it is awake.
     sleeper: Mutex<Option<Thread>>,
     asleep_until_ns: AtomicU64,
     /// Whether a connection's thread delivers completions in place of the poller: see
@@ -119,10 +119,10 @@ pub struct Live<S> {
 }
 
 impl<S: Sink> Live<S> {
-    /// Starts to run a machine in real time. `stores` holds one store per device for its content, or is empty. A
-    /// store may be smaller than its device, and then limits the volume's size, but an array's members need
-    /// full-sized stores. If adapters have a cache, one more store per volume that they present holds the cached
-    /// data, of the volume's size.
+    /// Starts to run a machine in real time. `stores` holds one store per device for its content, or is empty. A store
+    /// may be smaller than its device, and then limits the volume's size, but an array's members need full-sized
+    /// stores. If adapters have a cache, each volume that they present has one more store, of the volume's size, for
+    /// the cached data.
     ///
     /// # Panics
     /// If the number of stores differs from [`stores_needed`].
@@ -160,7 +160,8 @@ impl<S: Sink> Live<S> {
         self.lock().data_log = Some(log);
     }
 
-    /// Writes what is buffered of the record and of the data log, so that it survives a kill of this process.
+    /// Writes buffered entries of the record and of the data log to their files, so that they survive a kill of this
+    /// process.
     pub fn flush_record(&self) {
         let inner = &mut *self.lock();
         if let Some(recorder) = &mut inner.recorder {
@@ -201,8 +202,8 @@ impl<S: Sink> Live<S> {
         inner.folders.iter().for_each(|(_, folder)| folder.remove_made());
     }
 
-    /// Error messages since the start: the first failed write to the backing files or memory, and the error that
-    /// ended the record.
+    /// Error messages since the start: the first failed write to the backing files or memory, and the errors that
+    /// ended the record and the data log early.
     pub fn troubles(&self) -> Vec<String> {
         let inner = self.lock();
         let record = inner.recorder.as_ref().and_then(Recorder::failure);
@@ -210,17 +211,18 @@ impl<S: Sink> Live<S> {
         inner.trouble.clone().into_iter().chain(record).chain(log).collect()
     }
 
-    /// Number of volumes of the system.
+    /// Number of volumes that the emulated system presents to its hosts.
     pub fn volumes(&self) -> u32 {
         self.capacities_bytes.len() as u32
     }
 
-    /// Capacity of each volume, bytes.
+    /// Capacity of each volume, bytes, by volume number. A resize does not change them.
     pub fn capacities_bytes(&self) -> &[u64] {
         &self.capacities_bytes
     }
 
-    /// Size of a volume's address space, bytes.
+    /// Capacity of a volume, bytes: that of its device or array, or of its store if that is smaller. A resize does not
+    /// change it.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.capacities_bytes[volume as usize]
     }
@@ -240,7 +242,7 @@ impl<S: Sink> Live<S> {
         self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
     }
 
-    /// Converts simulated time to the real clock, ns.
+    /// Converts a simulated time to a reading of the real clock, ns.
     pub fn real_ns(&self, machine_ns: u64) -> u64 {
         let passed = self.dilation.map_or(machine_ns, |k| (machine_ns as f64 * k) as u64);
         self.epoch_ns.saturating_add(passed)
@@ -259,7 +261,7 @@ impl<S: Sink> Live<S> {
         (self.now)()
     }
 
-    /// Submits an operation; returns the time on the clock at which the emulated host issued it.
+    /// Submits an operation. Returns the time on the real clock at which the emulated host issued it, ns.
     pub fn submit(&self, worker: u32, volume: u32, op: &Op, payload: Payload<'_>, sink: S) -> u64 {
         self.submit_of(Client::default(), worker, volume, op, payload, sink)
     }
@@ -390,8 +392,8 @@ impl<S: Sink> Live<S> {
         self.asleep_until_ns.store(until_ns, Ordering::SeqCst);
     }
 
-    /// Reports that a client received an answer `after_ns` after it was sent, which updates the transport's
-    /// latency.
+    /// Reports that a client received an answer `after_ns` after it was sent, which updates the estimate of the
+    /// transport's latency.
     pub fn taken(&self, after_ns: u64) {
         self.transport.taken(after_ns);
     }
@@ -461,7 +463,8 @@ impl<S: Sink> Live<S> {
         taken
     }
 
-    /// Returns the largest delay of a volume's completions since the last call, ns of real time, and resets it.
+    /// Returns the largest delay with which one of a volume's completions was delivered since the last call, ns of
+    /// real time, and resets it.
     pub fn take_longest_late_ns(&self, volume: u32) -> u64 {
         let mut inner = self.lock();
         inner

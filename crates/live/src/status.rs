@@ -1,7 +1,8 @@
 //! Status of served storage. The same values are the JSON document of the control socket, the text of `iodyno status`
 //! (`text`) and the metrics ([`crate::metrics`]).
 //!
-//! The names of the fields are the keys of the document. Fields with `skip` are for the metrics alone.
+//! The names of the fields are the keys of the document. Fields marked `#[serde(skip)]` are not in the document, only
+//! in the metrics.
 
 mod maps;
 mod observe;
@@ -82,7 +83,7 @@ pub struct ModelStatus {
     pub transport: Option<TransportStatus>,
     /// Status of the RAID adapters; `None` if the system has none.
     pub adapters: Option<AdaptersStatus>,
-    /// Status of each volume, by volume number.
+    /// Status of each emulated volume, by volume number.
     pub volumes: Vec<VolumeStatus>,
 }
 
@@ -114,14 +115,14 @@ pub struct AdaptersStatus {
     pub dirty_bytes: u64,
     /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Numbers of the volumes whose access state is cleared by a fault command.
+    /// Numbers of the volumes whose access state a fault command has cleared.
     pub cleared: Vec<u32>,
 }
 
 /// Status of a RAID adapter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdapterStatus {
-    /// Whether the adapter is lost through an injected fault.
+    /// Whether an injected fault has taken the adapter out of service.
     pub lost: bool,
     /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
@@ -140,7 +141,7 @@ pub struct VolumeStatus {
     pub capacity_bytes: u64,
     /// Current size of the volume, bytes; differs from the capacity after a resize.
     pub size_bytes: u64,
-    /// Whether the volume is made to appear full, so that writes to unallocated space fail.
+    /// Whether a fault makes the volume appear full, so that writes to unallocated space fail.
     pub full: bool,
     /// Injected slowdown: factor by which operations take longer; 1: no fault.
     pub slow_factor: f64,
@@ -152,14 +153,14 @@ pub struct VolumeStatus {
     pub power_off: bool,
     /// Injected extra latency per kind of operation, ns.
     pub delay_ns: ByKind<u64>,
-    /// Injected error probability per kind of operation, 0 to 1.
+    /// Faults injected at the volume's interface, including those that are over.
     pub error_share: ByKind<f64>,
     /// Faults at the volume's interface.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
-    /// Counters and latencies per kind of operation.
+    /// Counters and latencies since the start, per kind of operation.
     pub operations: ByKind<KindStatus>,
-    /// Utilisation of each resource, as a fraction of time from 0 to 1.
+    /// Utilisation of each resource since the start, as a fraction from 0 to 1.
     pub busy: Named<f64>,
     /// Dirty data in the volume's write buffer, bytes; `None` without a write buffer.
     pub buffered_bytes: Option<u64>,
@@ -169,25 +170,27 @@ pub struct VolumeStatus {
     pub write_amplification: Option<f64>,
     /// Flash wear since the start, as a fraction of the rated erase cycles; `None` if the volume has no flash.
     pub worn: Option<f64>,
-    /// Number of completions delivered more than [`LATE_NS`](crate::counts::LATE_NS) late.
+    /// Number of completions since the start that were delivered more than [`LATE_NS`](crate::counts::LATE_NS) late.
     pub late: u64,
-    /// Number of late completions caused by the polling thread losing its core.
+    /// Number of late completions whose cause is that the polling thread lost its core.
     pub late_away: u64,
-    /// Median delay between a completion's simulated time and its delivery, ns.
+    /// Median delay of a completion's delivery after its simulated time, ns; `None` if there are too few completions.
     pub lateness_p50_ns: Option<u64>,
-    /// 99th percentile of the delay between a completion's simulated time and its delivery, ns.
+    /// 99th percentile of the delay of a completion's delivery after its simulated time, ns; `None` if there are too
+    /// few completions.
     pub lateness_p99_ns: Option<u64>,
     /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// Number of flash page reads whose data was rebuilt from the device's parity stripe.
+    /// Number of flash page reads whose data was rebuilt from the device's parity stripe; `None` if the volume has no
+    /// flash.
     pub pages_recovered: Option<u64>,
-    /// Number of flash page reads whose data could not be recovered.
+    /// Number of flash page reads whose data could not be recovered; `None` if the volume has no flash.
     pub pages_lost: Option<u64>,
     /// Number of failed attempts to write to the backing file or memory.
     pub backing_errors: u64,
-    /// Number of acknowledged writes lost in power cuts.
+    /// Number of acknowledged writes lost in power cuts since the start.
     pub dropped_writes: u64,
-    /// Acknowledged data lost in power cuts, bytes.
+    /// Acknowledged data lost in power cuts since the start, bytes.
     pub dropped_bytes: u64,
     /// Number of writes torn by power cuts: some of their 4 KiB units are on the medium, the others are lost.
     pub torn_writes: u64,
@@ -195,10 +198,10 @@ pub struct VolumeStatus {
     pub array: Option<ArrayStatus>,
     /// Status of all nested arrays (members of the volume's array that are arrays), at any depth.
     pub branches: Vec<ArrayStatus>,
-    /// Number of flash erase blocks erased.
+    /// Number of flash erase blocks erased since the start; `None` if the volume has no flash.
     #[serde(skip)]
     pub erases: Option<u64>,
-    /// Busy time of each type of resource, summed over its instances, ns.
+    /// Busy time of each type of resource since the start, summed over its instances, ns.
     #[serde(skip)]
     pub busy_ns: Named<u64>,
 }
@@ -208,16 +211,16 @@ pub struct VolumeStatus {
 pub struct InterfaceFaultStatus {
     /// Description of the fault and its scope.
     pub fault: String,
-    /// Number of requests in its scope.
+    /// Number of requests in the fault's scope since its command, affected or not.
     pub seen: u64,
-    /// Number of requests to which it was applied.
+    /// Number of requests that the fault has affected.
     pub applied: u64,
-    /// Whether it can't apply to any later request.
+    /// Whether the fault is over, and will affect no more requests.
     pub is_over: bool,
 }
 
 impl InterfaceFaultStatus {
-    /// Status of each of a volume's faults.
+    /// Status of each of these faults at a volume's interface.
     pub fn of_all(faults: &[Injected]) -> Vec<Self> {
         let of = |known: &Injected| Self {
             fault: described(&known.fault),
@@ -232,19 +235,20 @@ impl InterfaceFaultStatus {
 /// Counters and latencies of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindStatus {
-    /// Number of operations that succeeded.
+    /// Number of operations of the kind that succeeded since the start.
     pub operations: u64,
-    /// Bytes transferred by successful operations.
+    /// Bytes of the kind's successful operations since the start.
     pub bytes: u64,
-    /// Number of operations that failed.
+    /// Number of operations of the kind that failed since the start.
     pub errors: u64,
-    /// Mean simulated latency from submission to completion, ns.
+    /// Mean simulated latency from submission to completion, ns; `None` without operations.
     pub latency_mean_ns: Option<f64>,
-    /// Median simulated latency from submission to completion, ns.
+    /// Median simulated latency from submission to completion, ns; `None` if there are too few operations.
     pub latency_p50_ns: Option<u64>,
-    /// 99th percentile of simulated latency from submission to completion, ns.
+    /// 99th percentile of simulated latency from submission to completion, ns; `None` if there are too few operations.
     pub latency_p99_ns: Option<u64>,
-    /// 99.9th percentile of simulated latency from submission to completion, ns.
+    /// 99.9th percentile of simulated latency from submission to completion, ns; `None` if there are too few
+    /// operations.
     #[serde(skip)]
     pub latency_p999_ns: Option<u64>,
 }
@@ -258,7 +262,7 @@ pub struct ArrayStatus {
     pub missing: usize,
     /// Progress of the current member rebuild, 0 to 1; `None` if no member is being rebuilt.
     pub rebuilt_share: Option<f64>,
-    /// Number of runs of consecutive rows that are being resynced after a power cut.
+    /// Number of row ranges that are still to be resynced after a power cut.
     pub resyncs: u32,
     /// Whether the array has lost data that can't be read until it is rewritten.
     pub data_lost: bool,
@@ -275,10 +279,10 @@ pub struct ArrayStatus {
 /// Status of a member of an array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Number of the member's device, or of all its devices if the member is an array.
+    /// Number of the member's device, or the numbers of all its devices if the member is an array.
     #[serde(flatten)]
     pub devices: MemberDevices,
-    /// Whether the member is present, lost, missing or being rebuilt.
+    /// Whether the member is present, its device is lost, or its data is missing or being rebuilt.
     pub state: MemberState,
 }
 
@@ -334,11 +338,11 @@ pub struct NativeStatus {
 /// Status of a volume that is served without simulated latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NativeVolumeStatus {
-    /// Size of the volume, bytes.
+    /// Size of the volume that clients see, bytes.
     pub capacity_bytes: u64,
     /// Memory used by the volume's data, bytes; 0 if the data is in a file.
     pub memory_bytes: u64,
-    /// Faults in effect at the volume's interface, such as lost writes.
+    /// Faults injected at the volume's interface, including those that are over.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
 }
@@ -358,7 +362,7 @@ pub struct MemoryStatus {
     pub written_bytes: u64,
     /// Number of failed and refused requests.
     pub errors: u64,
-    /// Faults in effect at the volume's interface, such as lost writes.
+    /// Faults injected at the volume's interface, including those that are over.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
 }

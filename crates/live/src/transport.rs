@@ -1,15 +1,15 @@
 //! Latency of a frontend's transport, for compensation: measured when a server starts, and tracked while it serves if
 //! a frontend can observe it.
 //!
-//! A round trip has parts that differ from client to client: the request's way in, at whose end the server's thread is
-//! awake or must be woken; and the answer's way out, until the client has taken it, which again is awake or must be
-//! woken. Waking takes as long as all the rest together, and several times that on a virtual machine. So no single
-//! value suits both a load generator that spins and a guest that sleeps. The client's part is tracked: the estimate
-//! converges to the median time until answers are taken.
+//! A round trip has two parts that differ from client to client: the request's way to the server's thread, and the
+//! answer's way to the client. At the end of each, the receiver is awake or must be woken. Waking takes as long as
+//! everything else together, and several times as long on a virtual machine. So no single value suits both a load
+//! generator that spins and a guest that sleeps. The client's part is tracked: its estimate converges to the median
+//! time from sending an answer to its receipt.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Upper bound of the transport latency that is compensated, ns. A longer time means a busy host or a slow
+/// Upper bound of the transport latency that is compensated, ns. A longer measured latency means a busy host or a slow
 /// client.
 pub const TRANSPORT_MAX_NS: u64 = 100_000;
 /// Smallest step by which one answer changes the latency estimate, ns. Larger estimates change by

@@ -104,9 +104,9 @@ fn period_ns(rate_iops: f64) -> (u128, u64) {
 #[derive(Clone, Debug)]
 struct Poisson {
     rng: Generator,
-    /// Mean gap, in 2⁻³² ns.
+    /// Mean gap between arrivals, in units of 2⁻³² ns.
     mean_gap: f64,
-    /// Time of the last arrival, in 2⁻³² ns.
+    /// Time of the last arrival, in units of 2⁻³² ns.
     now: u128,
 }
 

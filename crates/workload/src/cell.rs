@@ -7,7 +7,7 @@ use iodyno_units::Precondition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A cell to run (one measured configuration): workload, seed and limits.
+/// A cell to run (one measured configuration): its workload, seed, limits and initial state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSpec {
     /// Name of the cell within the run.
@@ -16,16 +16,16 @@ pub struct CellSpec {
     pub workload: String,
     /// The workload, after all overrides.
     pub spec: Spec,
-    /// Seed of all random streams.
+    /// Seed from which all random streams of the cell are derived.
     pub seed: u64,
     /// Index of this repeat of the cell, from 0.
     pub repeat: u32,
-    /// Number of passes of a fill or of a verification; None: any other cell. Each pass writes, or reads, the
-    /// whole active range of each target, regardless of the workload's limits. Such a workload only writes or
-    /// only reads, with one block size and a shared sequential cursor, so that the number of completed operations
-    /// proves full coverage.
+    /// Number of passes of a cell that fills or verifies the target; None: any other cell. Each pass writes, or reads,
+    /// the whole active range of each target, regardless of the workload's limits. Such a workload only writes or only
+    /// reads, with one block size and a shared sequential cursor, so that the number of completed operations proves
+    /// full coverage.
     pub fill_passes: Option<u8>,
-    /// Length of one interval of the time series, ns; None: chosen by the length of the cell.
+    /// Length of one interval of the time series, ns; None: chosen from the length of the cell.
     pub interval_ns: Option<u64>,
     /// Number of failed operations above which the run stops.
     pub errors_max: u64,
@@ -54,7 +54,7 @@ pub struct CellSpec {
 pub enum DropCache {
     /// Of a file: only clean pages. Of a block device: all pages, after writing dirty ones back.
     Clean,
-    /// All pages, after writing dirty ones back.
+    /// All pages of the active range, after writing dirty ones back.
     All,
 }
 
@@ -92,8 +92,8 @@ impl TargetPart {
         }
     }
 
-    /// Returns this process's region of an active range, if each process has its own. The regions are disjoint
-    /// and cover the range.
+    /// Returns this process's own region of an active range. The regions of all processes are disjoint and cover the
+    /// range.
     pub fn region_of(self, range: ActiveRange) -> ActiveRange {
         let between = |low: u64, high: u64, n: u32| {
             let apart = u128::from(high.saturating_sub(low)) * u128::from(n) / u128::from(self.of);
@@ -150,7 +150,7 @@ pub struct Settle {
     pub time_min_ns: u64,
     /// Number of batches in the shortest window: even, at least 20. [`Settle::BATCHES`] is the default.
     pub batches_min: u32,
-    /// Minimum number of measured operations, over all targets.
+    /// Minimum number of operations that must be measured, over all targets, before the cell may end.
     pub ops_min: u64,
 }
 

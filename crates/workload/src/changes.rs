@@ -1,5 +1,4 @@
-//! The differences between a workload and the one from which flags made it, in a few words for the heading of a
-//! result.
+//! Describes in a few words, for the heading of a result, how command-line flags changed a workload.
 
 use crate::flags::OfferedRate;
 use crate::spec::{Address, ArrivalKind, Block, Content, NewFile, Pattern, Percent, Spec};
@@ -80,7 +79,7 @@ impl Spec {
         all
     }
 
-    /// Percentage of reads among all operations.
+    /// Reads as a percentage of all operations.
     fn reads(&self) -> Percent {
         Percent::from_fraction(self.mix[OpKind::Read.index()] / self.mix.iter().sum::<f64>())
     }

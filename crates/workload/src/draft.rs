@@ -14,7 +14,7 @@ use iodyno_units::OpKind;
 #[derive(Clone, Debug)]
 pub struct Draft(Spec);
 
-/// Normalises block sizes as reading a file does: a single size has share 1.
+/// Normalises a list of block sizes as reading a file does: the share of a single size becomes 1.
 fn of_file(mut blocks: Vec<Block>) -> Vec<Block> {
     if let [one] = blocks.as_mut_slice() {
         one.share = 1.0;

@@ -6,15 +6,15 @@ use iodyno_catalog::{FileError, Reader, Record};
 
 use crate::spec::Spec;
 
-/// Maximum number of members in a group.
+/// Maximum number of workloads in a group.
 const MAX_MEMBERS: usize = 64;
 
 /// Content of a workload file: one workload or a group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// One workload.
+    /// The file describes one workload.
     Single(Box<Spec>),
-    /// A group of named workloads.
+    /// The file names several workloads, to be run in sequence.
     Group(Group),
 }
 
@@ -33,7 +33,7 @@ impl Workload {
 pub struct Group {
     /// One-line description of the group; empty if the file has none.
     pub about: String,
-    /// Publication that defines the group; None if unknown.
+    /// Publication that defines the group of workloads; None if unknown.
     pub source: Option<String>,
     /// The members, in order: at least one, without duplicates.
     pub members: Vec<Member>,

@@ -28,11 +28,11 @@ use crate::spec::{
 /// short (for people).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// Only in the stored form.
+    /// A key with its default appears only in the stored form.
     Full,
-    /// In neither form, because workloads stored by earlier versions lack the key.
+    /// A key with its default appears in neither form, because workloads stored by earlier versions lack the key.
     Sparse,
-    /// In both forms.
+    /// A key with its default appears in both forms.
     Always,
 }
 
@@ -47,7 +47,7 @@ struct Row {
     /// table.
     set: fn(&mut Spec, &mut Reader, &Record),
     written: Written,
-    /// Keys within this table; empty if the key is not a table.
+    /// Keys that the table contains; empty if the key is not a table.
     rows: &'static [Row],
 }
 
@@ -155,7 +155,7 @@ macro_rules! table {
     };
 }
 
-/// Defines a key for block sizes.
+/// Defines a key whose value is a list of block sizes.
 macro_rules! block {
     ($path:literal, $($place:tt)+) => {
         key!(
@@ -168,7 +168,7 @@ macro_rules! block {
     };
 }
 
-/// Defines a key for address patterns.
+/// Defines a key whose value is a list of address patterns.
 macro_rules! addresses {
     ($path:literal, $scope:expr) => {
         key!(

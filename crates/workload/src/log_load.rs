@@ -3,19 +3,19 @@
 
 use iodyno_units::OpKind;
 
-/// When messages count as persisted.
+/// When the messages of a log count as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogDurability {
-    /// When their write has completed, without a flush.
+    /// When the write that contains the message has completed, without a flush.
     None,
-    /// When the next flush, which many messages share, has completed.
+    /// When the next flush has completed. Many messages share it.
     Batch,
-    /// When a flush for that message alone has completed.
+    /// When a flush has completed that was issued for this message alone.
     Each,
 }
 
 impl LogDurability {
-    /// All durability levels.
+    /// All durability levels, from the weakest to the strongest.
     pub const ALL: [Self; 3] = [Self::None, Self::Batch, Self::Each];
 
     /// Name of the durability level in workload files.
@@ -27,17 +27,18 @@ impl LogDurability {
 /// Behaviour of publishers when their backlog of unpersisted messages is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WhenFull {
-    /// Wait, and publish messages late.
+    /// Publishers wait for space, and publish their messages late.
     Block,
-    /// Drop new messages.
+    /// Publishers drop new messages.
     Drop,
 }
 
-/// Load on a message log. Other keys of the workload apply as follows: block size is the size of a chunk (one
-/// write), depth the number of writes in flight, threads the writer and the readers, active range the log.
+/// Load on a message log. Other keys of the workload apply as follows: the block size is the size of a chunk (one
+/// write), the depth is the number of writes in flight, the threads are the writer and the readers, and the active
+/// range is the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogLoad {
-    /// Size of a message body, bytes.
+    /// Size of each message, without the log's overhead, bytes.
     pub message_bytes: u32,
     /// Rate of all publishers together, messages per second; None: as fast as the log accepts messages.
     pub rate_per_s: Option<f64>,
@@ -45,15 +46,15 @@ pub struct LogLoad {
     pub publishers: u32,
     /// Maximum number of unpersisted messages of all publishers together; None: chosen by the log's parameters.
     pub backlog: Option<u64>,
-    /// Behaviour of publishers when the backlog is full.
+    /// Behaviour of publishers when the backlog of unpersisted messages is full.
     pub when_full: WhenFull,
     /// When a message counts as persisted.
     pub durability: LogDurability,
-    /// Whether writes use FUA instead of flushes.
+    /// Whether FUA makes writes durable, instead of flushes.
     pub fua: bool,
     /// Maximum number of messages in a chunk; None: limited only by the size of the chunk.
     pub batch: Option<u32>,
-    /// Maximum number of chunks between two flushes.
+    /// Maximum number of chunks that are written between two flushes.
     pub commit_chunks: u32,
     /// Number of concurrent replays of the log, each by its own worker.
     pub readers: u32,
@@ -62,7 +63,7 @@ pub struct LogLoad {
 }
 
 impl LogLoad {
-    /// Default size of a message body, bytes.
+    /// Default size of a message, without the log's overhead, bytes.
     pub(crate) const DEFAULT_MESSAGE_BYTES: u32 = 512;
     /// Default number of chunks that a replay reads, the same as in the catalog's `log-80-20`.
     pub(crate) const DEFAULT_REPLAY_CHUNKS: u32 = 256;
@@ -74,13 +75,13 @@ impl LogLoad {
         1 + self.readers
     }
 
-    /// Whether the load issues flushes.
+    /// Whether the writer flushes the target, which it does if messages must be durable without FUA.
     pub fn flushes(&self) -> bool {
         self.durability != LogDurability::None && !self.fua
     }
 
-    /// A mix that contains each kind of operation the log issues. The size of the shares has no meaning, because
-    /// the publishers and readers determine the number of operations.
+    /// A mix that contains each kind of operation that the log issues. The sizes of the shares have no meaning,
+    /// because the publishers and readers determine the number of operations.
     pub fn mix(&self) -> [f64; OpKind::COUNT] {
         let mut mix = [0.0; OpKind::COUNT];
         mix[OpKind::Write.index()] = 1.0;

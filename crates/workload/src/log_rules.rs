@@ -4,13 +4,13 @@ use crate::faults::Faults;
 use crate::log_load::WhenFull;
 use crate::spec::{ArrivalKind, Content, MAX_THREADS, Percent, Spec};
 
-/// Maximum size of a message, bytes.
+/// Maximum size of a message in a log, bytes.
 const MAX_MESSAGE_BYTES: u64 = 8 << 20;
-/// Maximum backlog, messages.
+/// Maximum backlog of unpersisted messages, in messages.
 const MAX_BACKLOG: u64 = 1 << 32;
 /// Maximum number of chunks between two flushes.
 const MAX_COMMIT_CHUNKS: u64 = 65_536;
-/// Maximum number of writes in flight.
+/// Maximum number of the log's writes in flight.
 const MAX_DEPTH: u32 = 64;
 /// Overhead of a chunk that contains a single message, bytes.
 const RECORD_BYTES: u64 = 128;

@@ -9,7 +9,7 @@ use crate::spec::{
 };
 use iodyno_units::OpKind;
 
-/// Defines functions that override a single field of the specification.
+/// Defines functions that each override one field of the specification.
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident($value:ident: $of:ty) $($field:ident).+ = $new:expr;)*) => {
         impl Spec {$(
@@ -34,7 +34,7 @@ setters! {
     with_active(active: ActiveRange) active = active;
     /// Sets the initial state of a file that the run creates.
     with_new_file(new_file: NewFile) new_file = new_file;
-    /// Sets the content of writes.
+    /// Sets what writes store: random, compressible, verifiable or zero bytes.
     with_content(content: Content) content = content;
     /// Sets the measured time, ns; does not change other limits.
     with_time(time_ns: u64) limits.time_ns = Some(time_ns);

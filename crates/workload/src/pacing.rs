@@ -31,10 +31,10 @@ const FLOW_NS: u64 = 100_000;
 const LEAD_SHARE: u64 = 128;
 const LEAD_MAX: u64 = 32;
 
-/// The worker's next action.
+/// Next action of a worker, according to its pacing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Issue one operation. Open loop: with its due time, ns (same clock as `now_ns`). Closed loop: None.
+    /// Issue one operation, due at this time, ns (same clock as `now_ns`). None in a closed loop, where it is due now.
     Issue(Option<u64>),
     /// Wait until this time, ns: no operation is due earlier. Completions can arrive in the meantime.
     WaitUntil(u64),
@@ -54,7 +54,7 @@ pub(crate) struct Pacing {
     flow: Option<Box<Proportion>>,
 }
 
-/// Pauses between batches of operations.
+/// Pauses that a worker makes between batches of operations, when none is in flight.
 #[derive(Clone, Debug)]
 struct Pause {
     think_ns: u64,
@@ -64,7 +64,7 @@ struct Pause {
     /// Maximum duration of a batch, ns, after which it ends early; None: unlimited.
     after_ns: Option<u64>,
     in_flight: u32,
-    /// Earliest start of the current batch, ns.
+    /// Time before which the current batch may not start, ns.
     ready_ns: u64,
     /// Whether a pause delays the remaining schedule of an open loop.
     shifts: bool,
@@ -73,7 +73,7 @@ struct Pause {
 }
 
 impl Pause {
-    /// Returns the wait that the pause requires; None: an operation may be issued now.
+    /// Returns how the pause makes the worker wait; None: an operation may be issued now.
     fn step(&mut self, now_ns: u64) -> Option<Step> {
         let is_over = |after_ns| now_ns >= self.ready_ns.saturating_add(after_ns);
         if self.left < self.batch && self.after_ns.is_some_and(is_over) {
@@ -235,7 +235,7 @@ impl Pacing {
         pacing
     }
 
-    /// Creates the pacing of an open loop.
+    /// Creates the pacing of an open loop, whose operations are due at the times of `arrivals`.
     pub(crate) fn open(mut arrivals: Arrivals) -> Self {
         let next_ns = arrivals.next_ns();
         Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0, pause: None, flow: None }
@@ -249,7 +249,7 @@ impl Pacing {
         }
     }
 
-    /// Returns the next action at `now_ns`, with `free` unused slots.
+    /// Returns the next action of the worker at `now_ns`, if `free` of its slots are unused.
     #[expect(
         clippy::inline_always,
         reason = "inlined to keep an operation in registers: see `Stream::next_op`"
@@ -330,7 +330,7 @@ impl Pacing {
         }
     }
 
-    /// Notes that an operation completed at `now_ns`.
+    /// Notes that an operation completed at `now_ns`. Think times and pauses count from then.
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64) {
         if let Mode::Closed = self.mode {

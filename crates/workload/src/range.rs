@@ -6,7 +6,7 @@ use core::str::FromStr;
 use iodyno_units::{parse_percent, parse_size};
 use serde::{Deserialize, Serialize};
 
-/// A fraction from 0 to 1, stored as a whole number of 10⁻⁹. It converts to text and back exactly, on every
+/// A fraction from 0 to 1, stored as a whole number of billionths. It converts to text and back exactly, on every
 /// machine. In JSON it is a number from 0 to 1.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -30,7 +30,7 @@ impl Percent {
         f64::from(self.0) / 1e9
     }
 
-    /// The share in parts of 10⁹.
+    /// The share in billionths.
     pub const fn parts_per_billion(self) -> u32 {
         self.0
     }
@@ -104,19 +104,19 @@ impl fmt::Display for Edge {
 /// alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveRange {
-    /// Start of the range.
+    /// Start of the active range on the target.
     pub start: Edge,
-    /// End of the range (exclusive), or the length of the range if `is_length` is set.
+    /// End of the active range (exclusive), or its length if `is_length` is set.
     pub end: Edge,
-    /// Whether `end` is a length.
+    /// Whether `end` gives the length of the range instead of its end.
     pub is_length: bool,
 }
 
 impl ActiveRange {
-    /// The whole target.
+    /// The range that covers the whole target, whatever its capacity.
     pub const WHOLE: Self = Self::between(Edge::Share(Percent::ZERO), Edge::Share(Percent::ALL));
 
-    /// Creates the range from `start` to `end`.
+    /// Creates the range from `start` to `end` (exclusive).
     pub const fn between(start: Edge, end: Edge) -> Self {
         Self { start, end, is_length: false }
     }

@@ -1,4 +1,4 @@
-//! A trace as a source of operations: the due time of each, and its place in a target.
+//! A trace as a source of operations: when each is due, and where on the target it goes.
 //!
 //! Replay by time is an open loop: an operation is due at its time in the trace, whatever has completed, and the
 //! times are absolute, so that nothing drifts. Replay as fast as possible is a closed loop. With think time, each
@@ -34,7 +34,7 @@ pub enum Timing {
     Fast,
     /// After the same number of completions as in the trace, plus the same think time. Requires a single worker.
     Think {
-        /// Divisor of the think times, above 0.
+        /// Divisor of the think times, above 0: with 2, they are half as long as in the trace.
         speed: f64,
     },
 }
@@ -43,25 +43,26 @@ pub enum Timing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
-    /// Unchanged; a trace that exceeds the target is refused.
+    /// Addresses do not change. A trace that exceeds the target is refused.
     #[default]
     Exact,
-    /// Scaled from the trace's address range to the target's size; lengths of operations don't change.
+    /// Addresses are scaled from the trace's address range to the target's size. Lengths of operations don't change.
     Scale,
-    /// Modulo the target's size; an operation that would cross the target's end is moved to end there.
+    /// Addresses are taken modulo the target's size. An operation that would cross the target's end is moved to end
+    /// there.
     Wrap,
 }
 
-/// A trace, and how to issue its operations.
+/// A trace, and how its operations are issued again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// The trace to issue.
+    /// The trace whose operations are issued.
     pub trace: Arc<Trace>,
     /// When the operations of the trace are due.
     pub timing: Timing,
     /// How addresses of the trace are mapped to the target.
     pub fit: Fit,
-    /// Offset in the target at which the trace begins, bytes.
+    /// Offset on the target at which the trace's address 0 lies, bytes.
     pub offset_bytes: u64,
     /// Short description of the trace and its replay, as stored with the run. Replays with equal descriptions
     /// issue equal operations.
@@ -83,7 +84,7 @@ impl core::error::Error for Misfit {}
 /// Settings of a replay's cell that the trace does not determine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplayShape {
-    /// Workers per target.
+    /// Number of workers per target, which divide the trace's operations.
     pub threads: u32,
     /// Maximum number of operations in flight per worker.
     pub depth: u32,
@@ -140,7 +141,7 @@ impl Replay {
         spec.with_content(content)
     }
 
-    /// Minimum duration of the replay, ns: the due time of the last operation. 0 if operations have no fixed
+    /// Minimum duration of the replay, ns: the due time of the last operation. 0 if operations have no fixed due
     /// times.
     pub fn time_ns(&self) -> u64 {
         match self.timing {
@@ -149,7 +150,7 @@ impl Replay {
         }
     }
 
-    /// Mean rate at which operations are due, operations per second; None if they have no fixed times.
+    /// Mean rate at which operations are due, operations per second; None if operations have no fixed due times.
     fn rate_iops(&self) -> Option<f64> {
         let Timing::Time { speed } = self.timing else { return None };
         let span_s = self.trace.summary().span_ns as f64 / 1e9 / speed;
@@ -157,7 +158,7 @@ impl Replay {
         Some(rate.clamp(*RATES_IOPS.start(), *RATES_IOPS.end()))
     }
 
-    /// Largest alignment, bytes, that divides every length and every address after the offset is added.
+    /// Largest alignment, bytes, of which every length, and every address with the offset added, is a multiple.
     fn align_bytes(&self) -> u32 {
         let offset = 1_u32 << self.offset_bytes.trailing_zeros().min(30);
         self.trace.summary().align_bytes.min(offset)
@@ -218,7 +219,7 @@ fn sizes(all: &[TraceSize]) -> String {
 pub struct Placement {
     fit: Fit,
     offset_bytes: u64,
-    /// Usable size of the target after `offset_bytes`, bytes.
+    /// Usable size of the target from `offset_bytes` on, bytes.
     space_bytes: u64,
     /// Highest end address of the trace's operations, bytes.
     end_bytes: u64,

@@ -29,12 +29,12 @@ const MAX_WINDOW: u32 = 1 << 20;
 const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
 /// Maximum number of flushes in a burst.
 const MAX_FLUSH_BURST: u32 = 1_000_000;
-/// Maximum limit of a workload in passes over its range.
+/// Maximum number of passes over the range to which a workload can be limited.
 const MAX_PASSES: f64 = 1e6;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Maximum think time, ns: an hour.
 const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
-/// Minimum and maximum rate, operations per second.
+/// Minimum and maximum rate of an open loop, operations per second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
 /// Returns every rule that `spec` breaks.

@@ -1,19 +1,19 @@
-//! A workload for a device that was scaled down: all sizes on the device are divided, and the shares of the writes that
-//! go to each part of it stay.
+//! Adapts a workload to a scaled-down device: sizes on the device are divided by a factor, and each part of the device
+//! keeps its share of the writes.
 
 use crate::range::{ActiveRange, Edge};
 use crate::spec::{Address, Pattern, Percent, Spec, Spot};
 
-/// Number of hot spots that stand for a Zipf distribution.
+/// Number of hot spots that approximate a Zipf distribution.
 const SPOTS: usize = 60;
-/// Number of places at the head of the distribution with a hot spot each.
+/// Number of the most frequent places, each of which gets a hot spot of its own.
 const SINGLE: u64 = 16;
 
 impl Spec {
-    /// Divides the sizes of zones and of the active range by `by`. A Zipf distribution depends on the number of
-    /// places, not on ratios. It becomes hot spots with the shares of the full range's ranks, uniform inside; a spot
-    /// ends where its ranks are 1.2 times less likely than at its start. `places`: number of blocks of the reduced
-    /// range.
+    /// Divides the sizes of zones and of the active range by `by`; `places` is the number of blocks in the reduced
+    /// range. A Zipf distribution would have other shares over fewer blocks, so hot spots replace it. Each hot spot
+    /// has the share of the ranks that it stands for in the full range, evenly distributed. It ends where its ranks
+    /// are 1.2 times less likely than at its start.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -41,7 +41,7 @@ impl Spec {
     }
 }
 
-/// Hot spots of `places` places that represent `by` times as many ranks of a Zipf distribution.
+/// Hot spots over `places` places that approximate a Zipf distribution over `by` times as many ranks.
 fn zipf(theta: f64, places: u64, by: u32) -> Pattern {
     let single = SINGLE.min(places);
     let ratio = libm::pow(places as f64 / single as f64, 1.0 / (SPOTS as f64 - single as f64));
@@ -63,8 +63,8 @@ fn zipf(theta: f64, places: u64, by: u32) -> Pattern {
     Pattern::HotSpots { spots, scatter: true }
 }
 
-/// Sum of k^-theta over the ranks `start` + 1 to `end`. From rank 1000 on by the integral, which is off by less than a
-/// millionth.
+/// Sum of k^-theta over the ranks `start` + 1 to `end`. Ranks from 1000 on are summed by an integral, with an error
+/// below a millionth.
 fn weight(theta: f64, start: u64, end: u64) -> f64 {
     let exact =
         (start..end.min(1000)).map(|rank| libm::pow((rank + 1) as f64, -theta)).sum::<f64>();
@@ -84,7 +84,7 @@ fn weight(theta: f64, start: u64, end: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The hot spots cover the range, and each has the share of the ranks that it represents.
+    /// The hot spots cover the range. The share of each is that of the ranks that it stands for.
     #[test]
     fn a_zipf_distribution_keeps_its_shares() {
         for (theta, by, places) in [(0.8, 64, 100_000), (1.0, 256, 1_000), (1.2, 2, 40)] {

@@ -58,8 +58,8 @@ pub struct SourceEnd {
     pub backlog_ops: u64,
     /// Number of operations that should have repeated a recent address when none existed yet.
     pub recent_misses: u64,
-    /// Positions of the sequential cursors, in units of the workload's alignment and in the order of the workload
-    /// file.
+    /// Final positions of the sequential cursors, in units of the workload's alignment and in the order of the
+    /// workload file.
     pub walked: Vec<u64>,
 }
 

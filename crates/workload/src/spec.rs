@@ -30,7 +30,7 @@ pub const MAX_ITEMS: usize = 64;
 /// One block size of a workload, and how often it is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Block {
-    /// Size of an operation, bytes.
+    /// Size of the operations, bytes.
     pub bytes: u32,
     /// Weight of this size, relative to the other sizes.
     pub share: f64,
@@ -126,7 +126,7 @@ pub struct FlushBursts {
     pub burst: u32,
 }
 
-/// The content of writes.
+/// Bytes that writes store: random, compressible, verifiable or zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Random bytes that neither compress nor deduplicate.
@@ -183,8 +183,8 @@ impl FromStr for Content {
 /// proportion to other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// Number of operations between two pauses: in a closed loop whose think time drains the queue (default: the
-    /// depth), or in an open loop with [`Batches::pause_ns`].
+    /// Number of operations between two pauses. Applies to a closed loop whose think time drains the queue (default:
+    /// the depth), and to an open loop with [`Batches::pause_ns`].
     pub think_after: Option<u32>,
     /// Maximum time between two pauses, ns. Without [`Batches::think_after`], only this time triggers a pause.
     pub think_after_ns: Option<u64>,
@@ -197,8 +197,8 @@ pub struct Batches {
     /// Refill threshold: once the queue is full, no operation is issued until at most this number are in flight.
     /// None: a completed operation is replaced immediately.
     pub refill_at: Option<u32>,
-    /// Weight of this workload in a cell with several weighted workloads; None: no weight. Its workers wait while
-    /// their share of all operations exceeds their share of the weights.
+    /// Weight of this workload in a cell with several weighted workloads; None: no weight. The workload's workers wait
+    /// while their share of all operations exceeds their share of the weights.
     pub flow: Option<u32>,
 }
 
@@ -275,7 +275,7 @@ pub struct Spec {
     pub(crate) active: ActiveRange,
     pub(crate) file_set: Option<FileSet>,
     pub(crate) log: Option<LogLoad>,
-    /// Relative share of each kind of operation; 0 if it is not issued.
+    /// Relative share of each kind of operation, by [`OpKind::index`]; 0 if the kind is not issued.
     pub(crate) mix: [f64; OpKind::COUNT],
     pub(crate) mix_order: MixOrder,
     pub(crate) flush_bursts: Option<FlushBursts>,
@@ -342,7 +342,7 @@ impl Spec {
         self.source.as_deref()
     }
 
-    /// Worker threads per target, 1 to [`MAX_THREADS`].
+    /// Number of worker threads per target, 1 to [`MAX_THREADS`].
     pub fn threads(&self) -> u32 {
         self.threads
     }
@@ -443,7 +443,7 @@ impl Spec {
         self.flush_bursts
     }
 
-    /// Whether the workload changes data on the target.
+    /// Whether the workload writes, trims or zeroes data on the target.
     pub fn changes_content(&self) -> bool {
         self.kinds().any(|(kind, _)| kind.changes_content())
     }
@@ -523,7 +523,7 @@ impl Spec {
         self.arrivals
     }
 
-    /// The content of writes.
+    /// Kind of content that writes store.
     pub fn content(&self) -> Content {
         self.content
     }
@@ -534,7 +534,7 @@ impl Spec {
         self.align_bytes().min(4096)
     }
 
-    /// The end conditions of the measurement.
+    /// Length of the ramp, and the conditions that end the measurement of a target.
     pub fn limits(&self) -> Limits {
         self.limits
     }

@@ -49,7 +49,8 @@ enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
     Any(Box<General>),
-    /// Final operations of a closed stream. Its counters and cursors are those of the path before it was closed.
+    /// A closed stream, which returns only final operations. Its counters and cursors are those of the path that it
+    /// had before.
     Last(Option<Box<Last>>),
 }
 
@@ -84,7 +85,7 @@ fn read_of(written: Op) -> Op {
 }
 
 impl Path {
-    /// The regular path; if the stream is closed, the path it had before.
+    /// The path that generates the regular operations; in a closed stream, the path before it was closed.
     fn before(&self) -> &Self {
         match self {
             Self::Last(Some(last)) => &last.before,
@@ -131,7 +132,7 @@ impl Stream {
         Some(fork)
     }
 
-    /// Returns the next operation.
+    /// Returns the next operation of the endless sequence; of a closed stream, the next final operation.
     // Inlined, so that the fields of an operation stay in registers: loading 16 bytes that were just stored in parts
     // waits for the store buffer, 5 ns of 15.
     #[expect(clippy::inline_always, reason = "inlined to keep an operation in registers")]
@@ -177,7 +178,7 @@ impl Stream {
         !read_back.is_latest
     }
 
-    /// Total bytes of reads that read back writes.
+    /// Total bytes of the reads so far that read writes back.
     pub(crate) fn read_back_bytes(&self) -> u64 {
         match self.path.before() {
             Path::Any(general) => general.read_back.as_ref().map_or(0, |of| of.bytes),
@@ -185,7 +186,7 @@ impl Stream {
         }
     }
 
-    /// Notes that an operation of this stream has completed.
+    /// Notes that an operation of this stream has completed, which matters if reads and writes have a fixed ratio.
     #[inline]
     pub fn completed(&mut self, kind: OpKind) {
         if let Path::Any(general) = &mut self.path {
@@ -324,7 +325,7 @@ struct General {
     /// Threshold of the random number that selects writes with FUA; `None`: no write has FUA.
     fua_below: Option<u64>,
     flush_every: u32,
-    /// Number of writes since a flush last became due; the next one is due when it reaches `flush_every`.
+    /// Number of writes since a flush last became due. The next flush is due when this reaches `flush_every`.
     writes_since_flush: u32,
     flush_again: bool,
     /// Whether the flush that was due after the latest operation has been issued.
@@ -338,7 +339,7 @@ struct General {
     reset: Option<Reset>,
 }
 
-/// The trims of a zone before it is written.
+/// Trims that empty a zone before the first write to it.
 #[derive(Clone, Debug)]
 struct Reset {
     /// Part of the zone that is still to be trimmed, bytes.
@@ -524,15 +525,15 @@ impl General {
     }
 }
 
-/// Writes to be read back, in their order, in groups of a fixed number.
+/// Queue of writes to be read back. Once it holds a fixed number of writes, they are read back in their order.
 #[derive(Clone, Debug)]
 struct ReadBack {
     writes: VecDeque<Op>,
     after: usize,
     reads: bool,
-    /// Whether the latest operation is a read-back.
+    /// Whether the latest operation reads a write back.
     is_latest: bool,
-    /// Total bytes of reads that read back writes.
+    /// Total bytes of the reads so far that read writes back.
     bytes: u64,
 }
 

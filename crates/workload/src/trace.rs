@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 pub use summary::{TracePart, TraceSize, TraceSummary};
 
-/// Granularity of addresses and lengths, bytes.
+/// Granularity of addresses and lengths in a trace, bytes.
 const UNIT_BYTES: u64 = 512;
 /// Maximum size of reads and writes, bytes. Each operation in flight needs a buffer of its size.
 const DATA_BYTES_MAX: u64 = 64 << 20;
@@ -74,7 +74,7 @@ impl Row {
     }
 }
 
-/// One operation of a trace.
+/// One operation of a trace: what was issued, when, and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOp {
     /// Time at which the operation was issued, ns from the trace's start.
@@ -116,7 +116,7 @@ impl PartialEq for Trace {
 }
 
 impl Trace {
-    /// Number of operations, 1 or more.
+    /// Number of operations in the trace, 1 or more.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -192,13 +192,13 @@ impl Trace {
 /// An operation of another tool's trace, with any length and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignOp {
-    /// Kind of operation.
+    /// Kind that the reader of the trace has assigned to the operation.
     pub kind: OpKind,
-    /// Whether a write must be durable when it completes.
+    /// Whether the operation is a write that must be durable when it completes.
     pub fua: bool,
-    /// Offset on its file or device, bytes; ignored for a flush.
+    /// Offset in the file or device on which the operation was issued, bytes; ignored for a flush.
     pub offset_bytes: u64,
-    /// Length, bytes; ignored for a flush.
+    /// Length of the operation, bytes, which may be any number; ignored for a flush.
     pub len_bytes: u64,
 }
 
@@ -275,12 +275,12 @@ impl TraceBuilder {
         *known = (*known).max(end);
     }
 
-    /// Number of operations added so far.
+    /// Number of operations added to the trace so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether no operation has been added yet.
+    /// Whether no operation has been added to the trace yet.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -367,8 +367,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Changes the time of an operation to `at_ns`, because it was requeued and issued again. If a long operation
-    /// was split, all parts of it move.
+    /// Moves an operation to `at_ns`, because it was put back into its queue and issued again then. If a long
+    /// operation was split, all parts of it move.
     pub fn reissued(&mut self, index: usize, at_ns: u64) {
         let Some(first) = self.rows.get(index).copied().filter(|_| at_ns <= AT_NS_MAX) else {
             return;

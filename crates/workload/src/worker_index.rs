@@ -3,9 +3,9 @@
 /// Index of a worker, and the number of workers that divide a rate, a range or a number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerIndex {
-    /// Index of the worker, from 0.
+    /// Index of the worker among those that divide the work, from 0.
     pub index: u32,
-    /// Number of workers; greater than `index`.
+    /// Number of workers that divide the work; greater than `index`.
     pub of: u32,
 }
 

@@ -85,7 +85,7 @@ pub struct LibaioEngine<'a> {
     /// Queued operations without an asynchronous form. The next iteration executes them synchronously.
     blocking: Vec<(u32, Op)>,
     at_once: Vec<(u32, i32)>,
-    /// True if completions are read from the ring mapped into this process, without a system call.
+    /// True if completions are read without a system call, from the ring that the kernel maps into this process.
     pub reaps_in_user_space: bool,
 }
 

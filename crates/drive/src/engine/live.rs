@@ -1,8 +1,8 @@
 //! Emulated storage in real time, in this process: `live:` targets. Workers of all targets share one
 //! machine; a worker that waits for a completion advances it itself, so no thread has to be woken.
 //!
-//! The emulated host's generator costs the time that the model states: an operation is handed over at the
-//! modelled time, and the worker's stamp follows.
+//! The model includes the CPU time that the emulated host needs to issue an operation. The worker spins for that time,
+//! so its timestamps include it too.
 
 use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::Buffers;
@@ -19,11 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Mailbox {
     count: AtomicUsize,
     done: Mutex<Vec<(u32, i32)>>,
-    /// Data returned by reads of an array, each with the number of the operation's buffer.
+    /// Data of completed reads from an array, each with the number of the buffer to copy it to.
     read: Mutex<Vec<(u32, Vec<u8>)>>,
 }
 
-/// Identifies the worker that waits for an operation, and the operation's buffer.
+/// Receiver of one operation's completion: the mailbox of the worker that waits for it, and the number of the
+/// operation's buffer.
 #[derive(Debug)]
 pub struct CompletionHandle {
     to: Arc<Mailbox>,

@@ -13,24 +13,24 @@ use std::sync::Arc;
 /// An open file or device for use by an engine. The crate `targets` opens it; engines never do.
 #[derive(Clone, Debug)]
 pub struct FileMedium {
-    /// Open descriptor.
+    /// Descriptor of the open file or device.
     pub fd: Arc<OwnedFd>,
-    /// Addressable length, bytes.
+    /// Length of the addressable part of the file or device, bytes.
     pub capacity_bytes: u64,
     /// True for a block device, on which trim and write-zeroes use other system calls than on a file.
     pub is_block_device: bool,
     /// Required alignment of buffers in memory, bytes.
     pub memory_align_bytes: u32,
-    /// Whether O_DIRECT is in effect.
+    /// Whether O_DIRECT is in effect on the descriptor.
     pub direct: bool,
-    /// True if reads and writes go through the page cache but leave no pages in it.
+    /// True if reads and writes go through the page cache but leave no pages in it (`RWF_DONTCACHE`).
     pub uncached: bool,
     /// True if the descriptor is open for reading and writing, false if for reading only.
     pub writable: bool,
     /// NVMe namespace to send commands to, bypassing the block layer; `fd` is then its block device. `None`
     /// without passthrough.
     pub passthrough: Option<NvmeNamespace>,
-    /// Engine that executes the operations; set by [`Medium::set_engine`].
+    /// Engine that executes operations on the file; chosen by [`Medium::set_engine`].
     pub engine: FileEngine,
 }
 
@@ -39,16 +39,16 @@ pub struct FileMedium {
 pub struct NvmeNamespace {
     /// Descriptor of the namespace's character device.
     pub fd: Arc<OwnedFd>,
-    /// Number of the NVMe namespace.
+    /// Namespace ID that commands to the controller contain.
     pub number: u32,
-    /// Size of a logical block, bytes.
+    /// Size of one of the namespace's logical blocks, bytes.
     pub block_bytes: u32,
-    /// Maximum transfer of one command, bytes.
+    /// Longest transfer that one command may request, bytes.
     pub transfer_bytes_max: u64,
 }
 
 impl FileMedium {
-    /// `RWF_` flags of every read and write; writes may add others.
+    /// `RWF_` flags that every read and write has; writes may have more.
     pub(crate) const fn rw_flags(&self) -> i32 {
         if self.uncached { libc::RWF_DONTCACHE } else { 0 }
     }
@@ -59,7 +59,7 @@ impl FileMedium {
 pub enum Medium {
     /// A file, a block device or a character device.
     File(FileMedium),
-    /// Memory of this process.
+    /// Memory of this process, as a RAM disk.
     Ram(Arc<Region>),
     /// No storage; the value is its nominal size, bytes.
     Null(u64),
@@ -85,7 +85,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Addressable length of the medium, bytes.
+    /// Length of the addressable part of the medium, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match self {
             Self::File(f) => f.capacity_bytes,
@@ -125,7 +125,7 @@ impl Medium {
         self.engine() == engine
     }
 
-    /// The file or device; None for other media.
+    /// The file or device behind the medium; `None` for memory, emulated and network storage.
     pub fn file(&self) -> Option<&FileMedium> {
         if let Self::File(file) = self { Some(file) } else { None }
     }

@@ -1,9 +1,9 @@
-//! The interface of an engine: takes operations and returns completions. The worker owns the loop
-//! and the stamps; an engine only moves bytes.
+//! The interface of an engine: takes operations and returns completions. The worker owns the loop and takes the
+//! timestamps; an engine only moves bytes.
 //!
 //! One iteration of the loop: `queue` each operation into its slot, `turn` once (submits them and waits as requested;
-//! occasionally preceded by `submit`, to be stamped separately), `drain` the completions. An engine never allocates,
-//! locks, logs or formats in these calls.
+//! occasionally preceded by `submit`, which is then timestamped separately), `drain` the completions. An engine never
+//! allocates, locks, logs or formats in these calls.
 //!
 //! An engine is a file of this folder: its properties (`ABOUT`), its set-up for a worker (`run`), and its
 //! implementation of [`Engine`]. It is registered here, in [`EngineKind`] and, if it works on files, [`FileEngine`].
@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 
-/// How long one iteration of an engine's loop may block.
+/// How long one call of [`Engine::turn`] may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Return immediately.
@@ -42,16 +42,16 @@ pub enum Wait {
 
 /// Interface of an engine, which executes a worker's I/O operations.
 pub trait Engine {
-    /// True if an iteration is a system call that submits a whole batch to a device, which then works asynchronously.
-    /// The first operations of a batch then wait until the last is prepared.
+    /// True if [`Self::turn`] submits a whole batch by one system call to a device that works asynchronously. The
+    /// first operations of a batch then wait until the last one is prepared.
     const HANDS_OVER: bool = false;
 
     /// Queues one operation. `slot` is the number of its buffer, which belongs to the engine until
     /// [`Self::drain`] reports the completion.
     fn queue(&mut self, slot: u32, op: &Op);
 
-    /// Submits queued operations without waiting. The next iteration then only waits. Engines that submit and execute
-    /// in a single step do nothing and return false.
+    /// Submits queued operations without waiting, so that the next [`Self::turn`] only waits. Engines that submit and
+    /// execute in a single step do nothing and return false.
     fn submit(&mut self) -> io::Result<bool> {
         Ok(false)
     }
@@ -63,7 +63,7 @@ pub trait Engine {
     /// number.
     fn drain(&mut self, done: impl FnMut(u32, i32));
 
-    /// Maximum number of operations to queue before an iteration.
+    /// Maximum number of operations to queue before each [`Self::turn`].
     fn batch_max(&self) -> u32 {
         64
     }
@@ -72,8 +72,8 @@ pub trait Engine {
     /// too.
     fn cancel(&mut self) {}
 
-    /// True if, for operations in flight, the kernel may still access buffers after the engine is dropped, or
-    /// dropping it would block.
+    /// True if operations that are in flight when the engine is dropped could make the kernel access freed buffers, or
+    /// make the drop block.
     fn lends_buffers(&self) -> bool {
         true
     }
@@ -83,8 +83,8 @@ pub trait Engine {
         None
     }
 
-    /// Fatal error of an engine that otherwise reports it only by failing the operations in flight, such as a
-    /// lost connection.
+    /// Fatal error of the engine, such as a lost connection; `None` while it works. For engines whose calls don't
+    /// return the error but make the operations in flight fail.
     fn lost(&self) -> Option<io::Error> {
         None
     }
@@ -93,7 +93,7 @@ pub trait Engine {
 /// Constant properties of a kind of engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
-    /// Name on the command line and in results.
+    /// Name of the engine on the command line and in results.
     pub name: &'static str,
     /// Names of the same engine in other tools, also accepted on the command line.
     pub aliases: &'static [&'static str],
@@ -114,7 +114,7 @@ pub(crate) struct About {
 }
 
 impl About {
-    /// Properties of an engine with one outstanding operation per worker and no special features.
+    /// Properties of a basic engine: one outstanding operation per worker, and no special features.
     const fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -132,11 +132,11 @@ impl About {
 /// Properties of the virtual-time engine. Its workers have no threads: `model/` simulates all of them.
 const MODEL: About = About { queues: true, ..About::new("model") };
 
-/// Settings of an engine in effect, as name and value, for the results.
+/// Settings of an engine as they took effect, by name. They are stored with the results.
 pub(crate) type Facts = BTreeMap<String, String>;
 
-/// A worker that is ready to run as soon as its engine is set up. Provides the engine's parameters, and the
-/// call that runs the worker.
+/// A worker that waits for its engine to be set up. Provides the engine's parameters, and the call that runs the
+/// worker.
 pub(crate) trait Seat: Sized {
     /// Number of the worker among the workers of its target.
     fn number(&self) -> u32;
@@ -144,7 +144,7 @@ pub(crate) trait Seat: Sized {
     /// Maximum number of operations of the worker in flight.
     fn slots(&self) -> u32;
 
-    /// Length of the longest I/O, bytes.
+    /// Length of the worker's longest I/O, bytes.
     fn block_bytes_max(&self) -> u32;
 
     /// Options of the engine, such as polling for completions.
@@ -161,7 +161,7 @@ pub(crate) trait Seat: Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
-    /// io_uring.
+    /// io_uring, or NVMe passthrough by io_uring.
     Uring,
     /// Linux native asynchronous I/O, by raw system calls.
     Libaio,
@@ -181,7 +181,7 @@ pub enum EngineKind {
     Nbd,
 }
 
-/// Engines for files and devices. The user may choose among them.
+/// Engines that can execute operations on a file or device, among which the user may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileEngine {
     /// io_uring. For an NVMe namespace opened by its character device, NVMe passthrough commands on io_uring.
@@ -195,7 +195,7 @@ pub enum FileEngine {
 }
 
 impl FileEngine {
-    /// The corresponding [`EngineKind`].
+    /// Converts to the same engine in the list of all kinds.
     pub const fn kind(self) -> EngineKind {
         match self {
             Self::Uring => EngineKind::Uring,
@@ -225,7 +225,7 @@ impl FileEngine {
 }
 
 impl EngineKind {
-    /// All kinds of engines.
+    /// Every kind of engine; those that work on files come first.
     pub const ALL: [Self; 9] = [
         Self::Uring,
         Self::Libaio,
@@ -252,7 +252,8 @@ impl EngineKind {
         }
     }
 
-    /// The same engine as [`FileEngine`]; `None` for an engine of a special kind of target, such as `ram:`.
+    /// Converts to the same engine as a [`FileEngine`]; `None` for the engine of a special kind of target, such as
+    /// `ram:`.
     pub const fn on_files(self) -> Option<FileEngine> {
         match self {
             Self::Uring => Some(FileEngine::Uring),

@@ -18,9 +18,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// An NBD export, as inspected and accepted by the crate `targets`.
 #[derive(Clone, Debug)]
 pub struct NbdMedium {
-    /// URI of the export.
+    /// URI of the export, by which each worker connects.
     pub uri: Uri,
-    /// Addressable length, bytes.
+    /// Length of the addressable part of the export, bytes.
     pub capacity_bytes: u64,
     /// Size of the whole export at inspection, bytes. Connecting fails if the server now reports another size.
     pub size_bytes: u64,
@@ -79,11 +79,12 @@ pub(super) fn run(export: &NbdMedium, seat: impl Seat) -> io::Result<()> {
 pub struct NbdEngine<'a> {
     connection: Connection,
     buffers: &'a Buffers,
-    /// By buffer number: bytes that the request in flight returns on success; `None` without a request.
+    /// For each buffer number, the byte count with which its request in flight completes on success; `None` if there
+    /// is no request.
     in_flight: Box<[Option<u32>]>,
     /// Why the connection was lost; `None` while it is up.
     lost: Option<io::Error>,
-    /// True once the operations in flight when the connection was lost have been returned as failed.
+    /// True once all operations that were in flight when the connection was lost have been returned as failed.
     returned: bool,
 }
 

@@ -51,7 +51,7 @@ struct Command {
 }
 
 impl Command {
-    /// The command as it is stored in a submission queue entry: the structure and 8 bytes of padding.
+    /// The command as a submission queue entry contains it: the structure and 8 bytes of padding.
     fn bytes(self) -> [u8; 80] {
         const { assert!(size_of::<Command>() == 72, "the kernel's layout") };
         let mut bytes = [0; 80];
@@ -63,7 +63,7 @@ impl Command {
     }
 }
 
-/// One range of a Dataset Management command.
+/// One range of blocks to deallocate, as in a Dataset Management command.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
@@ -167,9 +167,9 @@ pub struct NvmeRequests<'a> {
     buffers: &'a Buffers,
     fixed_buffers: bool,
     block_shift: u32,
-    /// Length of the operation in flight by buffer number, bytes. Completions do not contain it.
+    /// For each buffer number, the length of its operation in flight, bytes. Completions do not contain it.
     lens_bytes: Box<[u32]>,
-    /// Range of the trim in flight by buffer number. The command contains a pointer to it.
+    /// For each buffer number, the range of its trim in flight. The NVMe command contains a pointer to the range.
     ranges: Box<[Range]>,
 }
 

@@ -1,6 +1,6 @@
-//! io_uring, set up like the fastest generators (one ring per thread, registered file, buffers and ring,
-//! deferred task work, one system call that both submits and waits). Each optional part is dropped
-//! individually if the kernel refuses it; the facts record those in effect.
+//! io_uring, set up like the fastest generators (one ring per thread, registered file, buffers and ring, deferred task
+//! work, one system call that both submits and waits). Each optional part is dropped individually if the kernel
+//! refuses it; the results list the parts in effect.
 
 use super::{About, Engine, EngineOptions, FileMedium, Seat, Wait, range_ops};
 use crate::memory::{Buffers, Region};
@@ -118,7 +118,7 @@ pub(super) fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     Ok((ring, facts))
 }
 
-/// Registers the memory of all buffers with the ring. On failure, records the reason in the facts.
+/// Registers the memory of all buffers with the ring. On failure, the results will state the reason.
 ///
 /// # Safety
 /// The region must outlive the ring, or be unregistered before it is dropped.
@@ -278,9 +278,9 @@ pub enum NoRequest {
 
 /// Builds io_uring requests for operations.
 pub trait Requests {
-    /// Type of a submission queue entry.
+    /// Type of the ring's submission queue entries: 64 bytes, or 128 for NVMe commands.
     type Sqe: squeue::EntryMarker;
-    /// Type of a completion queue entry.
+    /// Type of the ring's completion queue entries: 16 bytes, or 32 for NVMe commands.
     type Cqe: cqueue::EntryMarker;
 
     /// Builds the request for an operation; `slot` is the number of its buffer.
@@ -303,7 +303,7 @@ pub struct FileRequests<'a> {
     fd: i32,
     fixed_file: bool,
     fixed_buffers: bool,
-    /// `RWF_` flags of every read and write.
+    /// `RWF_` flags that every read and write has.
     rw_flags: i32,
 }
 
@@ -395,7 +395,7 @@ impl<'a, R: Requests> UringEngine<'a, R> {
         self.settle(taken)
     }
 
-    /// Subtracts the entries that the kernel consumed from the number of queued ones.
+    /// Reduces the number of queued entries by the number that the kernel has consumed.
     fn settle(&mut self, taken: io::Result<usize>) -> io::Result<()> {
         match taken {
             Ok(_) => {}

@@ -1,6 +1,6 @@
-//! Aging of emulated flash devices before a cell: the cell's own workloads write to the map without time, until the
-//! written bytes are a number of passes over the capacity. For workloads whose steady state has no closed form: skewed
-//! or zoned writes, and data that is never rewritten.
+//! Aging of emulated flash devices before a cell: the cell's own workloads write to the devices' flash translation
+//! map, in no simulated time, until they have written the capacity a given number of times. For workloads whose steady
+//! state has no closed form: skewed or zoned writes, and data that is never rewritten.
 //!
 //! The operations are those of the workers' sources, which continue in the cell. Workers in open loop take no part.
 
@@ -10,7 +10,7 @@ use iodyno_emulate::Machine;
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Next, Outcome, Source};
 
-/// Ages the devices of a plan by `CellPlan::aged_passes`.
+/// Ages the devices of a plan: writes their capacity `CellPlan::aged_passes` times with the cell's own workloads.
 pub(super) fn age<S: Source>(
     plan: &CellPlan,
     machine: &mut Machine,

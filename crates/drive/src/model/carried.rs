@@ -6,7 +6,8 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
-/// Maximum capacity of all devices of an aged machine with every page in the map, which takes 8 bytes per page.
+/// Maximum total capacity of the devices for which aging puts every page into the map, which takes 8 bytes per page.
+/// Larger devices have only a sample of pages in it.
 const AGED_EXACTLY_BYTES_MAX: u64 = 16 << 30;
 
 /// An emulated machine that runs a sequence of cells, keeping its state and time from one to the next.
@@ -15,7 +16,7 @@ pub struct Carried {
     pub(super) machine: Machine,
     /// Virtual time at which the next cell starts, ns.
     pub(super) now_ns: u64,
-    /// Numbers of each volume's workers in the machine.
+    /// For each volume, the numbers that its workers have in the machine.
     workers: Vec<Vec<u32>>,
 }
 
@@ -47,7 +48,8 @@ impl Carried {
         Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()], None)
     }
 
-    /// `represent`: one in this many pages of flash devices is in the map; `None`: chosen by their size.
+    /// Creates a machine with `threads[v]` workers on volume v. One in `represent` pages of each flash device is in
+    /// its map; `None`: a fraction chosen by the device's size.
     fn with_workers(
         system: &Arc<System>,
         seed: u64,
@@ -104,7 +106,7 @@ impl Carried {
         while self.machine.next_completion(self.now_ns).is_some() {}
     }
 
-    /// Virtual time since the machine was created, ns.
+    /// Virtual time at which the next cell starts, since the machine was created, ns.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }

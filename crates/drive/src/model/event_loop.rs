@@ -1,8 +1,8 @@
 //! The event loop in virtual time: processes the next completion or the next due time of all workers of a cell,
 //! whichever is earlier.
 //!
-//! **Invariant:** between two checks of the outside (every thousand events), it touches only the machine, the workers
-//! and the recorders; it does not allocate, lock or format.
+//! **Invariant:** between two checks for a stop or for a due progress report (every thousand events), the loop touches
+//! only the machine, the workers and the recorders; it does not allocate, lock or format.
 
 mod windows;
 
@@ -34,12 +34,12 @@ const EVENTS_PER_CHECK: u32 = 1024;
 
 /// Activity of the emulated machine's components during a cell.
 pub(super) struct Used {
-    /// Activity in the measured window.
+    /// Activity of the components during the measured window.
     pub(super) window: Snapshot,
-    /// Activity in each interval of the measured window; empty unless the workload is a message log.
+    /// Activity in each interval of the measured window. Recorded only for message logs, otherwise empty.
     pub(super) by_interval: Vec<Snapshot>,
-    /// For every buffer or cache of the machine: its fill level at the start and at the end of the window, and true
-    /// if the level only rose or only fell.
+    /// For every buffer or cache of the machine: its fill level at the start and at the end of the window, and whether
+    /// the level only rose or only fell in between.
     pub(super) stores: Vec<(Store, Store, bool)>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct EventLoop<'a, S: Source> {
     pub(super) forking: Option<Forking<S>>,
     /// True if the workers already began in a pilot run, from which this loop continues.
     has_begun: bool,
-    /// Counts failures as for real targets. Its stop flag concerns only this cell.
+    /// Counts failed operations, and stops this cell, and no other, if there are too many.
     control: Control,
     working: usize,
     now_ns: u64,
@@ -374,7 +374,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.now_ns = end_ns;
     }
 
-    /// Sends the last measured intervals.
+    /// Sends the workers' last measured intervals to the coordinator.
     pub(super) fn close(&mut self) {
         let mut until_ns = vec![0; self.recorders.len()];
         for worker in &self.workers {
@@ -436,7 +436,7 @@ mod tests {
     use iodyno_workload::{Geometry, Shared, Spec, Stream, WorkerIndex, WorkloadSource};
     use std::sync::mpsc::channel;
 
-    /// Injects failed completions instead of the machine's own.
+    /// Completions are replaced by failures in this test.
     #[test]
     fn failures_are_counted_by_kind_and_too_many_end_the_cell() {
         let spec = "schema = 1\ndepth = 4\n[mix]\nread = 1\n[limits]\nramp = \"0s\"";

@@ -11,7 +11,7 @@ use iodyno_measure::Cell;
 use iodyno_workload::{CellSpec, Spec};
 use std::sync::Arc;
 
-/// Duration of a cell in virtual time.
+/// Duration of a cell in virtual time: its ramp and its measured window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
     /// Duration of the ramp before the measured window, ns.
@@ -21,7 +21,7 @@ pub struct Length {
 }
 
 impl Length {
-    /// Limits the duration of a workload to this ramp and window.
+    /// Sets the ramp and the measured time of a workload. Its other limits do not change.
     ///
     /// # Errors
     /// The rule that the workload then violates.
@@ -31,7 +31,8 @@ impl Length {
 }
 
 impl CellPlan {
-    /// Plans a cell on all volumes of an emulated system. `name` gives a volume's target name by its number.
+    /// Plans a cell on all volumes of an emulated system. The function `name` returns the target name for a volume
+    /// number.
     pub fn on_system(cell: CellSpec, system: &Arc<System>, name: impl Fn(u32) -> String) -> Self {
         let volumes = 0..system.volumes.len() as u32;
         let target = |volume| TargetPlan::model(name(volume), system, volume);

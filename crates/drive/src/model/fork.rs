@@ -18,9 +18,9 @@ pub(super) struct Fork<S: Source> {
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) due_queue: DueQueue,
-    /// Current virtual time, ns.
+    /// Virtual time of the fork, ns.
     pub(super) now_ns: u64,
-    /// Number of completions so far.
+    /// Number of operations that had completed at the fork.
     pub(super) completions: u64,
 }
 

@@ -71,7 +71,7 @@ const SLOTS_MAX: u64 = 1 << 22;
 /// The result of a cell on emulated storage.
 #[derive(Debug)]
 pub struct Modelled {
-    /// One cell per target, in the plan's order. Equal plans produce identical cells.
+    /// Results of the cell, one per target, in the plan's order. Equal plans give identical results.
     pub cells: Vec<Cell>,
     /// The emulated machine in its state at the cell's end.
     pub machine: Machine,
@@ -79,7 +79,7 @@ pub struct Modelled {
     pub usage: Snapshot,
     /// Number of completed operations, including failed ones and those during the ramp.
     pub completions: u64,
-    /// CPU time of the simulation, ns, excluding the construction of the machine.
+    /// CPU time that this thread needed for the simulation, ns, without building the machine.
     pub cpu_ns: u64,
 }
 
@@ -312,7 +312,7 @@ fn run_workers<S: Source>(
     Ok((Ran { cells, usage, completions, cpu_ns, left }, fork))
 }
 
-/// Runs one cell and returns only the cells of its targets. Their facts include the simulation's speed.
+/// Runs one cell and returns only its results, one per target. Their facts include the simulation's speed.
 pub(crate) fn drive_cell(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,

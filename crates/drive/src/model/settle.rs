@@ -11,8 +11,8 @@
 //!
 //! The cell may end if, for the rate and for the mean latency alike:
 //!
-//! * the interval of the mean by batch means ([`batch`]) is narrow enough at 95 % confidence, and the
-//!   batch means are independent;
+//! * the 95 % confidence interval of the mean, by batch means ([`batch`]), has at most the requested half width, a
+//!   share of the mean, and the batch means are independent;
 //! * the trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that share,
 //!   the level has no break, and a swing has been seen ten times;
 //!
@@ -23,7 +23,7 @@ use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
 use iodyno_measure::statistics::{BadInput, batch};
 use iodyno_workload::Settle;
 
-/// Confidence level of all intervals.
+/// Confidence level of all intervals that are computed here.
 const LEVEL: f64 = 0.95;
 /// Maximum trend of rate and latency over the window, as a multiple of the requested half width of the
 /// confidence interval. With independent batches, the interval of a trend is 3.5 times as wide as that of the
@@ -57,7 +57,7 @@ pub(super) struct Settling {
     batch_ns: u64,
     batches: Vec<Batch>,
     current: Batch,
-    /// End of the current batch, ns (exclusive).
+    /// End of the current batch in virtual time, ns (exclusive).
     pub(super) edge_ns: u64,
 }
 

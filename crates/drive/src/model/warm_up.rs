@@ -22,26 +22,26 @@ const NET_SHARE_MAX: f64 = 0.01;
 const FIRST_CHECK_NS: u64 = 10_000_000;
 /// Minimum number of completed operations before the first check: fewer do not show a trend.
 const COMPLETIONS_MIN: u64 = 512;
-/// Name of the one store that a warm-up can fill directly, without I/O.
+/// Name of the only buffer or cache that a warm-up can fill directly, without I/O.
 const DISK: &str = "disk's write cache";
-/// Fill of a disk's write cache from which writes to the medium are urgent, as a fraction of the cache.
+/// Fill level of a disk's write cache, as a fraction of its size, above which the disk writes to the medium urgently.
 const URGENT_SHARE: f64 = 0.75;
 /// Number of completed operations after which the trend of a buffer's or cache's fill level is known.
 const FILL_COMPLETIONS: u64 = 4096;
-/// Multiple of its pending sectors that a disk's write cache must write back before it counts as at rest.
+/// Amount that a disk's write cache must write back before it counts as at rest, as a multiple of its pending sectors.
 const TURNS_MIN: f64 = 1.5;
 /// Number of SSD events that cost as much CPU time as one event of a disk.
 const DISK_EVENT_COST: u64 = 8;
 /// Virtual time limit of a warm-up, ns: 30 days.
 const TIME_MAX_NS: u64 = 30 * 86_400_000_000_000;
-/// Ratio of active range to cache size from which the warm-up ignores a read cache. Its effect on uniformly
-/// random reads is then at most 5 %.
+/// Ratio of active range to cache size above which the warm-up ignores a read cache. The effect of the cache on
+/// uniformly random reads is then at most 5 %.
 const RANGE_PER_CACHE_MAX: u64 = 20;
 
-/// Result of a warm-up.
+/// Result of a warm-up: its duration, and whether all buffers and caches were at rest.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Warmed {
-    /// Duration of the warm-up, ns.
+    /// Duration of the warm-up in virtual time, ns.
     pub(super) took_ns: u64,
     /// Buffer or cache whose fill level still changed when the warm-up reached its limit; `None` if there was none.
     pub(super) unsteady: Option<Unsteady>,
@@ -60,13 +60,13 @@ pub(super) struct Unsteady {
 #[derive(Debug)]
 pub(super) struct WarmUp {
     start_ns: u64,
-    /// Time of the next check, ns (events at this time come after it).
+    /// Time of the next check, ns. Events at the same time come after the check.
     pub(super) check_ns: u64,
     /// Time from the previous check to the next, ns.
     step_ns: u64,
     /// Fill levels of all buffers and caches at the previous check.
     before: Vec<Store>,
-    /// Number of completed operations at the previous check.
+    /// Number of operations that had completed at the previous check.
     completions: u64,
     /// Fill levels of all buffers and caches at the start of the warm-up, or after a disk's cache was last filled
     /// directly.
@@ -138,9 +138,9 @@ impl WarmUp {
         })
     }
 
-    /// Fraction to which to fill the disks' write caches directly: first to where writes to the medium become
-    /// urgent, then completely. `None` unless their fill rises so slowly that a third of the rest would take
-    /// longer than the time so far.
+    /// Fraction to which to fill the disks' write caches directly: first to the level at which writes to the medium
+    /// become urgent, then completely. `None` unless the fill rises so slowly that a third of the remaining rise would
+    /// take longer than the warm-up so far.
     fn fill_share(&self, now: &[Store]) -> Option<f64> {
         let before = self.before.iter().find(|store| store.name == DISK)?;
         let store = now.iter().find(|store| store.name == DISK)?;
@@ -157,7 +157,7 @@ impl WarmUp {
         })
     }
 
-    /// The buffer or cache with the largest net gain or loss; `None` if all are at rest.
+    /// The buffer or cache whose fill level has the largest net gain or loss; `None` if all are at rest.
     fn unsteady(&self, now: &[Store]) -> Option<Unsteady> {
         let of_one = |store: &Store| {
             let before = self.before.iter().find(|before| before.name == store.name)?;
@@ -211,7 +211,8 @@ pub(super) struct Relevance {
     writes_in_order: bool,
     /// Whether some addresses are accessed more often than others.
     is_skewed: bool,
-    /// Bytes in the workloads' active ranges, summed over all targets, and the targets' capacity.
+    /// Total size of the workloads' active ranges over all targets. The next field is the total capacity of the
+    /// volumes.
     active_bytes: u64,
     capacity_bytes: u64,
 }
@@ -237,7 +238,7 @@ impl Relevance {
         }
     }
 
-    /// True if a buffer or cache affects the workloads.
+    /// True if the fill level of this buffer or cache affects the measured values of the workloads.
     pub(super) fn has(&self, store: &Store) -> bool {
         match store.keeps {
             Keeps::Dirty => self.writes,
@@ -279,18 +280,18 @@ pub(super) struct Levels {
     /// Samples at the start of the window, during it and at its end; each has the fill level of every buffer and
     /// cache.
     samples: Vec<Vec<Store>>,
-    /// Time of the last sample, ns.
+    /// Virtual time of the last sample, ns.
     at_ns: u64,
-    /// Number of calls of [`Self::look`] per sample, and number left until the next sample.
+    /// Number of calls of [`Self::look`] per sample. The next field counts the calls left until the next sample.
     stride: u32,
     left: u32,
 }
 
-/// Number of samples at which every second one is discarded.
+/// Number of samples at which every second one is discarded to make room.
 const SAMPLES_MAX: usize = 64;
 
 impl Levels {
-    /// Takes a sample at every `stride`-th call.
+    /// Takes a sample of the fill levels at every `stride`-th call.
     #[cold]
     pub(super) fn look(&mut self, machine: &Machine) {
         if self.left > 0 {

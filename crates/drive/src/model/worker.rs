@@ -15,7 +15,7 @@ pub(super) struct Worker<S: Source> {
     /// Index of the target whose results count the worker's operations.
     pub(super) target: usize,
     pub(super) volume: u32,
-    /// Number of the worker in the emulated machine.
+    /// Number that the emulated machine uses for the worker.
     machine_number: u32,
     /// Upper half of the tokens of the worker's operations. The lower half is the operation's index among those
     /// in flight.
@@ -51,10 +51,10 @@ pub(super) struct Worker<S: Source> {
 /// Target and volume on which a simulated worker operates.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct At {
-    /// Index of the target in the cell.
+    /// Index of the target in the cell's plan.
     pub target: usize,
     pub volume: u32,
-    /// Number of the worker in the emulated machine.
+    /// Number that the emulated machine uses for the worker.
     pub machine_number: u32,
 }
 
@@ -91,8 +91,8 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// Copies the worker's state, before its window and without an end, for use with `source`. `None` if it
-    /// records coverage or has ended.
+    /// Copies the state of a worker whose window has not begun, without its limits, for use with `source`. `None` if
+    /// the worker records coverage or has ended.
     pub(super) fn fork(&self, source: S) -> Option<Self> {
         if self.coverage.is_some() || self.ended.is_some() {
             return None;
@@ -171,7 +171,7 @@ impl<S: Source> Worker<S> {
         taken
     }
 
-    /// Counts an operation that succeeded.
+    /// Counts an operation that succeeded, and adds its blocks to the coverage map.
     #[inline]
     pub(super) fn succeeded(&mut self, op: &Op) {
         let counts = self.measured;
@@ -186,7 +186,7 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// Counts an operation that failed.
+    /// Counts an operation that failed. It counts towards the limit on operations.
     #[cold]
     pub(super) fn failed(&mut self) {
         self.ops += u64::from(self.measured);

@@ -7,7 +7,8 @@ use iodyno_emulate::spec::{PlacedDevice, Zones};
 use iodyno_units::OpKind;
 use iodyno_workload::{Address, Pattern, Spec, size_text};
 
-/// Checks that a workload writes to a zoned volume only in the order of its zones, and reads only what can hold data.
+/// Checks that a workload writes the zones of a zoned volume sequentially, and reads only addresses that can hold
+/// data.
 ///
 /// # Errors
 /// [`DriveError::DoesNotFit`] with the change of the workload that is needed.
@@ -70,8 +71,8 @@ fn misfit(zones: Zones, spec: &Spec) -> Option<String> {
     })
 }
 
-/// Returns why a workload would read addresses between a zone's capacity and its size, which answer at once, and the
-/// remedy; `None` if it does not.
+/// Returns why a workload would read addresses between a zone's capacity and its size, and the remedy; `None` if it
+/// does not. Such reads complete at once.
 fn gap(zones: Zones, spec: &Spec, device_bytes: u64) -> Option<String> {
     let Zones { size_bytes, capacity_bytes, .. } = zones;
     if !spec.issues(OpKind::Read) || capacity_bytes == size_bytes {
@@ -124,7 +125,8 @@ mod tests {
         misfit(zones, &spec).unwrap_or_default()
     }
 
-    /// A workload of writes with this block size and number of threads, and these addresses after `zone`.
+    /// A workload that writes with this block size and number of threads; `zones` follows `zone` in its address
+    /// pattern.
     fn writes(block: &str, threads: u32, zones: &str) -> String {
         misfit_of(&format!(
             "threads = {threads}\nblock = \"{block}\"\n[mix]\nwrite = 1\n[all]\naddresses = {{ pattern = \"zones\", {zones} }}"

@@ -6,7 +6,7 @@ use iodyno_measure::{Finding, Verification};
 use iodyno_units::verifiable::{self, Flaw, Mark, WriteId};
 use std::sync::atomic::Ordering;
 
-/// Diagnosis of a unit whose content differs from what was written.
+/// Diagnosis of a verification unit whose content differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     offset_bytes: u64,
@@ -16,7 +16,7 @@ pub struct Wrong {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Flaw(Flaw),
-    /// Intact content of an earlier write. Contains its header and the latest write.
+    /// Intact content of an earlier write: the header that was found, and the latest write to the unit.
     Stale(Mark, WriteId),
 }
 
@@ -39,13 +39,13 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Classification of a unit that was read.
+/// Classification of a verification unit that was read.
 enum Judged {
-    /// Intact content of the latest known write.
+    /// Intact content of the latest known write to the unit.
     Current(Mark),
-    /// Intact content, but it is unknown whether of the latest write.
+    /// Intact content. Whether the latest write to the unit stored it is unknown.
     Whole(Mark),
-    /// Other content than iodyno's, where no verifiable content was expected.
+    /// Content that iodyno did not write, where no verifiable content was expected.
     Unverified {
         zeroes: bool,
     },

@@ -11,29 +11,29 @@ use iodyno_units::verifiable::WriteId;
 
 /// Magic number of a stored content map; the last character is the version.
 const MAGIC: [u8; 8] = *b"iodynoW1";
-/// Header: magic number, unit length, number of units, unfinished writer, number of writers, and whether the
-/// durable writes differ from the acknowledged ones.
+/// Length of the header: magic number, unit length, number of units, unfinished writer, number of writers, and whether
+/// the durable writes differ from the acknowledged ones.
 const HEADER_BYTES: usize = 8 + 4 + 8 + 8 + 1 + 1;
 /// Maximum number of distinct writers in a map. Older writers are forgotten.
 const WRITERS_MAX: usize = 255;
 
-/// The write to each unit: index of its writer (from 1) and its generation.
+/// For each verification unit, the write that it holds: the index of the writer (from 1) and the generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
-    /// Index of the writer of each unit; 0 if unknown.
+    /// For each verification unit, the index of the writer; 0 if unknown.
     writer: Vec<u8>,
     generation: Vec<u32>,
 }
 
-/// Map of a target's content: the latest known write to each unit.
+/// Map of a target's content: the latest known write to each verification unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Length of a verification unit, bytes.
+    /// Length of a verification unit, bytes: the block that has its own header and checksum.
     pub unit_bytes: u32,
-    /// Stamp of a run that did not finish; `None` if all finished. That run may have overwritten any unit with an
-    /// older writer.
+    /// Stamp that identifies a run that did not finish; `None` if all finished. That run may have overwritten any unit
+    /// whose writer is older.
     pub unfinished: Option<u64>,
-    /// Stamps that identify the writing runs, ascending.
+    /// Stamps that identify the runs that wrote to the target, ascending.
     writers: Vec<u64>,
     acknowledged: Column,
     /// Latest durable write to each unit; `None` if all acknowledged writes are durable.
@@ -47,12 +47,12 @@ impl Written {
         Self { unit_bytes, unfinished: None, writers: Vec::new(), acknowledged, durable: None }
     }
 
-    /// Number of units of the target.
+    /// Number of verification units of the target.
     pub(super) fn units(&self) -> usize {
         self.acknowledged.writer.len()
     }
 
-    /// The most recent writer's stamp; 0 without writers.
+    /// Stamp of the run that wrote to the target last; 0 if none has.
     pub fn latest_stamp(&self) -> u64 {
         self.writers.last().copied().unwrap_or(0).max(self.unfinished.unwrap_or(0))
     }

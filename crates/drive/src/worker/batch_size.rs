@@ -1,13 +1,13 @@
 //! The number of operations that a worker submits together: as the workload specifies; otherwise one by one while the
 //! worker waits for its device, and all that are due while operations complete faster than that.
 
-/// Mean time between a worker's completions, ns, from which it submits each operation by a separate call. The
-/// worker then waits for the device anyway, so the calls cost no throughput. In a batch, operations would
-/// wait for the preparation of others (on a virtual disk a quarter of their latency, and a tenth to a sixth
-/// of the throughput). Above 250,000 completions per second, batches are faster.
+/// If the mean time between a worker's completions is longer than this, ns, the worker submits each operation by a
+/// separate call. It then waits for the device anyway, so the calls cost no throughput. In a batch, operations would
+/// wait for the preparation of others (on a virtual disk a quarter of their latency, and a tenth to a sixth of the
+/// throughput). Above 250,000 completions per second, batches are faster.
 const OWN_CALL_NS: u64 = 4_000;
-/// Number of completions, in multiples of the queue depth, after which the batch size is chosen again. A
-/// device may complete its whole queue at the same time.
+/// Number of completions after which the batch size is chosen again, as a multiple of the queue depth. A device may
+/// complete its whole queue at the same time.
 const QUEUES: u64 = 4;
 
 /// Chooses how many operations a worker submits together.
@@ -23,7 +23,7 @@ pub(super) struct BatchSize {
 }
 
 impl BatchSize {
-    /// Creates the choice for a worker with up to `slots` operations in flight. The engine handles up to
+    /// Starts with the largest batch for a worker with up to `slots` operations in flight. The engine handles up to
     /// `engine_most` operations per iteration. `fixed` is the workload's batch size, if it sets one.
     pub(super) fn new(slots: u32, engine_most: u32, fixed: Option<u32>, start_ns: u64) -> Self {
         let most = engine_most.min(slots).min(fixed.unwrap_or(u32::MAX)) as usize;
@@ -31,7 +31,7 @@ impl BatchSize {
         Self { most, now: most, decided_ns: start_ns, completed: 0, decided_after }
     }
 
-    /// Maximum number of operations in the next batch.
+    /// Maximum number of operations to submit together next.
     #[inline]
     pub(super) fn now(&self) -> usize {
         self.now

@@ -28,9 +28,9 @@ const CLAIM_TRIES: u32 = 64;
 /// Interval at which a worker that waits for other workers' completions queries its source, ns.
 const REQUERY_NS: u64 = 100_000;
 
-/// Times of a submission by an iteration of the engine's loop.
+/// Timestamps of a submission by an iteration of the engine's loop.
 struct Submitted {
-    /// Time of the submission, ns; if nothing was queued, time of the last check for completions.
+    /// Time of the submission or, if nothing was queued, of the last check for completions, ns.
     at_ns: u64,
     /// Time that the engine took to submit the operations; `None` if this was not measured.
     handed_over: Option<Span>,
@@ -42,9 +42,9 @@ pub(super) struct WorkerLoop<S: Source> {
     /// Indices of the operations queued since the last iteration. They share a submission timestamp.
     batch: Vec<u32>,
     batch_size: BatchSize,
-    /// Operation from the source that must wait for a completion, because its blocks are in use by one in flight.
+    /// Operation from the source that must wait for a completion, because an operation in flight uses its blocks.
     held: Option<Issue<S::Token>>,
-    /// Whether the source is exhausted.
+    /// Whether the worker's source has no further operation.
     is_source_done: bool,
     moved_bytes: u64,
     now_ns: u64,

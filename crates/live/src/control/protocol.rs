@@ -13,22 +13,22 @@ use serde_json::{Value, json};
 
 /// Version of the protocol.
 const VERSION: u64 = 1;
-/// Commands that are keys of a request, not faults.
+/// Commands that are sent as a key of their own (`"stop":true`). All fault commands are in the key `fault` instead.
 const KEYS: [&str; 3] = ["status", "metrics", "stop"];
-/// Remedy of a refusal whose message has none.
+/// Remedy in the answer to a refused command whose error message names no remedy.
 const LIST: &str = "`iodyno fault --help` lists the faults and their scopes";
-/// First words of a remedy at the end of a message.
+/// Words that separate an error message from the remedy at its end.
 const REMEDIES: [&str; 4] = [": use ", ": leave ", ": serve ", ": flush"];
 
-/// A request. It has one of the keys `fault`, `status`, `metrics` and `stop`.
+/// A request. Exactly one of the keys `fault`, `status`, `metrics` and `stop` must be set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
     version: u64,
-    /// Value that the reply repeats.
+    /// Identifier that the client chose for the request. The reply repeats it.
     #[serde(default)]
     id: Value,
-    /// A fault command, as for `iodyno fault`.
+    /// A fault command in the syntax of `iodyno fault`, such as `slow x10`.
     fault: Option<String>,
     #[serde(default)]
     status: bool,
@@ -38,7 +38,7 @@ struct Request {
     stop: bool,
 }
 
-/// Answers a request. `answer` answers a command of the text protocol.
+/// Answers a request in JSON. The function `answer` executes a command of the text protocol.
 pub(super) fn answer(line: &str, answer: &dyn Fn(&str) -> Value) -> Value {
     let request: Request = match serde_json::from_str(line) {
         Ok(request) => request,
@@ -73,7 +73,7 @@ pub(super) fn answer(line: &str, answer: &dyn Fn(&str) -> Value) -> Value {
     reply(&request, answer(&command))
 }
 
-/// Converts an answer of the text protocol.
+/// Converts the answer of the text protocol to a reply of this protocol.
 fn reply(request: &Request, mut said: Value) -> Value {
     let id = &request.id;
     if let Some(message) = said["error"].as_str() {
@@ -111,7 +111,7 @@ fn failed(id: &Value, code: &str, message: &str, remedy: &str) -> Value {
 mod tests {
     use super::*;
 
-    /// A server whose refusals and effects are those of the command.
+    /// Answer of a test server that knows the commands `status` and `lost`, and refuses all others.
     fn said(line: &str) -> Value {
         answer(line, &|command| match command {
             "status" => json!({ "volumes": [] }),

@@ -10,11 +10,11 @@ const HOST_IS_CUT: &str = "all connections and open files were closed";
 /// How a fault affects reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Reads are affected as the fault's usual description says.
+    /// The fault affects reads as it does without redundancy.
     Usual,
-    /// No read fails, because the data is rebuilt from redundancy. The text describes the rebuild.
+    /// No read fails, because the data is rebuilt from redundancy. The text says how.
     Rebuilt(&'static str),
-    /// The first read of the range fails, and then the data is rebuilt. The text describes the rebuild.
+    /// The first read of the range fails; then the data is rebuilt from redundancy. The text says how.
     FirstFails(&'static str),
     /// The fault has no effect; the text is the reason.
     None(String),
@@ -50,7 +50,7 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
 /// Suffix of the description of media damage that lasts until the range is rewritten or the fault is cleared.
 const UNTIL_WRITTEN: &str = " until rewritten or cleared";
 
-/// Describes the usual effect of a fault command. The text does not name the device or volume.
+/// Describes the effect of a fault command on storage without redundancy. The text does not name the device or volume.
 fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     let of = |kind: Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);

@@ -1,6 +1,7 @@
 //! Commands of faults at a volume's interface: `VERB [VALUE] [KIND] [at RANGE] [after N [KIND]] [next N] [for TIME] [N]`.
 //!
-//! `delay` and `hang` are faults of the device too: of the interface if they have a scope, or `hang` a time.
+//! `delay` and `hang` are also faults of a device. They are faults of the interface if the command has a scope or, for
+//! `hang`, a time.
 
 use super::values::{delay_ns, range};
 use super::{Ask, KINDS};
@@ -10,7 +11,7 @@ use iodyno_units::parse::{parse_duration_ns, parse_size};
 use iodyno_units::{IoError, OpKind, human};
 use std::fmt::Write as _;
 
-/// Errors that a request can be given.
+/// Names of the errors with which a fault can make requests fail.
 const ERRORS: [(&str, IoError); 4] = [
     ("EIO", IoError::Io),
     ("ENOSPC", IoError::NoSpace),
@@ -18,10 +19,10 @@ const ERRORS: [(&str, IoError); 4] = [
     ("EINVAL", IoError::OutOfRange),
 ];
 
-/// Syntax after the verb and its value, for messages.
+/// Example of the words after a verb and its value, for error messages.
 const SCOPE: &str = "[writes] [at 1GiB..+64KiB] [after 2] [next 1] [for 10s] [VOLUME]";
 
-/// A verb, an example of its value, and its effect, for the help.
+/// For each verb: an example of its value, if it takes one, and a help text that describes the effect of the example.
 pub(super) const VERBS: [(&str, Option<&str>, &str); 8] = [
     ("error", Some("EIO"), "fail operations with EIO, ENOSPC, ENODEV or EINVAL"),
     ("lost", None, "acknowledge writes without storing them"),
@@ -33,10 +34,11 @@ pub(super) const VERBS: [(&str, Option<&str>, &str); 8] = [
     ("delay", Some("5ms next 1"), "add 5 ms to the next request"),
 ];
 
-/// Words of a scope that a device's faults do not have.
+/// Keywords of a scope. Faults of a device have no scope, so these words mark a fault at the interface.
 const SCOPE_WORDS: [&str; 4] = ["at", "after", "next", "for"];
 
-/// Whether the words are a command of this module. `error 1%` is not: a share of operations fails in the device.
+/// Whether a command injects a fault at the interface. `error 1%` does not: it makes the device fail a share of its
+/// operations.
 pub(super) fn is_one(verb: &str, rest: &[&str]) -> bool {
     match verb {
         "error" => rest.first().is_some_and(|word| word.starts_with('E')),
@@ -54,7 +56,8 @@ fn is_time(word: &str) -> bool {
     parse_duration_ns(word).is_ok()
 }
 
-/// A fault of a device at its volume's interface instead, for storage without a model. `None`: it has no equivalent.
+/// Converts a fault of a device to the equivalent fault at its volume's interface, for storage without a performance
+/// model. `None` if there is no equivalent.
 pub fn at_interface(fault: &Fault) -> Option<Ask> {
     let (PartId(volume), action, kind) = match *fault {
         Fault::Delay { part, delay_ns, kind } => (part, Action::Delay { by_ns: delay_ns }, kind),
@@ -65,16 +68,16 @@ pub fn at_interface(fault: &Fault) -> Option<Ask> {
     Some(Ask::Interface { volume, fault: InterfaceFault { action, scope } })
 }
 
-/// Scope of all requests.
+/// Scope that selects every request, without a time limit.
 const ALL: Scope =
     Scope { kind: None, range_bytes: None, after: 0, after_kind: None, next: None, for_ns: None };
 
-/// Kind of operation that a word names.
+/// Kind of operation that a word such as `reads` names; `None` for any other word.
 fn kind_of(word: Option<&&str>) -> Option<OpKind> {
     KINDS.iter().find(|(_, name)| Some(name) == word).map(|(kind, _)| *kind)
 }
 
-/// Parses a command.
+/// Parses a command for a fault at the interface: its verb and the words after it.
 pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
     let example = VERBS.iter().find(|of| of.0 == verb).and_then(|of| of.1);
     let (value, mut words) = match (example, rest.split_first()) {
@@ -172,7 +175,7 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
     })
 }
 
-/// Formats a fault of a volume in the syntax of `parse`.
+/// Formats a fault at a volume's interface as a fault command.
 pub fn at_interface_in_words(volume: u32, fault: &InterfaceFault) -> String {
     let Scope { kind, range_bytes, after, after_kind, next, for_ns } = fault.scope;
     let mut text = match fault.action {
@@ -212,7 +215,7 @@ pub fn at_interface_in_words(volume: u32, fault: &InterfaceFault) -> String {
     text
 }
 
-/// Describes a fault, without its volume: `writes at 1 GiB are lost, the next 2 of them, for 10 s`.
+/// Describes a fault in words that do not name its volume: `writes at 1 GiB are lost, the next 2 of them, for 10 s`.
 pub fn described(fault: &InterfaceFault) -> String {
     let Scope { kind, range_bytes, after, after_kind, next, for_ns } = fault.scope;
     let word_of = |kind| KINDS.iter().find(|known| Some(known.0) == kind).map(|known| known.1);
@@ -267,7 +270,7 @@ pub fn described(fault: &InterfaceFault) -> String {
     text
 }
 
-/// An example of each command with its effect.
+/// Example command for each verb, with the help text about its effect.
 pub(super) fn examples_with_effects() -> impl Iterator<Item = (String, &'static str)> {
     VERBS.iter().map(|(verb, value, effect)| {
         (value.map_or((*verb).to_owned(), |value| format!("{verb} {value}")), *effect)

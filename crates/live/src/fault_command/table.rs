@@ -19,7 +19,7 @@ pub struct Command {
     pub(super) form: Form,
 }
 
-/// The value that a command takes after its verb.
+/// The value that a command takes after its verb, as help and error messages describe it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     /// Example value for help and error messages, such as `x10`.
@@ -275,7 +275,7 @@ pub(super) fn verbs_of_adapters() -> String {
     listed(&verbs, "or")
 }
 
-/// An example of each command with its effect, in the order of the help.
+/// Example of every fault command, with the help text about its effect, in the order of the help.
 pub fn examples_with_effects() -> Vec<(String, &'static str)> {
     let commands = COMMANDS.iter().map(|command| (command.example(), command.help));
     commands.chain(interface::examples_with_effects()).collect()

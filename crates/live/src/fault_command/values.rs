@@ -1,4 +1,4 @@
-//! Values in fault commands.
+//! Parses the values in fault commands: delays, factors, percentages, sizes and ranges.
 
 use iodyno_units::parse::{parse_duration_ns, parse_size};
 

@@ -6,8 +6,7 @@
 //! requests, so any number can be in flight. A power cut ends open files: their operations fail with EIO, and reopening
 //! gives the device again.
 //!
-//! The client's thread determines the worker of the emulated host: each thread of a client is its own worker, as long
-//! as there are enough.
+//! Each thread of a client acts as its own worker of the emulated host, as long as there are enough workers.
 
 mod handles;
 mod mount_point;

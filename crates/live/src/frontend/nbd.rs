@@ -162,7 +162,7 @@ struct Client {
     worker: u32,
     attached: Attached,
     lead: Lead<Waiter>,
-    /// Whether the next request to submit had to wake this connection's thread.
+    /// Whether this connection's thread had to be woken for the request that it submits next.
     woken: bool,
 }
 
@@ -240,7 +240,8 @@ impl Session for Client {
     }
 }
 
-/// The operation that a request asks for; `None`: it asks for none.
+/// Converts an NBD command to an operation; `None` for a command without one, such as a block status request or a
+/// disconnect.
 pub fn operation(command: &Command) -> Option<Op> {
     let kind = match command.kind {
         Kind::Flush => return Some(Op::FLUSH),

@@ -59,7 +59,7 @@ impl Sink for Reply {
 pub struct DeviceFlags {
     /// Whether the device is a rotating disk.
     pub rotational: bool,
-    /// Whether the device is read-only.
+    /// Whether the kernel refuses writes to the device.
     pub read_only: bool,
 }
 

@@ -1,21 +1,21 @@
-//! Content that requests have replaced since a fault's command, for stale reads.
+//! Old content of ranges that were overwritten since a fault's command, for stale reads.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Maximum content that is kept, bytes. What is replaced beyond it is not stale.
+/// Maximum amount of old content that is kept, bytes. Ranges overwritten after it is reached are read correctly.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-/// A part of a read's data, as it was before the command.
+/// Old content of a part of a read's range, from before the fault's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Older {
-    /// Distance from the beginning of the read, bytes.
+    /// Start of the part, bytes from the start of the read.
     at: usize,
     bytes: Vec<u8>,
 }
 
 impl Older {
-    /// Copies the part into the data of the read. No-op for a buffer without data.
+    /// Copies the old content into the buffer of the read. No-op if the read transfers no data.
     pub(super) fn copy_to(&self, read: &mut [u8]) {
         if let Some(part) = read.get_mut(self.at..self.at + self.bytes.len()) {
             part.copy_from_slice(&self.bytes);
@@ -23,7 +23,7 @@ impl Older {
     }
 }
 
-/// The content of a volume's ranges before their first change.
+/// Content of ranges of a volume from before they were first overwritten since the fault's command.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BeforeImages {
     /// Content by offset, without overlaps.
@@ -32,8 +32,8 @@ pub(super) struct BeforeImages {
 }
 
 impl BeforeImages {
-    /// Saves the present content of a range that is about to change, except for what changed before. `read` returns false
-    /// if the content can't be read; it is then not saved.
+    /// Saves the present content of a range that is about to change, except for parts that are already saved. `read`
+    /// returns false if the content can't be read; it is then not saved.
     pub(super) fn save(
         &mut self,
         range: &Range<u64>,
@@ -61,7 +61,7 @@ impl BeforeImages {
         }
     }
 
-    /// Parts of a range whose content was saved.
+    /// Saved parts of the old content of a range.
     pub(super) fn of(&self, range: &Range<u64>) -> Vec<Older> {
         let before = self.pieces.range(..=range.start).next_back();
         let first = before.map_or(range.start, |(start, _)| *start);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// After any writes, the saved parts over the present content give the content at the beginning.
+    /// After any sequence of writes, the present content overlaid with the saved parts gives the original content.
     #[test]
     fn what_was_replaced_is_known() {
         let mut rng = stream(1, "before images", 0);

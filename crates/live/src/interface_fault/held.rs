@@ -1,9 +1,9 @@
-//! Replies that are held back until a time.
+//! Queue of replies that are held back until a set time.
 
 use std::collections::BTreeMap;
 
-/// Replies by the times at which they may be sent. Replies of the same time are sent in the order in which they were
-/// held.
+/// Held replies, ordered by the time at which each may be sent. Replies with the same time are sent in the order in
+/// which they were added.
 #[derive(Debug)]
 pub struct Held<T> {
     replies: BTreeMap<(u64, u64), T>,
@@ -28,7 +28,7 @@ impl<T> Held<T> {
         self.replies.insert((until_ns, self.sequence), reply);
     }
 
-    /// Time of the next reply, ns. `None`: no reply is held, or only until it is released.
+    /// Time at which the next reply may be sent, ns. `None` if every reply, if any, waits for its release.
     pub fn next_ns(&self) -> Option<u64> {
         self.replies
             .first_key_value()
@@ -42,7 +42,7 @@ impl<T> Held<T> {
         (first.key().0 <= now_ns).then(|| first.remove())
     }
 
-    /// Makes the replies that `is_one` selects due at once.
+    /// Makes the replies that `is_one` selects due immediately.
     pub fn release(&mut self, is_one: impl Fn(&T) -> bool) {
         for ((until_ns, sequence), reply) in std::mem::take(&mut self.replies) {
             let until_ns = if is_one(&reply) { 0 } else { until_ns };

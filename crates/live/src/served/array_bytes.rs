@@ -20,7 +20,7 @@ type Page = Option<Box<[u8; UNIT]>>;
 #[derive(Debug)]
 pub(super) struct Operation {
     pub offset_bytes: u64,
-    /// Data of a write (empty if it writes zeroes), or the data of a read as far as it is known.
+    /// Data of a write (empty if it writes zeroes), or the data that a read has received so far.
     pub bytes: Vec<u8>,
     pub len_bytes: u64,
     /// Whether a read fails because some of its data is unreadable.
@@ -177,7 +177,7 @@ impl ArrayBytes {
         }
     }
 
-    /// Discards the range of a device's units known to be unwritten, because its content changed.
+    /// Forgets which units of a device are known to be unwritten, because the device's content changed.
     pub(super) fn device_changes(&mut self, part: PartId) {
         self.holes[part.index()] = 0..0;
     }

@@ -1,9 +1,9 @@
 //! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, with
 //! facts that the members alone don't show: which are missing, and whether data is lost.
 //!
-//! A missing member has stale content. So `array.json` lists it before any data is written that it lacks, until it has
-//! been rebuilt. A server that opens the folder starts without that member. A member whose file was removed is missing
-//! too.
+//! A missing member's content becomes stale. So `array.json` lists the member before the first write that it misses,
+//! and until it has been rebuilt. A server that opens the folder starts without that member. A member whose file was
+//! removed is missing too.
 //!
 //! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. It
 //! survives the server as the cache survives a power failure: [`ArrayFolder::open`] writes it to the members.
@@ -60,7 +60,7 @@ impl<'a> DescribedArray<'a> {
     }
 }
 
-/// The open folder of an array, and the array's state as stored in it.
+/// The open folder of an array, and the array's state as stored in `array.json`.
 #[derive(Debug)]
 pub struct ArrayFolder {
     path: PathBuf,
@@ -69,7 +69,7 @@ pub struct ArrayFolder {
     health: ArrayHealth,
     /// Whether the folder did not yet contain an array when it was opened.
     is_new: bool,
-    /// Whether the folder was created when it was opened.
+    /// Whether opening created the folder itself.
     is_made: bool,
     /// Number of members' units rewritten at opening, because parity or copies were inconsistent.
     resynced_units: u64,
@@ -385,7 +385,7 @@ pub(super) fn member_file(path: &Path, member: usize) -> PathBuf {
     path.join(format!("member-{member}"))
 }
 
-/// The open stores of an array whose members are all devices, as members in order.
+/// Wraps the stores of an array whose members are all devices as [`Member`]s, in the order of the members.
 fn files(stores: &[Store]) -> Vec<Box<dyn Member + '_>> {
     stores.iter().map(|store| Box::new(store) as Box<dyn Member>).collect()
 }

@@ -27,7 +27,7 @@ pub struct Attached {
     _line: Option<Arc<dyn HangUp>>,
 }
 
-/// The client that submits an operation.
+/// Origin of an operation: the client's attachment, and how long the operation waited before its submission.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client<'a> {
     /// The client's attachment to the volume; `None` for operations of this process itself.

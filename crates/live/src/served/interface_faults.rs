@@ -1,4 +1,4 @@
-//! Faults at the interfaces of a machine's volumes: their commands, and the requests that meet them.
+//! Faults at the interfaces of a machine's volumes: injects and clears them, and applies them to requests.
 
 use super::operations::Inner;
 use super::{Live, Payload, Sink};
@@ -6,7 +6,7 @@ use crate::interface_fault::{Action, Injected, InterfaceFault, Met, misdirected}
 use iodyno_units::{IoError, Op};
 
 impl<S: Sink> Live<S> {
-    /// Adds a fault at a volume's interface, from now on. Its times are simulated times.
+    /// Injects a fault at a volume's interface now. Its duration and delays are in simulated time.
     pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
         let mut inner = self.lock();
         // Not before what the record has already.
@@ -25,7 +25,7 @@ impl<S: Sink> Live<S> {
         self.plan(&mut inner);
     }
 
-    /// The faults at a volume's interface, including expired ones.
+    /// The faults at a volume's interface, including those that are over.
     pub fn interface_faults(&self, volume: u32) -> Vec<Injected> {
         let now_ns = self.machine_ns(self.now_ns());
         self.lock().interface_faults[volume as usize].listed(now_ns).to_vec()
@@ -33,9 +33,9 @@ impl<S: Sink> Live<S> {
 }
 
 impl<S: Sink> Inner<S> {
-    /// Applies the fault that a request to a volume of a size meets, if any: changes its operation, or fails it. `instead`
-    /// receives the bytes that a write stores in place of its own. Returns the fault that remains to be applied when the
-    /// operation completes.
+    /// Applies the fault that a request meets, if any: fails the request, or changes its operation. If the write must
+    /// store other bytes than its own, puts these into `instead`. `size_bytes` is the volume's size. Returns a fault
+    /// that must be applied at completion.
     pub(super) fn meets_fault(
         &mut self,
         now_ns: u64,
@@ -68,8 +68,9 @@ impl<S: Sink> Inner<S> {
         Ok(None)
     }
 
-    /// Bytes that a faulty write stores: its own first `kept_bytes`, then the volume's present content. `None` if that
-    /// can't be known: the volume is not a single device, or its content can't be read. The write is then stored whole.
+    /// Bytes that a lost or torn write stores: the first `kept_bytes` of its own data, then the volume's present
+    /// content. `None` if that content is unknown, because the volume is not a single device or can't be read; the
+    /// write is then stored whole.
     fn stored_instead(
         &mut self,
         volume: u32,

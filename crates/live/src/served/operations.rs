@@ -13,9 +13,9 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Completion, ContentEvent, Fault, Machine, PartId, System};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// Width in bits of a token's low part, the index in the table of outstanding operations. A sequence number
-/// above it makes tokens unique, because a write buffer may still contain data of an operation acknowledged
-/// long ago.
+/// Width in bits of a token's low part, the index in the table of outstanding operations. A sequence number in the
+/// bits above makes tokens unique, because a write buffer may still contain data of an operation acknowledged long
+/// ago.
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
@@ -40,7 +40,8 @@ struct Waiting<S> {
     holds: bool,
     /// Error that the store returned when it read or accepted the operation's data.
     failed: Option<IoError>,
-    /// Fault at the interface that changes the data or the time of the reply.
+    /// Fault at the interface to apply when the operation completes: it changes the data of a read, or delays the
+    /// reply.
     met: Option<Met>,
 }
 
@@ -60,8 +61,8 @@ pub(super) struct Inner<S> {
     pub(super) submitted_ns: u64,
     /// For each volume, whether its device rebuilds unreadable units from parity.
     rebuilds: Vec<bool>,
-    /// For each volume, the limit on stranded bytes (refused by the host and kept in memory) above which it fails
-    /// writes.
+    /// For each volume, the limit on stranded bytes (refused by the host and kept in memory) above which the volume
+    /// fails writes.
     stranded_bytes_max: Vec<u64>,
     /// Message about the first failed write to a backing file or memory.
     pub(super) trouble: Option<String>,
@@ -86,7 +87,7 @@ pub(super) struct Inner<S> {
 pub(super) type Completed<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
-    /// Creates the state, with no operations outstanding. Panics if `stores` is neither empty nor has the length
+    /// Creates the state, with no operations outstanding. Panics unless `stores` is empty or has the length
     /// [`super::stores_needed`].
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
         let (system, volumes) = (machine.system(), machine.volumes());
@@ -128,8 +129,8 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Submits an operation. Returns the simulated time at which the emulated host issued it, ns. `met`: the fault at the
-    /// interface to apply when it completes.
+    /// Submits an operation. Returns the simulated time at which the emulated host issued it, ns. `met`: fault at the
+    /// interface to apply when the operation completes.
     pub(super) fn submit(
         &mut self,
         at_ns: u64,
@@ -399,7 +400,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Fails all outstanding operations, because the machine will never complete them, and those whose replies are held
+    /// Fails all outstanding operations, because the machine will never complete them, and all whose replies are held
     /// back.
     pub(super) fn fail_all(&mut self, error: IoError, completed: &mut Completed<S>) {
         if let Some(log) = &mut self.data_log {

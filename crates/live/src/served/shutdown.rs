@@ -12,8 +12,8 @@ use iodyno_units::Op;
 /// Timeout for a flush or for destaging the caches at shutdown, ns of simulated time.
 const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
 
-/// Destages the adapters' caches to the devices. Returns the number of dirty bytes left after an error or
-/// timeout.
+/// Destages the adapters' caches to the devices. Returns the number of dirty bytes that an error or timeout left
+/// behind.
 fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> u64 {
     let dirty_bytes = |machine: &Machine| {
         let adapters = machine.adapters();

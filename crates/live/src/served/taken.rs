@@ -1,4 +1,4 @@
-//! Counts the losses of each volume through a fault.
+//! Counts what each volume lost through a fault: failed operations and unwritten data.
 
 use super::Sink;
 use super::operations::Inner;
@@ -8,8 +8,8 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, PartId};
 
 impl<S: Sink> Inner<S> {
-    /// Returns each volume's losses through a fault. `failed_before` has each volume's count of failed operations
-    /// before the fault. If the host stays up, each loss makes the next flushes of the volume fail.
+    /// Returns what each volume lost through a fault. `failed_before` has each volume's count of failed operations
+    /// before the fault. If the host stays up, each data loss makes the next flushes of the volume fail.
     pub(super) fn take_losses(&mut self, fault: &Fault, failed_before: &[u64]) -> Vec<Taken> {
         let Self { counts, stores, machine, losses, .. } = self;
         let system = machine.system();

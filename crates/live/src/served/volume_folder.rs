@@ -1,7 +1,7 @@
-//! The folder with the bytes of a volume that is not a single device. An array has its own ([`ArrayFolder`]); an array
-//! of arrays has one folder per member (`member-0` is the first) and `array.json`. A read cache adds the file
-//! `read-cache` next to the files of the cached devices. This file holds only copies of their data, and a server starts
-//! with an empty cache.
+//! The folder that holds the content of a volume that is not a single device. For an array of devices it is an
+//! [`ArrayFolder`]; an array of arrays has one folder per member (`member-0` is the first) and `array.json`. A read
+//! cache adds the file `read-cache` next to the files of the cached devices. This file holds only copies of their
+//! data, and a server starts with an empty cache.
 
 use super::array_folder::{ArrayFolder, DescribedArray, member_file};
 use super::resync::{Branch, Member};

@@ -1,4 +1,4 @@
-//! Maps of a status document.
+//! Map types of the status document: a value per kind of operation, and values by name.
 
 use iodyno_units::OpKind;
 use serde::de::{MapAccess, Visitor};
@@ -42,7 +42,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for ByKind<T> {
     }
 }
 
-/// Pairs of name and value that form a JSON object, in its order.
+/// Pairs of name and value. They form a JSON object in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Named<T>(pub Vec<(String, T)>);
 

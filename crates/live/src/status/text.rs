@@ -24,7 +24,7 @@ fn alarm(text: &mut String, words: &str) {
     let _ = writeln!(text, "  !             {words}");
 }
 
-/// Writes a line about each fault at a volume's interface.
+/// Writes one line per fault at a volume's interface, marked as an abnormal state.
 fn alarms_of_interface(text: &mut String, faults: &[InterfaceFaultStatus]) {
     for InterfaceFaultStatus { fault, seen, applied, is_over } in faults {
         let over = if *is_over { "; over" } else { "" };

@@ -1,4 +1,4 @@
-//! The bytes of a volume that survive a power cut: its medium, in memory or in a file, with checks.
+//! The bytes of a volume that survive a power cut: its medium, in memory or in a file, with checksum verification.
 //!
 //! All methods take `&self`: any number of threads may read and write concurrently. A unit is never torn between two
 //! writes; a longer range may be, as on any device.
@@ -178,8 +178,8 @@ impl Base {
         }
     }
 
-    /// Removes the files that opening created, if the data file is still empty. `sums_alone`: opening created
-    /// only the checksum file.
+    /// Removes the files that opening created, unless the data file has content. `sums_alone`: opening created only
+    /// the checksum file, which is always removed.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if let Medium::File(f) = &self.medium {
             f.remove_made(sums_alone);

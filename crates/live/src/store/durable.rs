@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const ZEROES: [u8; UNIT] = [0; UNIT];
-/// Estimated memory per 4 KiB unit that waits in memory because the host refused to write it, bytes.
+/// Estimated memory, bytes, for each 4 KiB unit that is kept in memory because the host refused to write it.
 const UNIT_MEMORY_BYTES: u64 = UNIT_BYTES + 128;
-/// Estimated memory per range of zeroes that waits in memory because the host refused to write it, bytes.
+/// Estimated memory, bytes, for each range of zeroes that is kept in memory because the host refused to write it.
 const RANGE_MEMORY_BYTES: u64 = 64;
 
 /// A 4 KiB unit whose newest data is kept in memory, because the host refused to write it.
@@ -87,7 +87,7 @@ impl Durable {
         Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes, hole: 0..0 }
     }
 
-    /// Whether no refused data waits in memory, so that the base has all durable content.
+    /// Whether the base has all durable content, because no data that the host refused waits in memory.
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.units.is_empty() && self.zeroes.is_empty()
@@ -98,18 +98,17 @@ impl Durable {
         self.units.len() as u64 * UNIT_MEMORY_BYTES + self.zeroes.len() as u64 * RANGE_MEMORY_BYTES
     }
 
-    /// Returns the number of writes refused by the host since the last call.
+    /// Returns the number of writes that the host (its file system or memory) refused since the last call.
     pub(super) fn take_refusals(&mut self) -> u64 {
         std::mem::take(&mut self.refusals)
     }
 
-    /// Host's error for data that waits in memory because the host refused to write it; `None` if no data waits.
+    /// The host's error for refused data that waits in memory; `None` if no data waits.
     pub(super) fn trouble(&self) -> Option<&WriteError> {
         self.trouble_in(&(0..u64::MAX))
     }
 
-    /// Host's error for data of these units that waits in memory because the host refused to write it; `None` if
-    /// none waits.
+    /// The host's error for refused data of these units that waits in memory; `None` if none waits.
     pub(super) fn trouble_in(&self, units: &Range<u64>) -> Option<&WriteError> {
         let unit = self.units.range(units.clone()).next().map(|(_, s)| &s.why);
         unit.or_else(|| self.zeroes_in(units).next().map(|(_, why)| why))
@@ -125,7 +124,8 @@ impl Durable {
         self.late.take().map_or(Ok(()), Err)
     }
 
-    /// Units with refused data in memory, in ascending order, without refused ranges of zeroes.
+    /// Numbers of the units with refused data in memory, in ascending order. Refused ranges of zeroes are not
+    /// included.
     pub(super) fn units(&self) -> impl Iterator<Item = u64> {
         self.units.keys().copied()
     }
@@ -175,7 +175,8 @@ impl Durable {
         Ok(())
     }
 
-    /// Writes data to the base. Data that the host refuses stays in memory, and the host's error is returned.
+    /// Writes data to the base, the volume's durable content. Data that the host refuses stays in memory, and the
+    /// host's error is returned.
     pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         if self.holes_for_zeroes && is_zeroes(offset_bytes, data) {
             let begin = offset_bytes / UNIT_BYTES;
@@ -425,7 +426,8 @@ impl Durable {
         self.drop_units(&(0..self.base.units()))
     }
 
-    /// Whether the whole range is allocated in the base, so that overwriting it needs no space on the host.
+    /// Whether the whole range is allocated in the base, the volume's durable content, so that overwriting it needs no
+    /// space on the host.
     pub(super) fn has_space(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let mut units = touched(offset_bytes, len_bytes);
         while !units.is_empty() {

@@ -10,15 +10,15 @@ pub enum ReadError {
     /// The range exceeds the end of the volume.
     #[error("{len_bytes} bytes at byte {offset_bytes} extend beyond the end of the volume")]
     OutOfRange {
-        /// Offset of the range, bytes.
+        /// Offset of the range that was to be read, bytes.
         offset_bytes: u64,
-        /// Length of the range, bytes.
+        /// Length of the range that was to be read, bytes.
         len_bytes: u64,
     },
     /// A 4 KiB unit does not match its checksum.
     #[error("4 KiB unit {unit} (byte {}) is corrupt: its data does not match its checksum", unit * 4096)]
     Corrupt {
-        /// Number of the corrupt unit.
+        /// Number of the corrupt unit, counted from the start of the volume.
         unit: u64,
     },
     /// A system call failed.
@@ -26,7 +26,7 @@ pub enum ReadError {
     Io {
         /// Action that failed, such as `reading the volume's file`.
         doing: &'static str,
-        /// The system's error number.
+        /// Error number (`errno`) of the system call.
         errno: i32,
     },
 }
@@ -37,15 +37,15 @@ pub enum WriteError {
     /// The range exceeds the end of the volume.
     #[error("{len_bytes} bytes at byte {offset_bytes} extend beyond the end of the volume")]
     OutOfRange {
-        /// Offset of the range, bytes.
+        /// Offset of the range that was to be written, bytes.
         offset_bytes: u64,
-        /// Length of the range, bytes.
+        /// Length of the range that was to be written, bytes.
         len_bytes: u64,
     },
     /// The write covers only a part of a corrupt 4 KiB unit, whose other data is unknown.
     #[error("4 KiB unit {unit} can't be written in part: the rest of the unit is corrupt")]
     Corrupt {
-        /// Number of the corrupt unit.
+        /// Number of the corrupt unit, counted from the start of the volume.
         unit: u64,
     },
     /// The volume has reached its memory limit.
@@ -70,7 +70,7 @@ pub enum WriteError {
     Io {
         /// Action that failed, such as `writing the volume's file`.
         doing: &'static str,
-        /// The system's error number.
+        /// Error number (`errno`) of the system call.
         errno: i32,
     },
 }
@@ -133,7 +133,7 @@ pub enum OpenError {
     /// The volume's path exists but is not a plain file.
     #[error("{}: this is {what}, not a plain file: name a plain file, or a new file", path.display())]
     NotAFile {
-        /// Path of the volume's file.
+        /// Path that was given for the volume's file.
         path: PathBuf,
         /// Type of the object at the path, as a noun with its article.
         what: &'static str,
@@ -149,13 +149,13 @@ pub enum OpenError {
     /// Another server has the file open.
     #[error("{}: another server has this file open; stop that server, or name another file", path.display())]
     Locked {
-        /// Path of the volume's file.
+        /// Path of the locked file.
         path: PathBuf,
     },
     /// The file's size differs from the volume's.
     #[error("{}: the file has {found_bytes} bytes, but the volume has {wanted_bytes}: the file belongs to another device; name another file, or serve the file itself with --image", path.display())]
     Size {
-        /// Path of the volume's file.
+        /// Path of the file with the wrong size.
         path: PathBuf,
         /// Size of the file, bytes.
         found_bytes: u64,
@@ -184,7 +184,7 @@ pub enum OpenError {
     /// A system call failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
-        /// Path of the file.
+        /// Path of the file on which the call failed.
         path: PathBuf,
         /// Action that failed, as a phrase such as `reading the volume's file`.
         doing: &'static str,

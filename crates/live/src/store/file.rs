@@ -50,21 +50,22 @@ pub(super) struct File {
     sums_path: PathBuf,
     capacity_bytes: u64,
     locks: Box<[RwLock<()>]>,
-    /// Closed and doubtful generations of writes, as last written to the checksum file.
+    /// Generations of writes (periods between flushes) that are closed or in doubt, as last written to the checksum
+    /// file.
     generations: Mutex<Generations>,
-    /// Closed and doubtful generations of writes, as read at opening.
+    /// Generations of writes (periods between flushes) that are closed or in doubt, as read when the file was opened.
     opened: Generations,
     /// Whether the last server that had the file open shut down cleanly; true if there was none.
     pub(super) was_ended: bool,
-    /// Number of the current generation of writes, which the next flush closes.
+    /// Number of the current generation of writes, which began with the last flush and ends with the next.
     generation: AtomicU64,
     /// Whether anything was written in the current generation.
     is_dirty: AtomicBool,
-    /// Units whose content may not match their checksum after a failed write.
+    /// Units whose content may not match their checksum after a failed write, each with the content that it may have.
     doubtful: Mutex<BTreeMap<u64, Doubt>>,
-    /// Number of entries in `doubtful`, readable without its lock.
+    /// Length of `doubtful`, readable without its lock.
     doubts: AtomicUsize,
-    /// Lock that lets only one thread at a time close a generation.
+    /// Held while a generation is closed, so that only one thread does so at a time.
     closing: Mutex<()>,
     made: Mutex<Made>,
 }
@@ -126,8 +127,8 @@ impl File {
         })
     }
 
-    /// Removes the files that opening created, if the data file is still empty. `sums_alone`: opening created
-    /// only the checksum file.
+    /// Removes the files that opening created, unless the data file has content. `sums_alone`: opening created only
+    /// the checksum file, which is always removed.
     pub(super) fn remove_made(&self, sums_alone: bool) {
         if sums_alone || self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
             held(&self.made).remove();
@@ -143,13 +144,15 @@ impl File {
         &self.locks[(unit / STRIPE_UNITS % LOCKS) as usize]
     }
 
-    /// Length of a range of units in the data file, bytes. The last unit of a volume may be shorter than 4 KiB.
+    /// Length of a range of units in the data file, bytes: less than 4 KiB per unit if the volume ends within the last
+    /// unit.
     fn bytes_of(&self, units: &Range<u64>) -> usize {
         let end = (units.end * UNIT_BYTES).min(self.capacity_bytes);
         (end - units.start * UNIT_BYTES) as usize
     }
 
-    /// Checksums that a unit's content may match, and how many of the two are valid; 0: any content is accepted.
+    /// Checksums that a unit's content may match, and how many of the two are valid. If none is, any content is
+    /// accepted.
     fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
         let sums = [entry.sum, entry.former];
         if sums == [0, 0] {

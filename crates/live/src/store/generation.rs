@@ -21,8 +21,8 @@ const RANGES_MAX: usize = 29;
 /// number of generations that may have been started since the last one known to be closed.
 const LEAP: u64 = 1 << 32;
 
-/// Generations of writes that are closed, and those in doubt after an unclean shutdown, as stored in a
-/// checksum file.
+/// Generations of writes that are closed, and those that an unclean shutdown left in doubt, as stored in a checksum
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Generations {
     serial: u64,

@@ -67,7 +67,7 @@ impl Guard {
         self.seed(unit).is_some()
     }
 
-    /// Whether reads need no check: checksums are not verified, and no corruption is injected.
+    /// Whether reads need no check, because checksums are not verified and no corruption is injected.
     pub(super) fn lets_all_pass(&self) -> bool {
         !self.check_reads && !self.damaged.load(Ordering::Acquire)
     }

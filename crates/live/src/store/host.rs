@@ -64,7 +64,7 @@ pub trait HostFaults: std::fmt::Debug + Send + Sync {
 /// Source of injected file system faults; `None` except in tests.
 #[cfg(feature = "host-faults")]
 pub(super) type Faults = Option<std::sync::Arc<dyn HostFaults>>;
-/// Placeholder for the source of injected faults in builds without the feature `host-faults`.
+/// Placeholder for the source of injected file system faults in builds without the feature `host-faults`.
 #[cfg(not(feature = "host-faults"))]
 #[derive(Clone, Debug)]
 pub(super) struct Faults;
@@ -135,7 +135,7 @@ impl Host {
         self.write_counted(bytes, at).map_err(|refused| refused.error)
     }
 
-    /// Writes bytes like [`Self::write`]; its error also tells how many bytes were written before.
+    /// Like [`Self::write`], but an error also tells how many bytes were written before it.
     #[inline]
     pub(super) fn write_counted(&self, bytes: &[u8], at: u64) -> Result<(), Refused> {
         if let Some(fault) = self.fault(HostCall::Write, at, bytes.len() as u64) {

@@ -75,7 +75,7 @@ impl Image {
         Self { source, size_bytes, dropped: RwLock::default() }
     }
 
-    /// Size of the image, bytes.
+    /// Size of the image, bytes. Reads beyond it return zeroes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -121,7 +121,7 @@ impl Image {
         all.map(|(&start, &end)| start..end).collect()
     }
 
-    /// Discards units of the image: they read as zeroes from now on.
+    /// Discards units of the image. From now on they read as zeroes.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
         if units.is_empty() {
             return;

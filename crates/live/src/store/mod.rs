@@ -1,5 +1,5 @@
 //! The bytes of one emulated volume. The machine decides the fate of written data and reports each step
-//! ([`ContentEvent`](iodyno_emulate::ContentEvent)); the store applies it to the bytes.
+//! ([`ContentEvent`](iodyno_emulate::ContentEvent)); the store applies each step to the bytes.
 //!
 //! ```text
 //! begin_write(token, …)   machine.submit(…, token)
@@ -103,7 +103,7 @@ impl Default for Options {
 /// A range of either data or a hole, as reported to clients that query the allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Length of the extent, bytes.
+    /// Length of the run of data or of the hole, bytes.
     pub len_bytes: u64,
     /// Whether the extent is data; otherwise it is a hole, which reads as zeroes.
     pub data: bool,
@@ -211,7 +211,7 @@ impl Store {
         &self.durable.base
     }
 
-    /// Capacity of the volume, bytes.
+    /// Size of the volume's address space, bytes. Unwritten parts of it take no space.
     pub fn capacity_bytes(&self) -> u64 {
         self.base().capacity_bytes
     }
@@ -385,7 +385,7 @@ impl Store {
         self.base().guard.lift(&(unit..unit + 1));
     }
 
-    /// Clears the injected corruption of all units.
+    /// Clears all injected corruption of the volume.
     pub fn clear_corruption(&self) {
         self.base().guard.lift(&(0..u64::MAX));
     }

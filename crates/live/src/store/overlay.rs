@@ -57,7 +57,8 @@ pub(super) struct Payload {
     pub len_bytes: u64,
     /// Data to write; empty for zeroes and trims.
     pub bytes: Vec<u8>,
-    /// Sequence number of the last version accepted before this write began: versions up to it are certainly older.
+    /// Sequence number of the last version accepted before this write began. All versions up to it are older than the
+    /// write.
     pub begun: u64,
     /// First error of the write, if any.
     pub failure: Option<WriteError>,
@@ -71,7 +72,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Section of the unit that the write covers.
+    /// Section of a unit that the write covers.
     pub(super) fn part(&self, unit: u64) -> Part {
         Part::of(unit, self.offset_bytes, self.len_bytes)
     }
@@ -183,7 +184,7 @@ impl Overlay {
         })
     }
 
-    /// Marks a write as completed. Its payload is freed once all its units have reached the medium or are
+    /// Marks a write as completed. Its payload is freed once each of its units has reached the medium or is
     /// superseded.
     pub(super) fn end(&mut self, slot: u32) {
         self.payloads[slot as usize].open = false;
@@ -363,7 +364,7 @@ impl Overlay {
         next
     }
 
-    /// Zeroes a section of a unit in all volatile versions of the unit.
+    /// Zeroes a section of a unit in all its volatile versions.
     pub(super) fn zero(&mut self, part: Part) {
         let slots: Vec<u32> = self.chain(part.unit).map(|v| v.payload).collect();
         for slot in slots {
@@ -377,7 +378,7 @@ impl Overlay {
         }
     }
 
-    /// Content of a unit once its volatile versions up to sequence number `until` are on the medium.
+    /// Content that a unit will have once its volatile versions up to sequence number `until` are on the medium.
     pub(super) fn landed<E>(
         &self,
         unit: u64,

@@ -42,9 +42,9 @@ const ENTRY_1_BYTES: usize = 8;
 pub(super) struct Entry {
     /// Checksum of the unit's present content; 0: none.
     pub sum: u32,
-    /// Checksum of the unit's previous content; 0: none, or the previous content is certainly overwritten.
+    /// Checksum of the unit's previous content; 0: none, or the previous content was certainly overwritten.
     pub former: u32,
-    /// Generation of writes in which the entry was written.
+    /// Number of the generation (the period between two flushes) in which the entry was written.
     pub generation: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Splits a range of bytes into parts of units. A unit has 4 KiB: the granularity of the machine's content events and
-//! of the checksums. Units are never torn.
+//! Splits byte ranges into parts of units. A unit is 4 KiB, the granularity of the machine's content events and of the
+//! checksums. Units are never torn.
 
 pub use iodyno_emulate::UNIT_BYTES;
 

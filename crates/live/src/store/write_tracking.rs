@@ -1,4 +1,4 @@
-//! Tracking of writes in the store: their beginning, their end, and the content events between.
+//! Follows writes through the store: registration, the machine's content events, and completion.
 
 use super::durable::Durable;
 use super::overlay::{Dropped, Kind, Payload};
@@ -120,7 +120,7 @@ impl Store {
         outcome
     }
 
-    /// Applies one content event of the machine; see [`Self::changes`].
+    /// Applies one content event of the machine, as [`Self::changes`] does for several.
     pub fn change(&mut self, change: &ContentEvent) {
         self.changes(std::slice::from_ref(change));
     }
@@ -182,7 +182,7 @@ impl Store {
         }
     }
 
-    /// Index of the write that a content event refers to by its token. Panics if the write was not registered.
+    /// Index of the write with this token, to which a content event refers. Panics if the write was not registered.
     fn begun(&self, token: u64) -> u32 {
         let slot = self.overlay.slot(token);
         slot.unwrap_or_else(|| {
@@ -202,8 +202,8 @@ impl Store {
         if overtaken { self.overlay.payload(slot).begun } else { u64::MAX }
     }
 
-    /// Writes units of an accepted write directly to the base, because the device keeps accepted data in a power
-    /// cut.
+    /// Writes units of an accepted write directly to the base, the durable content, because the device keeps accepted
+    /// data in a power cut.
     fn keep(&mut self, slot: u32, units: Range<u64>) -> Result<(), WriteError> {
         if !self.overlay.is_empty() {
             let replace = |unit| self.replace(slot, unit, u64::MAX);
@@ -371,7 +371,7 @@ impl Store {
         self.durable.memory_bytes()
     }
 
-    /// Returns the number of writes that the host refused since the last call.
+    /// Returns the number of writes that the host (its file system or memory) refused since the last call.
     pub fn take_refusals(&mut self) -> u64 {
         self.durable.take_refusals()
     }
@@ -405,7 +405,7 @@ impl Store {
     }
 }
 
-/// Writes the payload's section of a unit to the base.
+/// Writes the section of a unit that the payload covers to the base, the durable content.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

@@ -9,7 +9,7 @@ use iodyno_units::verifiable;
 
 use crate::spec::{Content, Percent, Spec};
 
-/// Granularity of unique and of deduplicated content, bytes.
+/// Size of the blocks that are made unique or duplicated, bytes.
 const PIECE_BYTES: usize = 4096;
 /// Number of distinct 4 KiB blocks from which duplicates are chosen.
 const REPEATED_PIECES: u64 = 64;
@@ -35,7 +35,8 @@ struct Repeats {
     /// Threshold: a block is a duplicate if a random 64-bit number is below this.
     below: u64,
     pieces: Box<[u8]>,
-    /// First bytes of every duplicate block. They show the next write that its buffer still contains a duplicate.
+    /// Content mark at the start of every duplicate block. It shows that a buffer still contains a duplicate, which
+    /// the next unique write must replace.
     mark: [u8; MARK_BYTES],
 }
 
@@ -143,8 +144,7 @@ fn stamp_piece(piece: &mut [u8], number: u64) {
     }
 }
 
-/// Fills a block with random bytes, with the content mark in each sector, and its compressible fraction at
-/// the end with zeroes.
+/// Fills a block: random bytes with the content mark in each sector, then zeroes for its compressible fraction.
 fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
     let zeroes = compressible.of(piece.len() as u64) as usize / 8 * 8;
     let (random, zero) = piece.split_at_mut(piece.len() - zeroes);

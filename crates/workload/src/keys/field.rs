@@ -1,4 +1,4 @@
-//! Values of keys: how a field of a specification is read from a file and written to one.
+//! Converts between the fields of a specification and the values of keys in a workload file.
 
 use super::value::Value;
 use crate::file_set::FileSet;
@@ -102,7 +102,7 @@ impl<T: Field> Field for Option<T> {
 macro_rules! words {
     ($($of:ident { $($variant:ident = $word:literal),* })*) => {$(
         impl $of {
-            /// Spellings of all variants.
+            /// Spellings of all variants, in the order of the enum.
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),*];
 
             /// Spelling of this variant in workload files.

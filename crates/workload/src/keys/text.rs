@@ -8,7 +8,7 @@ use crate::range::time_text;
 use crate::spec::Spec;
 use std::fmt::{self, Write as _};
 
-/// Formats a specification as a workload file.
+/// Formats a specification as a workload file, in the form stored with a run or in the short one.
 pub(crate) fn text(spec: &Spec, form: Form) -> String {
     Writer { spec, blank: Spec::blank(), form }.rows(&ROWS)
 }

@@ -2,7 +2,7 @@
 
 use crate::spec::Address;
 
-/// Form of a workload file.
+/// Form in which a workload file is written: for storage with a run, or for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The form stored with runs: every key, except sparse keys that have their default.
@@ -12,11 +12,11 @@ pub(crate) enum Form {
     Short,
 }
 
-/// A value to write. A type whose text differs between the two forms has its own variant.
+/// A value to write to a workload file. A type whose text differs between the two forms has its own variant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Text(String),
-    /// A time, ns.
+    /// A time in ns, written with a unit.
     Time(u64),
     Addresses(Vec<Address>),
 }

@@ -33,8 +33,8 @@ fn a_trace_beyond_the_target_is_refused_with_the_remedy() {
 }
 
 proptest! {
-    /// For any trace and target, all operations are in the target after the offset, at the trace's alignment; scaled
-    /// ones keep their order.
+    /// For any trace and target, all operations lie on the target, at or after the offset, and at the trace's
+    /// alignment. Scaled operations keep their order.
     #[test]
     fn every_place_is_in_the_target(
         places in prop::collection::vec((0..1_u64 << 30, 1..64_u64), 1..40),

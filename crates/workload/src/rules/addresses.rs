@@ -5,9 +5,9 @@ use crate::faults::Faults;
 use crate::spec::{Address, MAX_ITEMS, Pattern, Percent, Scope, Spec, Spot};
 use iodyno_units::{OpKind, human};
 
-/// Maximum number of blocks in a sequential run.
-/// Maximum size of a zone with a capacity, which one trim resets.
+/// Maximum size of a zone that has a capacity, bytes. One trim resets such a zone.
 const ZONE_BYTES_MAX: u64 = 1 << 31;
+/// Maximum number of blocks in a sequential run.
 const MAX_RUN: u64 = 1 << 40;
 /// Maximum number of interleaved streams.
 const MAX_STREAMS: u64 = 65_536;
@@ -63,7 +63,7 @@ pub(super) fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
 /// An address pattern to check: its key in the file, and the workload's properties that the rules need.
 struct Checked<'a> {
     key: &'a str,
-    /// Alignment of the workload, bytes; 1 or more.
+    /// Alignment of the workload's addresses and lengths, bytes; 1 or more.
     align_bytes: u64,
     /// Whether operations of different sizes use the pattern.
     several_sizes: bool,

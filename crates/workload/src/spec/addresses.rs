@@ -30,7 +30,7 @@ pub enum Pattern {
     /// Zipf distribution: the block with rank k has a probability proportional to k^-theta. A bijection scatters
     /// ranks over the range.
     Zipf {
-        /// Exponent, in (0, 5].
+        /// Exponent of the distribution, in (0, 5]. Larger exponents are more skewed.
         theta: f64,
     },
     /// fio's Pareto distribution. A uniform draw `u` gives the rank `u^(ln h / ln(1 - h))`, as a fraction of all
@@ -48,7 +48,7 @@ pub enum Pattern {
     /// Sequential within zones: the next block of a randomly chosen open zone. A full zone is closed, and another
     /// one is opened at its start.
     Zones {
-        /// Size of a zone, bytes.
+        /// Size of each zone, bytes: the distance between the starts of two consecutive zones.
         zone_bytes: u64,
         /// Number of open zones of all workers together. Each worker has at least one, and no zone belongs to two
         /// workers.
@@ -65,7 +65,7 @@ pub enum Pattern {
     /// Runs of consecutive blocks, separated by gaps of `skip_bytes`. After the end of the range, continues at
     /// its start.
     Skips {
-        /// Number of blocks in a run.
+        /// Number of consecutive blocks before each gap.
         run: u64,
         /// Distance from the end of a run to the start of the next, bytes.
         skip_bytes: u64,
@@ -73,7 +73,7 @@ pub enum Pattern {
     /// Interleaved sequential streams, one in each of `streams` equal parts of the range. They take turns, one
     /// block each.
     Streams {
-        /// Number of streams.
+        /// Number of streams, and of the parts of the range.
         streams: u32,
     },
     /// Consecutive blocks. Before each block, jumps to a random one with probability `share`.
@@ -113,7 +113,7 @@ pub enum Pattern {
 /// An address pattern, and the share of operations that use it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// How addresses are chosen.
+    /// How the addresses of these operations are chosen.
     pub pattern: Pattern,
     /// Share of the operations, relative to the other patterns of the same table.
     pub share: f64,

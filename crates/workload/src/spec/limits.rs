@@ -8,13 +8,14 @@ use crate::range::Percent;
 pub struct Limits {
     /// Measured time after the ramp, ns.
     pub time_ns: Option<u64>,
-    /// Number of operations after the ramp, over all workers of the target.
+    /// Number of operations after the ramp at which the measurement ends, over all workers of the target.
     pub ops: Option<u64>,
-    /// Bytes moved after the ramp, over all workers of the target.
+    /// Bytes moved after the ramp at which the measurement ends, over all workers of the target.
     pub bytes: Option<u64>,
     /// Length of the ramp (warm-up before the measurement), ns.
     pub ramp_ns: u64,
-    /// Bytes transferred after the ramp, as a multiple of the size of one worker's active range.
+    /// Bytes transferred after the ramp at which the measurement ends, as a multiple of the size of one worker's
+    /// active range.
     pub passes: Option<f64>,
     /// Delay before the ramp, ns, so that this workload starts after the other workloads of the cell.
     pub start_after_ns: u64,
@@ -27,22 +28,21 @@ pub struct Limits {
 /// The measured value whose steady state ends a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteadyFigure {
-    /// Operations per second.
+    /// Operations per second, one value for each second.
     Iops,
-    /// Bytes per second.
+    /// Bytes per second, one value for each second.
     Bandwidth,
-    /// Mean latency.
+    /// Mean latency of the operations that complete in each second.
     Latency,
 }
 
-/// Steady-state criterion as in fio. It is evaluated each second, over a window of one-second values that
-/// ends then.
+/// Steady-state criterion as in fio. Each second it is evaluated over a window of the latest one-second values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steady {
     /// Measured value that must be steady.
     pub figure: SteadyFigure,
-    /// Criterion: the slope per second of a least-squares line (true), or the largest deviation from the mean
-    /// (false).
+    /// Whether the criterion is the slope per second of a least-squares line, rather than the largest deviation from
+    /// the mean.
     pub by_slope: bool,
     /// Upper limit of the slope or deviation, as a fraction of the mean. Smaller values count as steady.
     pub within: Percent,

@@ -1,6 +1,6 @@
 //! The layout of a file set on a target, as by ext4 with blocks of 4 KiB: flexible groups of 16 block groups of 128
 //! MiB, each with the bitmaps and inode tables of its groups at the start. Files are contiguous and follow each other
-//! from the range's start; with extents of a given length, a bijection scatters these.
+//! from the range's start. If they have extents of a given length, a bijection scatters the extents over the range.
 //!
 //! Maps the set's linear address, file after file, to an offset from the range's start, in constant time and memory.
 
@@ -60,7 +60,7 @@ impl FileLayout {
         Ok(Self { file_bytes, files, scattered })
     }
 
-    /// Total size of all files, bytes.
+    /// Total size of all files of the set, bytes.
     pub(super) const fn bytes(&self) -> u64 {
         self.file_bytes * self.files
     }

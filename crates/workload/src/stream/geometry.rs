@@ -28,9 +28,9 @@ pub enum GeometryError {
         human::size(*device_bytes), human::size(*workload_bytes), human::size(*device_bytes)
     )]
     Align {
-        /// The device's alignment, bytes.
+        /// Alignment of addresses and lengths that the device needs, bytes.
         device_bytes: u64,
-        /// The workload's alignment, bytes.
+        /// Alignment of the workload's addresses and lengths, bytes.
         workload_bytes: u64,
     },
     /// The active range ends beyond the target.
@@ -40,7 +40,7 @@ pub enum GeometryError {
         human::size(*end_bytes), human::size(*capacity_bytes)
     )]
     BeyondEnd {
-        /// End of the range, bytes.
+        /// End of the active range, bytes from the start of the target.
         end_bytes: u64,
         /// Capacity of the target, bytes.
         capacity_bytes: u64,
@@ -52,9 +52,9 @@ pub enum GeometryError {
         human::size(*range_bytes), human::size(*block_bytes)
     )]
     TooSmall {
-        /// Length of the range, bytes, rounded down to the alignment.
+        /// Length of the active range, bytes, rounded down to the alignment.
         range_bytes: u64,
-        /// Size of the largest block, bytes.
+        /// Size of the workload's largest block, bytes.
         block_bytes: u64,
     },
     /// A file is smaller than a block.
@@ -63,9 +63,9 @@ pub enum GeometryError {
         human::size(*file_bytes), human::size(*block_bytes)
     )]
     SmallFiles {
-        /// Size of each file, bytes.
+        /// Size of each file of the set, bytes.
         file_bytes: u64,
-        /// Size of the largest block, bytes.
+        /// Size of the workload's largest block, bytes.
         block_bytes: u64,
     },
     /// The file set is larger than the capacity of a file system on the active range.
@@ -86,7 +86,7 @@ pub enum GeometryError {
          range holds {blocks}; use fewer threads or a larger range"
     )]
     FewerBlocksThanWorkers {
-        /// Number of blocks of the largest size in the range.
+        /// Number of blocks of the largest size in the active range.
         blocks: u64,
         /// Number of workers that divide the blocks of a pass.
         workers: u32,
@@ -97,7 +97,7 @@ pub enum GeometryError {
          use fewer streams or a larger range"
     )]
     FewerBlocksThanStreams {
-        /// Number of blocks in the range.
+        /// Number of blocks in the active range.
         blocks: u64,
         /// Number of streams that divide the range.
         streams: u64,
@@ -108,7 +108,7 @@ pub enum GeometryError {
          zones; use other zones or a larger range"
     )]
     FewZones {
-        /// Number of zones in the range.
+        /// Number of zones in the active range.
         zones: u64,
         /// Number of workers that divide the zones.
         workers: u64,
@@ -119,14 +119,14 @@ pub enum GeometryError {
          range or fewer hot spots"
     )]
     EmptySpot {
-        /// Number of the hot spot, from 1.
+        /// Number of the hot spot in its pattern, from 1.
         number: usize,
-        /// Size of the hot spot, as a fraction of the range.
+        /// Size of the hot spot, as a fraction of the active range.
         range: crate::spec::Percent,
     },
 }
 
-/// Start and size of the active range on a target. The size is in units of the workload's alignment.
+/// Start and size of the active range on a target; the size is in units of the workload's alignment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
     pub(crate) start_bytes: u64,

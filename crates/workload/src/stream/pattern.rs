@@ -125,20 +125,21 @@ pub(crate) enum Pattern {
         first: u64,
         apart: u64,
         zone_units: u64,
-        /// Units that are written of each zone.
+        /// Part of each zone that is written, in units of the workload's alignment.
         written_units: u64,
         /// Open zones: number of the zone, and next position within it in units of the workload's alignment.
         open: Box<[(u64, u64)]>,
         trims: bool,
         /// Whether one trim covers the zone, whatever its size.
         one_trim: bool,
-        /// First unit of a zone that must be trimmed before the latest address is written; `None` if there is none.
+        /// Start of the zone that must be trimmed before the write to the latest address, in units of the workload's
+        /// alignment; `None` if no trim is needed.
         opened: Option<u64>,
     },
     Jumps {
         rng: Generator,
         next: u64,
-        /// Threshold of the random number that decides on a jump.
+        /// Threshold of the random number that decides on a jump: below it, the pattern jumps.
         below: u64,
         units: u64,
         block_units: u64,
@@ -189,7 +190,7 @@ fn pass_key(key: u64, pass: u64) -> u64 {
     splitmix64(key.wrapping_add(pass))
 }
 
-/// Address chosen by a pattern.
+/// Address that a pattern has chosen for an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Start address, in units of the workload's alignment from the start of the active range.
@@ -341,7 +342,8 @@ impl Pattern {
         }
     }
 
-    /// Takes the zone, in units, that must be trimmed before the latest address is written, and whether by one trim.
+    /// Takes the zone, in units of the workload's alignment, that must be trimmed before the write to the latest
+    /// address, and whether one trim covers it.
     #[inline]
     pub(crate) fn take_opened(&mut self) -> Option<(Range<u64>, bool)> {
         let Self::Zones { zone_units, opened, one_trim, .. } = self else { return None };

@@ -43,7 +43,7 @@ pub(super) struct KindPlan {
     pub(super) table: Option<usize>,
 }
 
-/// An address table, from which any worker's patterns are created.
+/// Settings of an address table, from which each worker's patterns are created.
 #[derive(Debug)]
 pub(super) struct TablePlan {
     pub(super) scope: Scope,
@@ -61,13 +61,13 @@ struct Worker {
     index: WorkerIndex,
 }
 
-/// Zones, in units of the workload's alignment.
+/// Settings of a pattern with zones. Sizes are in units of the workload's alignment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ZonesPlan {
     zone_units: u64,
-    /// Units that are written of each zone.
+    /// Part of each zone that is written.
     written_units: u64,
-    /// Open zones per worker.
+    /// Number of zones that each worker keeps open.
     open: u64,
     /// Whether a zone is trimmed when it is opened.
     trims: bool,
@@ -75,7 +75,7 @@ pub(super) struct ZonesPlan {
     one_trim: bool,
 }
 
-/// An address pattern, from which any worker's state of it is created.
+/// Settings of an address pattern, from which each worker's own state is created.
 #[derive(Debug)]
 pub(super) enum PatternPlan {
     Uniform,

@@ -60,7 +60,7 @@ impl Zipf {
         Self { theta, columns: alias_table(&weights), steps: steps.into() }
     }
 
-    /// Draws a rank, counted from 0.
+    /// Draws a random rank, counted from 0.
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Generator) -> u64 {
         loop {

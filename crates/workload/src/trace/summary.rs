@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Initial granularity at which the working set is counted, bytes.
 const TOUCHED_UNIT_BYTES: u64 = 4096;
-/// Maximum number of 64-block groups for counting the working set, about 100 MB of memory. If it is exceeded,
-/// the granularity is doubled.
+/// Maximum number of groups of 64 blocks with which the working set is counted; they take about 100 MB of memory. If
+/// more are needed, the granularity is doubled.
 const GROUPS_MAX: usize = 1 << 21;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -27,7 +27,7 @@ pub struct TracePart {
 /// One operation size, and how often it occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceSize {
-    /// Size of an operation, bytes.
+    /// Size of these operations, bytes.
     pub bytes: u32,
     /// Number of operations of this size.
     pub ops: u64,
@@ -42,10 +42,10 @@ pub struct TraceSummary {
     pub bytes: [u64; OpKind::COUNT],
     /// Operation sizes by kind, indexed by [`OpKind::index`], the most frequent first; empty for flushes.
     pub sizes: [Vec<TraceSize>; OpKind::COUNT],
-    /// Number of writes with force unit access.
+    /// Number of writes that the trace marks as force unit access.
     pub fua: u64,
-    /// Number of reads, of writes, and of both kinds that begin where the previous operation of the same kind
-    /// (for both: of either kind) ended.
+    /// Numbers of sequential operations: reads that begin where the previous read ended; writes that begin where the
+    /// previous write ended; reads and writes that begin where the previous read or write ended.
     pub sequential: [u64; 3],
     /// Time from the trace's start to its last operation, ns.
     pub span_ns: u64,
@@ -53,12 +53,12 @@ pub struct TraceSummary {
     pub peak_ops_per_s: u64,
     /// Maximum number of bytes in any second, counted from the trace's start.
     pub peak_bytes_per_s: u64,
-    /// Highest end address of an operation, bytes.
+    /// Highest end address of an operation on the target, bytes, if the replay begins at offset 0.
     pub end_bytes: u64,
-    /// Size of the working set: blocks of [`Self::touched_unit_bytes`] that are read or written at least once,
-    /// bytes.
+    /// Size of the working set, bytes: all blocks of [`Self::touched_unit_bytes`] that are read or written at least
+    /// once.
     pub touched_bytes: u64,
-    /// Granularity of [`Self::touched_bytes`], bytes.
+    /// Block size with which [`Self::touched_bytes`] was counted, bytes.
     pub touched_unit_bytes: u64,
     /// Largest power of two, up to 1 GiB, that divides every offset and length.
     pub align_bytes: u32,

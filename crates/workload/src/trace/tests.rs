@@ -83,8 +83,8 @@ fn ranges_are_enlarged_and_long_trims_divided() {
     assert_eq!((trace.summary().rounded, trace.summary().divided), (2, 1));
 }
 
-/// An operation that was put back into its queue gets the time of its last issue; a completion before its issue
-/// belongs to another.
+/// An operation that was put back into its queue gets the time of its last issue. A completion before that issue
+/// belongs to another operation.
 #[test]
 fn an_operation_that_is_issued_again_moves_to_its_last_issue() {
     let mut b = builder();
@@ -116,7 +116,7 @@ fn rates_runs_and_means_are_those_of_the_operations() {
     assert_eq!(of.touched_bytes, 11 * 4096);
 }
 
-/// Compares with the definition: for each operation, the others that ended before it began.
+/// Compares the counts with their definition: for each operation, the number of others that ended before it began.
 #[test]
 fn waits_are_counts_of_completions() {
     let mut b = builder();

@@ -9,8 +9,8 @@ use iodyno_units::{Op, OpKind};
 #[derive(Debug, Default)]
 struct Flushes {
     count: u32,
-    /// Epoch of the first flush in flight. Any of the flushes makes at least the writes before that epoch
-    /// durable.
+    /// Epoch of the oldest flush in flight. When any of the flushes completes, at least the writes before that epoch
+    /// are durable.
     epoch: u32,
 }
 

@@ -29,7 +29,7 @@ const DRAIN_CHECK_NS: u64 = 50_000_000;
 pub(super) struct Closing {
     /// Limit that the worker reached before its final operations.
     pub(super) why: Ended,
-    /// Number of operations that the worker had finished when one last completed.
+    /// Number of operations that the worker had finished at its last progress, at `since_ns`.
     done: u64,
     since_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! Open files of volumes, by the handles that the kernel uses. Handle 0 is the status file.
+//! Table of the open files of volumes, by the file handle that the kernel sends. Handle 0 is the status file.
 
 use crate::served::Attached;
 use fuser::FileHandle;

@@ -1,4 +1,4 @@
-//! The folder that a server mounts: detects another server's mount on it, or one left by a killed server.
+//! The folder on which a server mounts. Detects another server's mount on it, or a mount left by a killed server.
 
 use rustix::io::Errno;
 use std::io;

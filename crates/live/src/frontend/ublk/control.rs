@@ -14,8 +14,8 @@ use std::time::Duration;
 pub(super) const DEPTH: u16 = 128;
 /// Largest request that the kernel may send, bytes.
 pub(super) const REQUEST_BYTES_MAX: u32 = 512 << 10;
-/// Maximum number of attempts to open the character device, because its node appears shortly after the
-/// command that adds it, and disappears shortly after its last user.
+/// Maximum number of attempts to open the character device, whose node appears shortly after the command that adds the
+/// device.
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 

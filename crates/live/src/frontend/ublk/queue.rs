@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// instead.
 const WAKER: u64 = u64::MAX;
 
-/// Completed requests on their way to the queue's thread, the only thread that may report them to the kernel.
+/// Mailbox for completed requests. Only the queue's thread may report them to the kernel, so other threads put them
+/// here.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     done: Mutex<Vec<(u16, i32, Vec<u8>)>>,

@@ -61,7 +61,7 @@ impl File {
         held(&self.doubtful).get(&unit).copied()
     }
 
-    /// Removes units from the set of those whose checksum may not match.
+    /// Removes units from the set of units whose checksum may not match.
     #[cold]
     pub(super) fn trust(&self, units: &Range<u64>) {
         let mut doubtful = held(&self.doubtful);
