@@ -1,4 +1,4 @@
-//! The result of a fit: as text for a terminal, as a page, and as a JSON document. Pure.
+//! Formats the result of a fit as text for a terminal, as a page, and as a JSON document. Does no I/O.
 
 use crate::interval::{Estimate, Known};
 use crate::{Figure as Statistics, Fitted, Measured, Statistic, median_error};
@@ -11,16 +11,16 @@ use iodyno_page::{
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
-/// Version of the JSON document.
+/// Version of the JSON document's layout, its key `schema`.
 pub const JSON_VERSION: u32 = 1;
-/// Width of the labels, in columns.
+/// Width of the column of labels in the terminal's text, in characters.
 const LABEL: usize = 13;
-/// Differences that a terminal lists.
+/// Number of differences between twin and measurement that the text lists, at most.
 const WORST_MAX: usize = 3;
-/// Standard errors beyond which a difference is listed.
+/// Smallest difference that is listed, in standard errors.
 const WORST_MIN: f64 = 3.0;
 
-/// What was fitted, in words.
+/// Names of the measured target and run, and of the devices that were tried, for display.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Name of the measured target.
@@ -29,9 +29,9 @@ pub struct About {
     pub run: String,
     /// Name of the device that the fit started from.
     pub like: String,
-    /// Other structures that were tried, with their misfit as a multiple of that of `like`.
+    /// Names of the other devices that were tried, each with its misfit divided by the misfit of `like`.
     pub others: Vec<(String, f64)>,
-    /// Device file that was written; `None`: none.
+    /// Path of the device file that was written; `None` if none was.
     pub file: Option<String>,
 }
 
@@ -50,7 +50,7 @@ fn known(estimate: &Estimate, like: &str) -> String {
     }
 }
 
-/// Table of the parameters.
+/// Table of the fitted parameters with their intervals.
 fn parameters(fitted: &Fitted, like: &str) -> Table {
     let mut table = Table::new([
         Column::label("parameter"),
@@ -76,7 +76,7 @@ fn parameters(fitted: &Fitted, like: &str) -> Table {
     table
 }
 
-/// Table of the cells that the fit has not seen.
+/// Table of the held-out cells: measured and predicted latencies.
 fn held_out(fitted: &Fitted) -> Table {
     let mut table = Table::new([
         Column::label("held-out cell"),
@@ -107,7 +107,7 @@ fn name(cell: &str) -> &str {
     cell.strip_prefix(crate::HELD_OUT).unwrap_or(cell)
 }
 
-/// Median errors in words; `None` without held-out cells.
+/// Median prediction errors in words; `None` without held-out cells.
 fn score(fitted: &Fitted) -> Option<String> {
     let (mean, nearest) = median_error(&fitted.held_out, Statistics::Mean)?;
     let p99 = median_error(&fitted.held_out, Statistics::P99);
@@ -131,7 +131,7 @@ fn identified(fitted: &Fitted) -> String {
     )
 }
 
-/// The differences that chance does not explain, largest first.
+/// The largest differences between twin and measurement that chance does not explain, largest first.
 fn worst(fitted: &Fitted, cells: &[Measured]) -> Vec<String> {
     let size = |residual: &crate::Residual| residual.log_ratio.abs() / residual.of.error;
     let mut all: Vec<_> = fitted.residuals.iter().filter(|r| size(r) > WORST_MIN).collect();
@@ -149,7 +149,7 @@ fn worst(fitted: &Fitted, cells: &[Measured]) -> Vec<String> {
     all.iter().take(WORST_MAX).map(words).collect()
 }
 
-/// Why the twin can't be trusted.
+/// Why the fitted device can't be trusted; `None` if the residuals are small enough.
 fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
     fitted.is_misfit().then(|| {
         format!(
@@ -159,7 +159,7 @@ fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
     })
 }
 
-/// The structures that agree less; `None` if no other was tried.
+/// The structures that agree less well with the cells than the chosen one; `None` if no other was tried.
 fn others(about: &About) -> Option<String> {
     let of = |(name, ratio): &(String, f64)| format!("{name} differs {ratio:.1} times as much");
     (!about.others.is_empty()).then(|| {
@@ -171,7 +171,7 @@ fn combined(fitted: &Fitted) -> Vec<String> {
     fitted.combinations.iter().map(crate::Combination::words).collect()
 }
 
-/// Formats the result as text.
+/// Formats the result as text for a terminal.
 #[must_use]
 pub fn show(fitted: &Fitted, cells: &[Measured], about: &About, style: Style) -> String {
     let mut text = Lines::new(style);
@@ -208,7 +208,7 @@ pub fn show(fitted: &Fitted, cells: &[Measured], about: &About, style: Style) ->
     text.end()
 }
 
-/// Measured and predicted latencies of the cells, one series of points for each.
+/// Plot of the measured and simulated mean latency of each cell.
 fn figure(fitted: &Fitted, cells: &[Measured], about: &About) -> Figure {
     let means: Vec<(String, f64, f64)> = fitted
         .residuals
@@ -255,7 +255,7 @@ fn label(cell: &str, kind: OpKind) -> String {
     format!("{cell} {}", kind.name())
 }
 
-/// The result as a document. `made_by` is program and version, `command` the command line that made it.
+/// The result as a page. `made_by` is the program with its version, `command` the command line that ran the fit.
 #[must_use]
 pub fn document(
     fitted: &Fitted,
@@ -311,7 +311,7 @@ pub fn document(
     }
 }
 
-/// The result as JSON.
+/// The result as JSON, layout version [`JSON_VERSION`].
 #[must_use]
 pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
     let statistic = |of: &Statistic| json!({ "kind": of.kind.name(), "figure": of.figure.name(), "measured_ns": of.value_ns, "error": of.error });

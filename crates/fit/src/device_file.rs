@@ -1,4 +1,4 @@
-//! The twin as a device file, with the source of each parameter.
+//! Writes the fitted device as a device file that names the source of each parameter.
 
 use crate::interval::{Estimate, Known};
 use crate::parameter::Unit;
@@ -8,8 +8,8 @@ use iodyno_catalog::Source;
 use iodyno_emulate::describe::{DescribedDevice, Parameter};
 use iodyno_emulate::spec::{Device, Kind};
 
-/// Writes the twin as a device file. `like` is the device that the fit started from, `run` names the measured run, and
-/// `target` the measured target.
+/// Writes the fitted device as a device file. `like` is the device that the fit started from, `run` the id of the
+/// measured run, and `target` the name of the measured target.
 pub fn device_file(
     fitted: &Fitted,
     like: &DescribedDevice,
@@ -100,7 +100,7 @@ fn not_measured(parameter: &Parameter, like: &str) -> String {
     }
 }
 
-/// The keys that follow from the target's capacity, as TOML.
+/// The value, as TOML, of a key that follows from the target's capacity; `None` for other keys.
 fn of_structure(key: &str, device: &Device) -> Option<String> {
     let bytes = |bytes: u64| Some(format!("\"{bytes}B\""));
     match (key, &device.kind) {
@@ -122,7 +122,7 @@ fn one_line(text: &str) -> String {
     iodyno_units::text::clean(text).to_string()
 }
 
-/// A basic string of TOML.
+/// Quotes a text as a basic string of TOML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in one_line(text).chars() {

@@ -1,5 +1,5 @@
-//! Uncertainty of the fitted parameters: an interval from the profile of the misfit, or the finding that the cells do
-//! not determine the parameter; and products of parameters that are determined although no single factor is.
+//! Uncertainty of the fitted parameters. Each parameter gets an interval from the profile of the misfit, or is found
+//! not to be determined by the cells. Some products of parameters are determined although no factor is.
 
 use crate::FitError;
 use crate::matrix::{eigen, inverse};
@@ -7,23 +7,24 @@ use crate::parameter::Parameter;
 use crate::refine::{PRIOR, Point, Problem, Slope};
 use iodyno_measure::statistics::distribution::student_quantile;
 
-/// A parameter counts as identified if the interval of its logarithm is at most this wide to either side: about 5 %.
+/// Largest distance from the value to either end of the interval, as a difference of logarithms, at which a parameter
+/// counts as identified: about 5 %.
 pub const IDENTIFIED: f64 = 0.05;
-/// Largest half-width of an interval that is worth printing, in the logarithm: a factor of 1.65.
+/// Largest half-width of an interval that is worth printing, as a difference of logarithms: a factor of 1.65.
 const WEAK: f64 = 0.5;
-/// Smallest scale of the errors. Residuals are smaller than their errors where all statistics of a cell err together, which
-/// moves the parameters and leaves no residual.
+/// Lower limit of the scale of the errors. Residuals are smaller than the standard errors if all statistics of a cell
+/// err together, because the parameters then absorb the error.
 const SCALE_MIN: f64 = 1.0;
-/// Distance of a logarithm that stands for no end of an interval: a factor of 20.
+/// Distance, as a difference of logarithms, that means that the interval has no end on this side: a factor of 20.
 const UNBOUNDED: f64 = 3.0;
-/// Rounds in which the end of an interval is searched, and the factor by which it moves away.
+/// Most rounds of the search for the end of an interval, and the factor by which the distance grows in each.
 const ROUNDS_MAX: usize = 7;
 const FARTHER: f64 = 3.0;
-/// Share of the wanted growth of the misfit from which the end follows by a square root.
+/// Fraction of the wanted growth of the misfit from which the end can be extrapolated by a square root.
 const GROWN_MIN: f64 = 0.5;
-/// Largest half-width of the interval of a combination, in the logarithm.
+/// Largest half-width of a combination's interval, as a difference of logarithms: about 10 %.
 const COMBINED: f64 = 0.1;
-/// Smallest share of a parameter in a combination that is printed.
+/// Smallest exponent of a parameter that is printed in a combination; the largest is 1.
 const SHARE_MIN: f64 = 0.15;
 
 /// How well the cells determine a parameter.
@@ -31,37 +32,38 @@ const SHARE_MIN: f64 = 0.15;
 pub enum Known {
     /// The interval is at most 5 % to each side.
     Identified,
-    /// The interval is wider, but at most a factor of 1.65 to each side.
+    /// The interval is wider than 5 %, but at most a factor of 1.65 to each side.
     Roughly,
-    /// The cells do not depend on it, or only in combination with other parameters.
+    /// The interval is wider still: the cells do not depend on the parameter, or only in combination with others.
     NotIdentified,
 }
 
-/// A fitted parameter.
+/// A fitted parameter: its value and interval, and how well the cells determine it.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Key, unit and bounds.
+    /// Key, unit and bounds of the parameter.
     pub parameter: Parameter,
-    /// Value before the refinement: by a closed form, or of the device that the fit started from.
+    /// Value before the refinement: from a closed form, or of the device that the fit started from.
     pub start: f64,
-    /// Value with the best agreement. That of an unidentified parameter is near its start.
+    /// Best-fitting value. An unidentified parameter has that of the device that the fit started from, if the cells
+    /// allow it.
     pub value: f64,
     /// 95 % confidence interval; meaningless for an unidentified parameter.
     pub interval: (f64, f64),
-    /// How well it is determined.
+    /// How well the cells determine the parameter.
     pub known: Known,
-    /// Whether the value is that of the device that the fit started from.
+    /// Whether the parameter is unidentified and was given the value of the device that the fit started from.
     pub is_of_device: bool,
-    /// Names of the cells that determine it most, at most three.
+    /// Names of the cells whose statistics depend most on the parameter, at most three.
     pub from: Vec<String>,
 }
 
-/// A product of powers of parameters that the cells determine, although they determine none of the parameters.
+/// A product of powers of parameters that the cells determine together but not one by one.
 #[derive(Clone, Debug)]
 pub struct Combination {
-    /// Keys with their exponents, largest first.
+    /// Keys of the parameters with their exponents, largest absolute value first. The first exponent is 1.
     pub factors: Vec<(&'static str, f64)>,
-    /// Half-width of the 95 % confidence interval of its logarithm.
+    /// Half-width of the 95 % confidence interval of the logarithm of the product: 0.02 is about 2 %.
     pub half_width: f64,
 }
 
@@ -74,7 +76,8 @@ impl Combination {
     }
 }
 
-/// Scale of the errors: 1 if the residuals are as large as the standard errors claim.
+/// Size of the residuals in standard errors, root mean square: 1 if they are as large as the standard errors predict.
+/// Also returns the degrees of freedom.
 pub(crate) fn scale(problem: &Problem<'_>, best: &Point, slope: &Slope) -> (f64, f64) {
     let mut information = problem.information(slope);
     for (j, row) in information.iter_mut().enumerate() {
@@ -89,7 +92,7 @@ pub(crate) fn scale(problem: &Problem<'_>, best: &Point, slope: &Slope) -> (f64,
     ((problem.misfit(best) / degrees).sqrt(), degrees)
 }
 
-/// Estimates with their intervals, and combinations.
+/// Estimates all parameters with their intervals, and finds the combinations.
 pub(crate) fn estimates(
     problem: &Problem<'_>,
     best: &Point,
@@ -138,13 +141,13 @@ pub(crate) fn estimates(
     Ok((all, combinations(problem, &covariance, &unknown, t)))
 }
 
-/// Largest misfit of parameters that agree with the cells as well as the best ones.
+/// Largest misfit at which parameters still agree with the cells as well as the best ones.
 fn misfit_max(problem: &Problem<'_>, best: &Point, scale: f64, t: f64) -> Result<f64, FitError> {
     Ok(problem.misfit(best) + problem.luck(best)? + (t * scale).powi(2))
 }
 
-/// Gives unidentified parameters the values of the device that the fit started from, where the cells allow it. Returns the
-/// logarithms of all parameters.
+/// Gives unidentified parameters the values of the device that the fit started from, unless the misfit then grows too
+/// much. Returns the logarithms of all parameters.
 pub(crate) fn like_device(
     problem: &Problem<'_>,
     best: &Point,
@@ -169,20 +172,20 @@ pub(crate) fn like_device(
     Ok(at)
 }
 
-/// One end of the interval of a parameter, while it is searched.
+/// One end of a parameter's interval during the search for it.
 struct Side {
     parameter: usize,
     /// -1 for the lower end, 1 for the upper one.
     sign: f64,
-    /// Distance of the logarithm from the best value.
+    /// Distance from the best value, as a difference of logarithms.
     distance: f64,
     is_found: bool,
 }
 
-/// Distances to the ends of the interval of each parameter, below and above: with the parameter fixed there and the
-/// others adjusted, the misfit grows by (t × scale)². The search begins at the ends of the linear model, and goes
-/// farther where the misfit hardly grows: a limit that does not bind is known from one side only. A distance of
-/// [`UNBOUNDED`] stands for no end.
+/// Distances from each parameter's value to the lower and upper end of its interval, as differences of logarithms. At
+/// an end, with the other parameters adjusted, the misfit has grown by (t × scale)². The search begins at the ends of
+/// the linear model and goes farther while the misfit hardly grows: a limit that is never reached is known from one
+/// side only. [`UNBOUNDED`] means that there is no end.
 fn profiles(
     problem: &Problem<'_>,
     best: &Point,
@@ -235,7 +238,7 @@ fn profiles(
     Ok(sides.chunks(2).map(|both| (end(&both[0]), end(&both[1]))).collect())
 }
 
-/// The parameters with one moved to an end.
+/// The best parameters with one of them moved to the end that is tried.
 fn alone(problem: &Problem<'_>, best: &Point, side: &Side) -> Vec<f64> {
     let mut at = best.at.clone();
     at[side.parameter] += side.sign * side.distance;
@@ -243,7 +246,8 @@ fn alone(problem: &Problem<'_>, best: &Point, side: &Side) -> Vec<f64> {
     at
 }
 
-/// The parameters with one fixed at an end, and the others where the linear model makes up for it best.
+/// The best parameters with one of them moved to the end that is tried, and the others adjusted by the linear model
+/// to compensate.
 fn adjusted(problem: &Problem<'_>, best: &Point, slope: &Slope, side: &Side) -> Vec<f64> {
     let mut moved = best.clone();
     let by = side.sign * side.distance;
@@ -260,7 +264,7 @@ fn adjusted(problem: &Problem<'_>, best: &Point, slope: &Slope, side: &Side) -> 
     moved.at
 }
 
-/// Names of the cells whose statistics depend most on a parameter.
+/// Names of the cells whose statistics depend most on a parameter, at most three.
 fn cells_of(problem: &Problem<'_>, slope: &[f64]) -> Vec<String> {
     let mut by_cell = vec![0.0; problem.cells.len()];
     for ((of, weight), slope) in problem.statistics.iter().zip(&problem.weights).zip(slope) {
@@ -272,8 +276,8 @@ fn cells_of(problem: &Problem<'_>, slope: &[f64]) -> Vec<String> {
     order.into_iter().take(3).map(|i| problem.cells[i].name.clone()).collect()
 }
 
-/// Products of powers of the parameters `of` that are known to 10 % although no single parameter is. These are the
-/// directions in which the covariance of the logarithms is small.
+/// Finds products of powers of the parameters with the indices `of` that are known to 10 % although no single
+/// parameter is. They are the directions in which the covariance of the logarithms is small.
 fn combinations(
     problem: &Problem<'_>,
     covariance: &[Vec<f64>],

@@ -1,9 +1,9 @@
-//! Fits the parameters of an emulated device to measured cells. The result, a twin of the user's device, predicts cells
-//! that were not measured. Each parameter has an interval, or is declared unidentified; the fit is scored by cells that it has
-//! not seen.
+//! Fits the parameters of an emulated device to measured cells. The fitted device, called the twin of the measured
+//! one, predicts cells that were not measured. Each parameter has an interval or is reported as unidentified.
+//! Held-out cells, which the fit has not seen, score the result.
 //!
-//! The model is the emulator itself: `refine.rs` simulates the measured cells and moves the parameters until the latencies
-//! agree. `interval.rs` derives what the cells determine, and what they do not.
+//! The model is the emulator itself: `refine.rs` simulates the measured cells and moves the parameters until the
+//! latencies agree. `interval.rs` finds which parameters the cells determine, and how well.
 
 #![forbid(unsafe_code)]
 
@@ -33,116 +33,117 @@ pub use statistic::{Figure, Statistic, statistics};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Operations of a simulated cell while the parameters are far from their values.
+/// Operations of each simulated cell while the parameters are far from the solution.
 const OPS_COARSE: u64 = 1500;
-/// Operations of a simulated cell in the last iterations: of an SSD, whose machine has many parts, and of others.
+/// Operations of each simulated cell near the solution: for an SSD, which is slow to simulate, and for other devices.
 const OPS_FINE: (u64, u64) = (8000, 24000);
-/// Iterations far from and near the solution.
+/// Most iterations far from the solution, and near it.
 const ITERATIONS: (usize, usize) = (10, 4);
-/// Ratio of residuals and standard errors above which no device of the family behaves as measured.
+/// Ratio of residuals to standard errors above which no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
 
 /// Reason why nothing can be fitted.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FitError {
-    /// The device to start from, or the cells, can't be used.
+    /// The start device or the measured cells can't be used.
     #[error("{0}")]
     Start(String),
-    /// The fit was stopped.
+    /// [`Start::stop`] was set.
     #[error("the fit was interrupted")]
     Interrupted,
-    /// A cell can't be simulated on the device.
+    /// A cell can't be simulated on the start device.
     #[error("{cell} can't be simulated: {why}")]
     Simulation {
         /// Name of the cell.
         cell: String,
-        /// The reason.
+        /// Error message of the emulator.
         why: String,
     },
 }
 
-/// A measured cell.
+/// A measured cell: the results of one workload.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Name of the cell.
+    /// Name of the cell, as in messages and results.
     pub name: String,
-    /// Its workload.
+    /// Workload that was measured and will be simulated.
     pub spec: Spec,
-    /// Its results.
+    /// Measured histograms and counts.
     pub cell: Cell,
 }
 
-/// What a fit starts from.
+/// The device that a fit starts from, and the settings of the simulations.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Emulated target whose device has the structure and the first values, such as
+    /// Name of the emulated target whose device gives the structure and the first values, such as
     /// `model:nvme-tlc-3840g?state=sequential`.
     pub target: String,
-    /// Capacity of the measured target, bytes; `None`: as the device to start from.
+    /// Capacity of the measured target, bytes; `None` keeps that of the start device.
     pub capacity_bytes: Option<u64>,
-    /// Seed of the simulations.
+    /// Seed of the random streams of all simulations.
     pub seed: u64,
-    /// Set from outside to stop the fit.
+    /// Set by the caller to stop the fit, which then fails with [`FitError::Interrupted`].
     pub stop: Arc<AtomicBool>,
 }
 
-/// Difference of a simulated and a measured statistic.
+/// Difference between the simulated and the measured value of one statistic.
 #[derive(Clone, Copy, Debug)]
 pub struct Residual {
-    /// The measured statistic.
+    /// Statistic that is compared, with its measured value.
     pub of: Statistic,
-    /// Logarithm of the simulated over the measured value.
+    /// Natural logarithm of the simulated value divided by the measured one.
     pub log_ratio: f64,
 }
 
-/// The result of a fit.
+/// A fitted device, the uncertainty of its parameters, and its prediction errors.
 #[derive(Clone, Debug)]
 pub struct Fitted {
     /// The device with all fitted parameters.
     pub device: Device,
-    /// The parameters with their intervals.
+    /// All fitted parameters, identified or not, with their intervals.
     pub estimates: Vec<Estimate>,
-    /// Products of parameters that the cells determine although they do not determine each factor.
+    /// Products of parameters that the cells determine together but not one by one.
     pub combinations: Vec<Combination>,
-    /// Difference of each statistic.
+    /// Remaining differences between twin and measurement, one for each statistic.
     pub residuals: Vec<Residual>,
-    /// Size of the residuals in standard errors.
+    /// Root mean square of the residuals, in standard errors; 1 is ideal.
     pub scale: f64,
-    /// Predictions of the cells that were not used.
+    /// Predictions for the held-out cells, which were not fitted to.
     pub held_out: Vec<Prediction>,
 }
 
 impl Fitted {
-    /// Whether the residuals are far larger than chance explains, so that the device is not of this family.
+    /// Whether the residuals exceed [`MISFIT`] times their standard errors: the measured device is not of this
+    /// family.
     pub fn is_misfit(&self) -> bool {
         self.scale > MISFIT
     }
 
-    /// Estimate of the parameter `key`; `None` if it is not fitted.
+    /// Estimate of the parameter `key`, such as `nand.read`; `None` if it was not fitted.
     pub fn estimate(&self, key: &str) -> Option<&Estimate> {
         self.estimates.iter().find(|estimate| estimate.parameter.key == key)
     }
 }
 
-/// Share of the misfit of an earlier structure below which a later one is preferred.
+/// A later structure replaces an earlier one only if its misfit is below this fraction of the earlier one's.
 const BETTER: f64 = 0.8;
 
-/// The structure that agrees best with the measurements, of several.
+/// The fit from the start device whose structure agrees best with the measurements.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// Index of its start.
+    /// Index of the chosen start in the list of starts.
     pub index: usize,
-    /// The fit from that start.
+    /// The fit from the chosen start.
     pub fitted: Fitted,
-    /// Index of each other start that can be fitted, with its misfit as a multiple of that of the chosen one.
+    /// Index of every other start that can be fitted, with its misfit as a multiple of the misfit of the chosen one.
     pub others: Vec<(usize, f64)>,
 }
 
-/// Fits the one of `starts`, devices with different structures, that agrees best, by [`fit`]; a later start must agree
-/// clearly better than an earlier one. Starts that can't be fitted are left out while another can.
+/// Fits each of `starts`, which differ in structure, roughly; then fits the one that agrees best with [`fit`]. A later
+/// start must agree clearly better than an earlier one. Starts that can't be fitted are skipped if another can.
 ///
 /// # Errors
-/// Those of the first start if none can be fitted.
+/// If no start can be fitted, the error of the first one.
 pub fn fit_structures(
     starts: &[Start],
     cells: &[Measured],

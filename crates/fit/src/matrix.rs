@@ -1,4 +1,4 @@
-//! Small dense symmetric matrices: the normal equations of a fit have at most some twenty unknowns.
+//! Small dense symmetric matrices, for the normal equations of a fit, which have at most about twenty unknowns.
 
 #![allow(clippy::many_single_char_names, reason = "formulas are written as in their sources")]
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// A random positive definite matrix: solutions satisfy the equations, and eigenvectors the definition.
+    /// For random positive definite matrices, solutions satisfy the equations, and eigenvectors their definition.
     #[test]
     fn solutions_satisfy_their_equations() {
         for seed in 0..50 {

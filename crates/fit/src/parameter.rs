@@ -1,22 +1,22 @@
-//! The parameters that a fit estimates, for each family of devices: their keys in the device file, and their places in
-//! the emulator's device. All are positive and fitted in the logarithm. Structure (numbers of channels, dies, planes and
-//! heads, sizes of pages) is not fitted: it comes from the device that the fit starts from.
+//! The parameters that a fit estimates, for each family of devices: their keys in the device file, and their fields
+//! in the emulator's device. All are positive, and a fit works on their logarithms. Structure (numbers of channels,
+//! dies, planes and heads, sizes of pages) is not fitted: it comes from the device that the fit starts from.
 
 use iodyno_emulate::spec::{Attach, Counted, Device, Kind};
 use iodyno_units::human;
 
-/// Unit of a parameter's number.
+/// Unit of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Nanoseconds.
+    /// Nanoseconds, for times.
     Ns,
-    /// Bytes a second.
+    /// Bytes per second, for throughput.
     BytesPerS,
-    /// Operations a second.
+    /// Operations per second, for rates.
     OpsPerS,
-    /// Revolutions a minute.
+    /// Revolutions per minute, for a disk's rotation.
     Rpm,
-    /// A fraction of 1.
+    /// A fraction from 0 to 1.
     Share,
 }
 
@@ -32,7 +32,7 @@ impl Unit {
         }
     }
 
-    /// Writes a value as people read it, such as `73.2 µs`.
+    /// Formats a value for display, such as `73.2 µs`.
     pub fn human(self, value: f64) -> String {
         match self {
             Self::Ns => human::time_ns(value),
@@ -43,7 +43,7 @@ impl Unit {
         }
     }
 
-    /// Writes a value as a device file has it, such as `"73.2us"`.
+    /// Formats a value for a device file, such as `"73.2us"`.
     pub(crate) fn toml(self, value: f64) -> String {
         match self {
             Self::Ns if value >= 1e6 => format!("\"{:.4}ms\"", value / 1e6),
@@ -79,12 +79,12 @@ enum Place<'a> {
     Whole(&'a mut u64),
     Small(&'a mut u32),
     Real(&'a mut f64),
-    /// Times of a program in fast and slow pages, which keep their ratio.
+    /// Program times of fast and slow pages, whose ratio is kept.
     Both(&'a mut u64, &'a mut u64),
 }
 
 impl Parameter {
-    /// Value in a device; `None` if the device lacks the parameter, or if it is 0 there.
+    /// The parameter's value in `device`; `None` if the device lacks the parameter or has 0 there.
     pub fn of(&self, device: &Device) -> Option<f64> {
         let mut device = device.clone();
         let value = match (self.place)(&mut device)? {
@@ -95,7 +95,7 @@ impl Parameter {
         (value > 0.0).then_some(value)
     }
 
-    /// Sets the parameter in a device that has it.
+    /// Sets the parameter in `device`, rounded where the field is an integer; a no-op if the device lacks it.
     pub fn set(&self, device: &mut Device, value: f64) {
         match (self.place)(device) {
             Some(Place::Whole(n)) => *n = value.round() as u64,
@@ -161,7 +161,7 @@ const fn parameter(
     Parameter { key, unit, bounds, place }
 }
 
-/// All parameters that can be fitted. A device has those of its family.
+/// All parameters that can be fitted, of all families. A device has some of them.
 const ALL: &[Parameter] = &[
     parameter("volume.read", Unit::Ns, TIME, of_kind!(Volume, Whole, read_ns)),
     parameter("volume.write", Unit::Ns, TIME, of_kind!(Volume, Whole, write_ns)),
@@ -227,7 +227,7 @@ const ALL: &[Parameter] = &[
     parameter("memory.write", Unit::BytesPerS, RATE, of_kind!(Memory, Real, write_bytes_per_s)),
 ];
 
-/// The parameters of a device that can be fitted, in the order of the device file.
+/// The parameters of `device` that can be fitted, in the order of the device file.
 pub fn parameters(device: &Device) -> Vec<Parameter> {
     ALL.iter().filter(|parameter| parameter.of(device).is_some()).copied().collect()
 }

@@ -1,5 +1,5 @@
-//! The cells of a fit: those from which the parameters of each family of devices are estimated, and held-out ones that
-//! score the result.
+//! The cells that a fit measures: those from which the parameters of each family of devices are estimated, and
+//! held-out cells that score the result.
 
 use iodyno_emulate::spec::Kind;
 use iodyno_units::OpKind;
@@ -12,9 +12,9 @@ pub enum Family {
     Flash,
     /// Rotating disk.
     Disk,
-    /// Volume behind a network, or a virtual machine's disk: latencies and limits.
+    /// Network volume or virtual disk, described by latencies and limits.
     Volume,
-    /// Memory as a block device.
+    /// RAM used as a block device.
     Memory,
 }
 
@@ -22,7 +22,7 @@ impl Family {
     /// All families.
     pub const ALL: [Self; 4] = [Self::Flash, Self::Disk, Self::Volume, Self::Memory];
 
-    /// Name of the family, as in a device file.
+    /// Name of the family in device files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flash => "flash",
@@ -32,8 +32,8 @@ impl Family {
         }
     }
 
-    /// Devices of the catalog that a fit starts from unless the user names one: each has another structure, and the fit
-    /// keeps the one that agrees best.
+    /// Devices of the catalog that a fit starts from unless the user names one. Each has a different structure; the
+    /// fit keeps the one that agrees best.
     pub const fn devices(self) -> &'static [&'static str] {
         match self {
             Self::Flash => &["nvme-tlc-3840g"],
@@ -43,7 +43,7 @@ impl Family {
         }
     }
 
-    /// Family of a device.
+    /// Family to which an emulated device of this kind belongs.
     pub const fn of(kind: &Kind) -> Self {
         match kind {
             Kind::Flash(_) => Self::Flash,
@@ -54,17 +54,17 @@ impl Family {
     }
 }
 
-/// A cell of a fit.
+/// A cell to measure for a fit.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Name of the cell. Those that are held out begin with [`HELD_OUT`].
+    /// Name of the cell. Names of held-out cells begin with [`HELD_OUT`].
     pub name: String,
-    /// Its workload.
+    /// Workload to measure.
     pub spec: Spec,
 }
 
 impl Probe {
-    /// Share of writes in its operations, 0 to 1.
+    /// Share of writes in the operations of the workload, 0 to 1.
     pub fn write_share(&self) -> f64 {
         let of = |kind: Option<OpKind>| {
             let kinds = self.spec.kinds().filter(|it| kind.is_none_or(|kind| it.0 == kind));
@@ -77,10 +77,10 @@ impl Probe {
 /// Prefix of the names of held-out cells.
 pub const HELD_OUT: &str = "held-out-";
 
-/// A workload in short: name, threads, depth, block, share of reads, and further lines of a workload file.
+/// Abbreviated workload: name, threads, depth, block size, reads in percent, and further lines of a workload file.
 type Short = (&'static str, u32, u32, &'static str, u32, &'static str);
 
-/// Reads at several depths and sizes; they write nothing.
+/// Reads at several depths and sizes.
 const READS: &[Short] = &[
     ("read-4k-q1", 1, 1, "4KiB", 100, ""),
     ("read-4k-q4", 1, 4, "4KiB", 100, ""),
@@ -102,7 +102,7 @@ const THREADS: &[Short] = &[
     ("read-1m-q1", 1, 1, "1MiB", 100, ""),
     ("write-1m-q1", 1, 1, "1MiB", 0, ""),
 ];
-/// Writes whose time a cache does not hide for long.
+/// Writes whose time a cache does not hide for long: large sequential ones, and flushed ones.
 const DURABLE: &[Short] = &[
     ("seq-write-1m-q8", 1, 8, "1MiB", 0, "[all]\naddresses = \"sequential\""),
     ("fsync-4k-q1", 1, 1, "4KiB", 0, "[write]\nflush_every = 1"),
@@ -114,7 +114,8 @@ const WRITES: &[Short] = &[
     ("write-64k-q1", 1, 1, "64KiB", 0, ""),
     ("mix-70-4k-q16", 1, 16, "4KiB", 70, ""),
 ];
-/// Parts of a disk: a few tracks show the rotation, ranges the seek curve, both ends the zones.
+/// Reads and writes that show the mechanics of a disk: on a few tracks the rotation, in ranges the seek curve, at
+/// both ends the zones.
 const DISK: &[Short] = &[
     ("read-near", 1, 1, "4KiB", 100, "active = \"50%..50.02%\""),
     ("read-1pc", 1, 1, "4KiB", 100, "active = \"50%..51%\""),
@@ -138,7 +139,7 @@ const DISK: &[Short] = &[
     // Flushed writes show seek and settling. Cached writes show how the cache is emptied, which is not fitted.
     ("fsync-near", 1, 1, "4KiB", 0, "active = \"50%..50.02%\"\n[write]\nflush_every = 1"),
 ];
-/// Workloads that are held out: other sizes, skew, mixed sizes, bursts.
+/// Held-out workloads: other sizes, skew, mixed sizes, bursts.
 const HELD: &[Short] = &[
     ("read-8k-q8", 1, 8, "8KiB", 100, ""),
     ("read-32k-q4", 1, 4, "32KiB", 100, ""),
@@ -162,8 +163,8 @@ const HELD: &[Short] = &[
     ),
 ];
 
-/// Returns the cells for a family of devices. Each is measured for `time_ns`, after a ramp of a fifth of `time_ns`; on
-/// a disk half of it, because the cache fills slowly. With `is_read_only`, cells with writes are left out.
+/// Returns the cells for a family of devices. Each is measured for `time_ns`, after a ramp of a fifth of `time_ns`,
+/// or half of it on a disk, whose cache fills slowly. With `is_read_only`, cells with writes are left out.
 pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     let parts: &[&[Short]] = match family {
         Family::Flash | Family::Volume => &[READS, DEEP, WRITES, DURABLE],
@@ -185,7 +186,7 @@ pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     cells
 }
 
-/// Limits the bytes that the cells write after their ramps to `bytes` in total, in equal shares.
+/// Limits the bytes that all cells together write after their ramps to `bytes`, in equal shares.
 pub fn limit_writes(probes: &mut [Probe], bytes: u64) {
     let cells = probes.iter().filter(|probe| probe.write_share() > 0.0).count();
     for probe in probes {

@@ -1,6 +1,6 @@
-//! The joint refinement: parameters, in the logarithm, that bring the simulated statistics nearest to the measured ones
-//! (simulated moments, Levenberg-Marquardt). All simulations have the same seed, so that two of them differ by their
-//! parameters and not by chance.
+//! The joint refinement: finds the logarithms of the parameters that bring the simulated statistics nearest to the
+//! measured ones (simulated moments, Levenberg-Marquardt). All simulations have the same seed, so that two of them
+//! differ by their parameters and not by chance.
 
 use crate::matrix::{Symmetric, solve};
 use crate::parameter::Parameter;
@@ -10,64 +10,64 @@ use crate::{FitError, Measured};
 use iodyno_drive::parallel;
 use std::collections::BTreeMap;
 
-/// Standard deviation of a parameter's logarithm before the fit, around its start: a factor of 2.7. It decides only what
-/// the cells leave open.
+/// Prior standard deviation of a parameter's logarithm around its start: a factor of 2.7. Matters only for parameters
+/// that the cells do not determine.
 pub(crate) const PRIOR: f64 = 1.0;
-/// Half of the difference of logarithms in a numeric derivative.
+/// Half-width of the difference in a numeric derivative, in units of a parameter's logarithm.
 const STEP: f64 = 0.08;
-/// Seeds with which the luck of a minimum is estimated.
+/// Number of seeds from which the luck of a minimum is estimated: how far its cost is low by chance.
 const OTHERS: u64 = 4;
-/// Largest change of a logarithm in one iteration.
+/// Largest change of a parameter's logarithm in one iteration.
 const MOVE_MAX: f64 = 1.0;
-/// Factors by which each parameter alone is moved to leave a local minimum.
+/// Factors by which each parameter is moved alone to leave a local minimum.
 const SCANNED: [f64; 4] = [0.4, 0.7, 1.5, 2.5];
-/// Rounds of such moves, and points of each round that are refined.
+/// Most rounds of moves by [`SCANNED`], and number of points that are refined in each round.
 const SCANS_MAX: usize = 2;
 const SCANS_REFINED: usize = 2;
-/// Derivatives in the refinement of such a point.
+/// Most iterations of the refinement of a point that was found by [`SCANNED`].
 const SCAN_ITERATIONS: usize = 3;
-/// Cost for each observation below which the residuals are as large as their errors.
+/// Cost per observation below which the residuals count as no larger than their errors.
 const SETTLED: f64 = 1.5;
-/// Damping beyond which no better parameters are looked for.
+/// Damping of a step above which a refinement gives up.
 const DAMPING_MAX: f64 = 1e4;
 
-/// A least-squares problem: cells with their statistics, and a device.
+/// A least-squares problem: statistics of measured cells, and a device whose parameters shall reproduce them.
 #[derive(Debug)]
 pub(crate) struct Problem<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) cells: &'a [Measured],
     pub(crate) parameters: &'a [Parameter],
-    /// The statistics, with the standard error of measurement and simulation together.
+    /// Measured statistics, with the standard errors of measurement and simulation combined.
     pub(crate) statistics: Vec<Statistic>,
     /// Logarithms of the start values.
     pub(crate) start: Vec<f64>,
-    /// Operations of a simulated cell.
+    /// Operations of each simulated cell.
     pub(crate) ops: u64,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
-    /// Share of each statistic in the sum, so that the statistics of one kind of operation of a cell count as one.
+    /// Weight of each statistic: those of one kind of operation in one cell add up to 1.
     pub(crate) weights: Vec<f64>,
 }
 
-/// Simulated statistics with given parameters.
+/// The result of simulating all cells with given parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     /// Logarithms of the parameters.
     pub(crate) at: Vec<f64>,
-    /// Difference of the logarithms of the simulated and the measured value, in standard errors, by statistic.
+    /// Logarithm of simulated over measured value, in standard errors, for each statistic.
     pub(crate) residuals: Vec<f64>,
 }
 
-/// Derivatives at a point.
+/// Derivatives of the residuals with respect to the parameters, at a point.
 #[derive(Clone, Debug)]
 pub(crate) struct Slope {
-    /// Derivative of each residual, by parameter and statistic.
+    /// Derivatives by parameter, then by statistic.
     pub(crate) of: Vec<Vec<f64>>,
 }
 
 impl<'a> Problem<'a> {
-    /// Selects the statistics that measurement and simulation both have, the latter with the logarithms `at` (`None`: the
-    /// start).
+    /// Selects the statistics that measurement and simulation both have. `at` holds the logarithms of the simulated
+    /// parameters; `None` takes the start.
     pub(crate) fn new(
         bench: &'a Bench,
         cells: &'a [Measured],
@@ -108,7 +108,7 @@ impl<'a> Problem<'a> {
         Ok(problem)
     }
 
-    /// Number of observations: kinds of operation, over all cells.
+    /// Number of observations: pairs of a cell and a kind of operation.
     pub(crate) fn observations(&self) -> f64 {
         self.weights.iter().sum()
     }
@@ -119,18 +119,18 @@ impl<'a> Problem<'a> {
         self.cells.iter().map(|cell| bench.simulate(cell, self.ops, seed)).collect()
     }
 
-    /// Simulates all cells with each of these parameters, in parallel.
+    /// Simulates all cells with each set of parameters in `at`, in parallel.
     pub(crate) fn points(&self, at: &[Vec<f64>]) -> Result<Vec<Point>, FitError> {
         let ((), done) = parallel::at_once(self.threads, at, |at| self.point(at), || ());
         done.into_iter().flatten().collect()
     }
 
-    /// Simulates all cells with these parameters.
+    /// Simulates all cells with the parameters whose logarithms are `at`.
     pub(crate) fn point(&self, at: &[f64]) -> Result<Point, FitError> {
         self.point_of(at, self.seed)
     }
 
-    /// By how much the cost is larger with other random numbers, in the mean over [`OTHERS`] seeds; at least 0.
+    /// Mean growth of the cost of `best` when simulated with [`OTHERS`] other seeds; at least 0.
     pub(crate) fn luck(&self, best: &Point) -> Result<f64, FitError> {
         let seeds: Vec<u64> = (1..=OTHERS).map(|n| self.seed.wrapping_add(n << 32)).collect();
         let work = |seed: &u64| self.point_of(&best.at, *seed);
@@ -156,7 +156,7 @@ impl<'a> Problem<'a> {
         self.weights.iter().zip(&point.residuals).map(|(w, r)| w * r * r).sum()
     }
 
-    /// The misfit, and the squared distance from the start in units of [`PRIOR`].
+    /// The misfit plus the squared distances of the parameters from the start, in units of [`PRIOR`].
     pub(crate) fn cost(&self, point: &Point) -> f64 {
         let from_start = point.at.iter().zip(&self.start).map(|(x, s)| ((x - s) / PRIOR).powi(2));
         self.misfit(point) + from_start.sum::<f64>()
@@ -182,7 +182,7 @@ impl<'a> Problem<'a> {
         Ok(Slope { of: of.collect() })
     }
 
-    /// Information of the statistics on each pair of parameters, without the prior.
+    /// Fisher information of the statistics about each pair of parameters, without the prior.
     pub(crate) fn information(&self, slope: &Slope) -> Symmetric {
         let dot = |a: &[f64], b: &[f64]| {
             self.weights.iter().zip(a.iter().zip(b)).map(|(w, (a, b))| w * a * b).sum::<f64>()
@@ -190,8 +190,8 @@ impl<'a> Problem<'a> {
         slope.of.iter().map(|a| slope.of.iter().map(|b| dot(a, b)).collect()).collect()
     }
 
-    /// The step that a linear model takes from a point, with `damping` (Marquardt's, relative to the diagonal). Parameter
-    /// `fixed` keeps its value.
+    /// The step to the minimum of the linear model at a point, with `damping` (Marquardt's, relative to the diagonal).
+    /// Parameter `fixed` keeps its value. `None` if the equations can't be solved.
     pub(crate) fn step(
         &self,
         point: &Point,
@@ -230,8 +230,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Leaves a local minimum: moves each parameter alone by the factors [`SCANNED`], and refines the best of these points.
-    /// Ends when the residuals are as large as their errors, or when nothing better is found.
+    /// Leaves a local minimum: moves each parameter alone by the factors [`SCANNED`] and refines the best of these
+    /// points. Ends when the residuals are as small as their errors, or when no better point is found.
     pub(crate) fn search(&self, mut best: Point, iterations: usize) -> Result<Point, FitError> {
         best = self.refine(best, iterations)?;
         for _ in 0..SCANS_MAX {
@@ -262,7 +262,7 @@ impl<'a> Problem<'a> {
         Ok(best)
     }
 
-    /// Improves a point until the cost falls by less than 1 %, for at most `iterations` derivatives.
+    /// Improves a point until an iteration lowers the cost by less than 1 %, for at most `iterations`.
     pub(crate) fn refine(&self, mut best: Point, iterations: usize) -> Result<Point, FitError> {
         let mut damping = 0.01;
         for _ in 0..iterations {

@@ -1,4 +1,4 @@
-//! Predictions of held-out cells, compared with the nearest measured cell.
+//! Predictions for held-out cells, compared with the figures of the nearest measured cell.
 
 use crate::simulate::Bench;
 use crate::statistic::{Figure, Statistic, simulated_ns, statistics};
@@ -7,34 +7,35 @@ use iodyno_measure::statistics::describe;
 use iodyno_units::OpKind;
 use iodyno_workload::Spec;
 
-/// A statistic that was not used, and two predictions of it.
+/// A statistic of a held-out cell, with two predictions: by the fitted device, and by the nearest cell that was
+/// fitted to.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// Name of the cell.
+    /// Name of the held-out cell.
     pub cell: String,
-    /// The measured statistic. Its `cell` is an index among the held-out cells.
+    /// The measured statistic. [`Statistic::cell`] is an index into the held-out cells.
     pub of: Statistic,
-    /// The twin's prediction, ns.
+    /// Value simulated on the fitted device (the twin), ns.
     pub predicted_ns: f64,
-    /// Value of this statistic in the measured cell that is nearest in block size, outstanding operations and share of
-    /// reads, ns; `None` without one.
+    /// Value of the same statistic in the fitted cell that is nearest in block size, outstanding operations and share
+    /// of reads, ns; `None` if no fitted cell has the statistic.
     pub nearest_ns: Option<f64>,
 }
 
 impl Prediction {
-    /// Relative error of the twin, with its sign.
+    /// Relative error of the twin's prediction: positive if the prediction is too high.
     pub fn error(&self) -> f64 {
         self.predicted_ns / self.of.value_ns - 1.0
     }
 
-    /// Relative error of the nearest cell, with its sign.
+    /// Relative error of taking the nearest cell's value as the prediction: positive if that value is too high.
     pub fn nearest_error(&self) -> Option<f64> {
         Some(self.nearest_ns? / self.of.value_ns - 1.0)
     }
 }
 
-/// Median of the absolute relative errors of the twin and of the nearest cells, for one figure; `None` without
-/// predictions of it.
+/// Medians of the absolute relative errors for one figure: of the twin, and of the nearest cells. `None` if no cell has
+/// both.
 pub fn median_error(predictions: &[Prediction], figure: Figure) -> Option<(f64, f64)> {
     let of = predictions.iter().filter(|p| p.of.figure == figure);
     let (twin, nearest): (Vec<f64>, Vec<f64>) =
@@ -42,7 +43,7 @@ pub fn median_error(predictions: &[Prediction], figure: Figure) -> Option<(f64, 
     (!twin.is_empty()).then(|| (describe::median(&twin), describe::median(&nearest)))
 }
 
-/// Predicts the statistics of the cells `held_out`.
+/// Predicts the statistics of the cells `held_out` by simulating them on `twin`.
 pub(crate) fn predict(
     twin: &Bench,
     fitted: &[Measured],
@@ -71,8 +72,8 @@ pub(crate) fn predict(
     Ok(all)
 }
 
-/// Place of a workload among others: logarithms of the block size and of the outstanding operations, and twice the share
-/// of reads.
+/// Coordinates of a workload, for the distance to others: logarithms of the block size and of the outstanding
+/// operations, and twice the share of reads.
 fn place(spec: &Spec, kind: OpKind) -> [f64; 3] {
     let bytes = spec.blocks(kind).iter().map(|block| f64::from(block.bytes)).fold(0.0, f64::max);
     let in_flight = f64::from(spec.threads()) * f64::from(spec.depth());

@@ -1,4 +1,4 @@
-//! A measured cell, simulated on a device with given parameters.
+//! Simulates a measured cell on a device with given parameters.
 
 use crate::parameter::Parameter;
 use crate::{FitError, Measured, Start};
@@ -12,20 +12,20 @@ use iodyno_workload::{EmulationOptions, Spec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Fewest operations for each operation in flight, so that the start of a cell does not count.
+/// Fewest operations of a simulated cell, per operation in flight, so that the start of a cell does not dominate.
 const ROUNDS_MIN: f64 = 20.0;
-/// Fewest operations of a cell, so that it has a median.
+/// Fewest operations of a simulated cell: enough for a median.
 const OPS_MIN: f64 = 150.0;
-/// Mean number of 4 KiB pages of an operation above which fewer operations are simulated.
+/// Mean operation size, in 4 KiB pages, above which fewer operations are simulated.
 const PAGES_MAX: f64 = 4.0;
 /// Largest capacity of a simulated SSD.
 const SIMULATED_BYTES: u64 = 8 << 30;
-/// Most events of a warm-up, which fills buffers and caches.
+/// Most simulated events of a warm-up, which fills buffers and caches.
 const WARM_UP_EVENTS_MAX: u64 = 400_000;
-/// Longest simulated window, relative to the measured one. A steady cell may be longer, with smaller errors.
+/// Longest simulated window as a multiple of the measured one. Longer windows give a steady cell smaller errors.
 const WINDOW_MAX: f64 = 20.0;
 
-/// A device in a system, whose parameters are to be fitted.
+/// An emulated system whose one device has the parameters to be fitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
     device: Device,
@@ -34,8 +34,8 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Takes the device of an emulated target, such as `model:nvme-tlc-3840g?state=sequential`, and changes it to this
-    /// capacity.
+    /// Takes the device of an emulated target, such as `model:nvme-tlc-3840g?state=sequential`, and resizes it to
+    /// [`Start::capacity_bytes`].
     pub(crate) fn new(start: &Start) -> Result<Self, FitError> {
         let (target, capacity_bytes) = (&start.target, start.capacity_bytes);
         let name = TargetName::parse(target).map_err(|e| FitError::Start(e.to_string()))?;
@@ -58,19 +58,20 @@ impl Bench {
         Ok(Self { device, emulated, stop: Arc::clone(&start.stop) })
     }
 
-    /// Device of the start, whose parameters are fitted.
+    /// The device at full size: that of the start, or with the parameter values that [`Self::with`] has set.
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Whether a longer cell would use up what the measured one did not: burst credits, or a cache of single-level cells.
+    /// Whether a cell longer than the measured one would exhaust burst credits or an SLC cache that the measurement
+    /// did not.
     fn is_used_up(&self, spec: &Spec) -> bool {
         let writes = spec.kinds().any(|(kind, _)| kind != OpKind::Read);
         let has_slc = matches!(&self.device.kind, Kind::Flash(flash) if flash.nand.slc.is_some());
         self.device.limits.iter().any(|limit| limit.credits.is_some()) || writes && has_slc
     }
 
-    /// Copy of the device with these values of parameters.
+    /// Copy of the bench whose device has the given parameter values.
     pub(crate) fn with(&self, parameters: &[Parameter], values: &[f64]) -> Self {
         let mut bench = self.clone();
         if let Some(placed) = bench.emulated.system.devices_mut().next() {
@@ -117,7 +118,7 @@ impl Bench {
     }
 }
 
-/// Ramp and window that hold about `ops` operations at `per_s`.
+/// Ramp and window in which about `ops` operations complete at a rate of `per_s`.
 fn length(spec: &Spec, per_s: f64, longest_ns: f64, ops: u64) -> Length {
     let in_flight = f64::from(spec.threads()) * f64::from(spec.depth());
     let mean_bytes: f64 = blocks(spec).iter().map(|(bytes, share)| f64::from(*bytes) * share).sum();
@@ -128,7 +129,7 @@ fn length(spec: &Spec, per_s: f64, longest_ns: f64, ops: u64) -> Length {
     Length { ramp_ns: ramp_ns as u64, window_ns: window_ns as u64 }
 }
 
-/// Moves values that exclude each other to the nearest that a device can have.
+/// Moves parameter values that contradict each other to the nearest values that a device can have.
 fn repair(device: &mut Device) {
     if let Kind::Disk(disk) = &mut device.kind {
         disk.inner_bytes_per_s = disk.inner_bytes_per_s.min(disk.outer_bytes_per_s);
@@ -140,8 +141,8 @@ fn repair(device: &mut Device) {
     }
 }
 
-/// Gives a device another capacity. Flash keeps its ratio of raw space to capacity, and has as many blocks on each
-/// plane as the structure of the device requires.
+/// Gives a device another capacity. An SSD keeps its ratio of raw to usable space and gets enough blocks on each
+/// plane.
 fn resize(device: &mut Device, bytes: u64) {
     match &mut device.kind {
         Kind::Volume(volume) => volume.capacity_bytes = bytes / 512 * 512,
@@ -164,5 +165,5 @@ fn resize(device: &mut Device, bytes: u64) {
     }
 }
 
-/// Fewest blocks on a plane of a resized SSD.
+/// Fewest blocks on each plane of a resized SSD.
 const BLOCKS_MIN: f64 = 64.0;

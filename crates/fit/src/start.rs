@@ -7,18 +7,18 @@ use iodyno_emulate::spec::Device;
 use iodyno_measure::Cell;
 use iodyno_units::OpKind;
 
-/// What the cells say without a model.
+/// Extremes of rate, throughput and latency over all measured cells.
 #[derive(Debug, Default)]
 struct Extremes {
-    /// Largest rate of reads and of writes, operations a second.
+    /// Largest read and write rates, operations a second.
     iops: [f64; 2],
     /// Largest rate of all operations together, operations a second.
     all_iops: f64,
-    /// Largest throughput of reads and of writes, bytes a second.
+    /// Largest read and write throughput, bytes a second.
     bytes_per_s: [f64; 2],
     /// Largest throughput of all operations together, bytes a second.
     all_bytes_per_s: f64,
-    /// Smallest mean latency of reads, of writes and of flushes, ns.
+    /// Smallest mean latencies of reads, writes and flushes, ns; `None` for a kind that was not measured.
     latency_ns: [Option<f64>; 3],
 }
 
@@ -55,7 +55,7 @@ impl Extremes {
     }
 }
 
-/// Start values of the parameters, from the cells that are fitted to; that of `device` where the cells say nothing.
+/// Start values of the parameters, from the measured cells; where these say nothing, the value in `device`.
 pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measured]) -> Vec<f64> {
     let extremes = Extremes::of(cells.iter().map(|measured| &measured.cell));
     let above = |rate: f64| (rate > 0.0).then_some(rate * 1.03);

@@ -1,7 +1,7 @@
-//! Statistics of a measured cell, and their uncertainty: what a fit compares.
+//! The statistics of a measured cell that a fit compares with the simulation, and their uncertainty.
 //!
 //! Each kind of operation gives its mean latency, its median and its 99th percentile. In closed loop the rate follows
-//! from the mean latency (Little's law), so it is no statistic of its own.
+//! from the mean latency (Little's law), so it is not a separate statistic.
 
 use iodyno_measure::statistics::{describe, distribution, quantile};
 use iodyno_measure::{Cell, Histogram};
@@ -9,13 +9,13 @@ use iodyno_units::OpKind;
 
 /// Smallest number of operations of a kind for which statistics are computed.
 const OPS_MIN: u64 = 100;
-/// Smallest number of intervals from which the correlation of neighbouring operations is estimated.
+/// Smallest number of a cell's intervals from which the correlation of neighbouring operations is estimated.
 const INTERVALS_MIN: usize = 10;
-/// Relative standard error below which no statistic is taken to be known: histograms have buckets of 1/128, and no
-/// device is exactly as its model.
+/// Relative standard error that is added to each statistic, in quadrature: histograms have buckets of 1/128, and no
+/// device behaves exactly like its model.
 const ERROR_MIN: f64 = 0.004;
 
-/// What a statistic describes.
+/// Mean or percentile of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
     /// Mean latency.
@@ -30,7 +30,7 @@ impl Figure {
     /// All figures.
     pub const ALL: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
-    /// Name of the figure in results.
+    /// Name of the figure in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -39,7 +39,7 @@ impl Figure {
         }
     }
 
-    /// Value of the figure, ns; `None` if the operations are too few.
+    /// Value of the figure in a histogram, ns; `None` if it has too few operations.
     fn of(self, latencies: &Histogram) -> Option<f64> {
         match self {
             Self::Mean => latencies.mean_ns(),
@@ -49,18 +49,18 @@ impl Figure {
     }
 }
 
-/// A figure of one kind of operation of a cell.
+/// Mean or percentile latency of one kind of operation in one cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistic {
-    /// Number of the cell in the list of cells.
+    /// Index of the cell in the list of cells.
     pub cell: usize,
     /// Kind of the operations whose latency this is.
     pub kind: OpKind,
     /// Mean or percentile of the latency.
     pub figure: Figure,
-    /// Its value, ns, above 0.
+    /// Measured value, ns, above 0.
     pub value_ns: f64,
-    /// Its relative standard error, from the sampling of this cell alone.
+    /// Relative standard error of the value; [`statistics`] derives it from the sampling of this cell alone.
     pub error: f64,
 }
 
@@ -95,8 +95,8 @@ pub(crate) fn simulated_ns(of: &Statistic, cell: &Cell) -> Option<f64> {
     of.figure.of(latencies).filter(|ns| *ns > 0.0)
 }
 
-/// Number of correlated operations equivalent to one independent operation. Operations in flight together are delayed
-/// together. 1 if there are too few intervals.
+/// Number of correlated operations that carry as much information as one independent operation, at least 1:
+/// operations in flight together are delayed together. 1 if there are too few intervals.
 fn inflation(cell: &Cell, kind: OpKind) -> f64 {
     let of = |interval: &iodyno_measure::Interval| {
         let latencies = interval.class(kind)?.response_time();
@@ -114,7 +114,7 @@ fn inflation(cell: &Cell, kind: OpKind) -> f64 {
     (describe::deviation(&means).powi(2) / expected).max(1.0)
 }
 
-/// Relative standard error of a figure by its sampling; `None` if it is unknown.
+/// Relative standard error of a figure due to sampling; `None` if it is unknown.
 fn error(figure: Figure, latencies: &Histogram, inflation: f64) -> Option<f64> {
     let sampling = match figure {
         Figure::Mean => {

@@ -1,5 +1,5 @@
-//! The cell: one workload on one target (or on several, merged) under one set of conditions, and
-//! everything that was counted.
+//! A cell: one workload on one target (or on several, merged) under one set of conditions, with all its counts and
+//! histograms.
 
 use crate::{Evidence, Histogram, Interval, IoKinds, Level, MessageLog, Verdict};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct CellKey {
     pub blocks: Vec<(u32, f64)>,
     /// Offered operations per second in open loop; None in closed loop.
     pub offered_iops: Option<f64>,
-    /// Seed of the random streams.
+    /// Seed of the workload's random streams.
     pub seed: u64,
     /// Step of the method to which the cell belongs; None without a method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -299,7 +299,7 @@ pub struct Cell {
     /// interval hides short stalls. None if nothing was merged. Not stored in the notebook.
     #[serde(skip)]
     pub recorded: Option<Recorded>,
-    /// Resources used by the workers.
+    /// CPU time and context switches of the workers, and operations in flight, during the window.
     pub resources: Resources,
     /// Resolution of the completion stamps.
     pub stamps: StampQuality,
@@ -310,7 +310,7 @@ pub struct Cell {
     /// Results of a message log; None for other workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Box<MessageLog>>,
-    /// Reason why the cell ended.
+    /// Reason why measuring ended, such as the elapsed time or too many errors.
     pub ended: Ended,
     /// Recorded circumstances by which the figures are judged.
     pub evidence: Evidence,
@@ -356,8 +356,8 @@ impl Cell {
         self.per_second(self.series.iter().map(|interval| interval.ios(of)).sum::<u64>() as f64)
     }
 
-    /// Returns the length of an interval as recorded, ns, and the number of operations in each interval. Counts the
-    /// kinds of operation in [`Self::io_kinds`].
+    /// Returns the interval length with which the cell was recorded, ns, and the number of operations in each such
+    /// interval. Counts the kinds of operation in [`Self::io_kinds`].
     pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
         if let Some(recorded) = &self.recorded {
             return (recorded.interval_ns, Cow::Borrowed(&recorded.ops));
@@ -366,8 +366,8 @@ impl Cell {
         (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
     }
 
-    /// Returns the length of an interval as recorded, ns, and the IOPS of each complete interval. A shorter last
-    /// interval is omitted. A cell shorter than one interval gives one value; an empty window gives none.
+    /// Returns the interval length with which the cell was recorded, ns, and the IOPS of each complete interval. A
+    /// shorter last interval is omitted. A cell shorter than one interval gives one value; an empty window gives none.
     pub fn rates_iops(&self) -> (u64, Vec<f64>) {
         let (interval_ns, ops) = self.recorded();
         let length_ns = interval_ns.min(self.window_ns);

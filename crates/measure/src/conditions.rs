@@ -1,8 +1,8 @@
 //! Conditions during a cell: settings, counters and sensors of the machine and the device, as read from small kernel
 //! files before and after.
 //!
-//! They are raw: [`verdict`](crate::verdict) interprets them. `None` and an empty list mean "unknown" or "nothing",
-//! never "fine".
+//! The values are raw: [`verdict`](crate::verdict) interprets them. `None` and an empty list mean "unknown" or
+//! "nothing", never "fine".
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub struct IoLimit {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conditions {
-    /// Frequency governors in use, joined by commas.
+    /// CPU frequency governors in use, joined by commas.
     pub governor: Option<String>,
     /// Whether the processor's turbo (boost) mode is enabled.
     pub turbo: Option<bool>,
@@ -33,7 +33,7 @@ pub struct Conditions {
     /// Fraction (0 to 1) of the time in which at least one task on the machine waited for a processor (`some` of
     /// `/proc/pressure/cpu`).
     pub processor_pressure: Option<f64>,
-    /// The kernel's clock source.
+    /// The kernel's clock source, such as `tsc`.
     pub clock_source: Option<String>,
     /// Whether the processor reports that it runs under a hypervisor.
     pub hypervisor: Option<bool>,

@@ -130,7 +130,7 @@ impl Coverage {
     }
 }
 
-/// Coverage of the active range by a fill, computed from its completed writes.
+/// How completely a fill wrote the active range (the addresses of its workload), computed from its completed writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillProof {
     /// Required number of writes to every block.

@@ -152,7 +152,7 @@ impl ErrorCounts {
         self.counts[kind as usize]
     }
 
-    /// Number of all failures.
+    /// Number of failed operations, over all kinds of error.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }

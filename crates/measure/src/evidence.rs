@@ -10,7 +10,7 @@ use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
-/// Preparation of the targets by a step without I/O; the text describes it.
+/// How a step of a method that issues no I/O prepared the targets. The text describes the preparation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
@@ -21,7 +21,7 @@ pub enum Preparation {
     Constructed(String),
     /// The step waited; the text gives the duration.
     Waited(String),
-    /// Kept the state left by an earlier run; the text names the run and the reason for trusting it.
+    /// The step kept the state left by an earlier run; the text names the run and the reason for trusting it.
     Reused(String),
 }
 
@@ -42,7 +42,7 @@ impl Preparation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// Whether the target is memory of this process (`ram:`, `null:`): no kernel, no device.
+    /// Whether the target is memory of this process (`ram:`, `null:`), so that no kernel and no device take part.
     pub in_process: bool,
     /// Whether the target and the time are emulated: this machine's processors, memory and clock have no effect on
     /// the figures.
@@ -70,8 +70,8 @@ pub struct Evidence {
     pub map_sync: Option<bool>,
     /// Clock of the timestamps; None if time is emulated.
     pub clock: Option<String>,
-    /// Warm-up before the ramp, until the fill of buffers and caches was steady; None in real time or without
-    /// one.
+    /// Warm-up before the ramp, until the fill of buffers and caches was steady; None in real time or without a
+    /// warm-up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
     /// In virtual time: fill levels of buffers and caches at the start and the end of the window.
@@ -98,15 +98,15 @@ pub struct Evidence {
     /// Storage below the target, and the number of the cell's bytes that reached it; None for emulated targets and
     /// for memory of this process.
     pub storage: Option<Storage>,
-    /// Activity of the block device that is, or is directly below, the target. Of several simultaneous cells on
-    /// one device only the first has it, so that sums do not count it twice.
+    /// Activity of the block device that is, or is directly below, the target. Of several simultaneous cells on one
+    /// device only the first has this field, so that sums do not count the activity twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_use: Option<DiskUse>,
     /// Offset of the first byte addressed by the workload; None in old runs.
     pub active_start_bytes: Option<u64>,
     /// Length of the range addressed by the workload, bytes.
     pub active_bytes: u64,
-    /// Memory of the machine, bytes.
+    /// Total memory of the machine, bytes.
     pub ram_bytes: Option<u64>,
     /// Share (0 to 1) of the active range whose blocks have ever been written.
     pub written_share: Option<f64>,
@@ -133,7 +133,7 @@ pub struct Evidence {
     pub generator_ceiling_iops: Option<f64>,
     /// Number of processors available to the workers.
     pub cpus: u32,
-    /// I/O of other programs on the same device during the cell, as a share of ours (0.1 = 10 %).
+    /// I/O of other programs on the same device during the cell, as a share of the cell's own I/O (0.1 = 10 %).
     pub foreign_share: Option<f64>,
     /// Processor time stolen by the hypervisor during the cell, as a share (0 to 1) of the time of all
     /// processors.
@@ -158,10 +158,10 @@ pub struct Evidence {
     pub ranks: Vec<RankFigures>,
     /// Other workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
-    /// Number of operations meant for a recently read or written address that found none, because the history was
-    /// empty.
+    /// Number of operations that should have repeated a recently read or written address, but used a random one because
+    /// none had been used yet.
     pub recent_misses: u64,
-    /// Number of operations skipped because another on the same block was in flight; 0 unless the content is
+    /// Number of operations skipped because another operation on the same block was in flight; 0 unless the content is
     /// verifiable.
     pub overlaps_skipped: u64,
     /// Operations that never completed because the target hung; None if all completed.
@@ -172,12 +172,12 @@ pub struct Evidence {
     /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Time of the I/Os by phase, in phase order. In virtual time it covers all I/Os; in real time a sample that
-    /// the workers timed ([`SpentOf::Operation`]).
+    /// Time that the I/Os spent in each phase, in phase order. In virtual time it covers all I/Os; in real time a
+    /// sample that the workers timed ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
     /// Utilisation of the emulated machine's components, without idle ones. Empty for cells in real time.
     pub busy: Vec<Busy>,
-    /// Number of emulated flash DIMMs per driver thread by default; None if each has its own thread.
+    /// Number of emulated flash DIMMs that share a driver thread by default; None if each has its own thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules_per_driver_thread: Option<u32>,
 }
@@ -265,7 +265,8 @@ pub struct Hung {
     /// Time that the oldest of the operations had been in flight, ns. A lower bound if its worker is stuck in a
     /// system call.
     pub oldest_ns: u64,
-    /// Number of workers stuck in a system call. The figures lack their last counts, of less than one interval.
+    /// Number of workers stuck in a system call. The figures lack what these workers counted since their last interval
+    /// ended.
     pub stuck_workers: u32,
 }
 

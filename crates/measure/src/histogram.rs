@@ -6,9 +6,9 @@
 //!
 //! Merging adds counts: it is associative and commutative, and loses nothing.
 //!
-//! A histogram for recording has all its buckets, so that recording never allocates. A stored one (an interval of an
-//! hour-long series, a run read from the notebook) may have only those from its first to its last non-empty bucket:
-//! see [`Histogram::trim`].
+//! A histogram for recording has all its buckets, so that recording never allocates. A stored histogram (an interval of
+//! an hour-long series, a run read from the notebook) may keep only the buckets from its first to its last non-empty
+//! one: see [`Histogram::trim`].
 
 mod compact;
 
@@ -138,7 +138,7 @@ impl Histogram {
         taken
     }
 
-    /// Indices of the buckets from that of the smallest value to that of the largest.
+    /// Range of bucket indices from the bucket of the smallest value to that of the largest.
     fn used(&self) -> Range<usize> {
         if self.count == 0 {
             return 0..0;
@@ -245,7 +245,7 @@ impl Histogram {
         self.count
     }
 
-    /// Sum of all values, ns: exact, not made from buckets.
+    /// Sum of all values, ns: exact, not estimated from the buckets.
     pub fn sum_ns(&self) -> u128 {
         self.sum_ns
     }

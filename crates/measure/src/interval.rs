@@ -21,7 +21,7 @@ pub struct ClassStats {
 }
 
 impl ClassStats {
-    /// Number of completed operations.
+    /// Number of operations that completed without error.
     pub fn ops(&self) -> u64 {
         self.service.count()
     }

@@ -1,8 +1,8 @@
-//! A verdict and its level. [`crate::verdict`] judges cells.
+//! The verdict on a cell and its severity. [`crate::verdict`] judges cells.
 
 use serde::{Deserialize, Serialize};
 
-/// Severity of a verdict.
+/// Severity of a verdict, least severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -33,7 +33,7 @@ impl Level {
 pub struct Verdict {
     /// Stable name, upper case with underscores.
     pub code: String,
-    /// Severity of the verdict.
+    /// How far the figures can be trusted in spite of what the verdict states.
     pub level: Level,
     /// Explanation for people: the reason, with its numbers, and the remedy.
     pub text: String,

@@ -1,9 +1,9 @@
 //! The data of a measurement: histograms by kind of operation, interval series, the cell that they form, and
 //! the verdicts on it.
 //!
-//! A cell is a *value*: plain data, no handle and no percentile in it. Cells of parallel workers
-//! or of several targets merge, in any order and grouping, into the same cell. Percentiles are
-//! computed at the edge, from merged histograms, never averaged.
+//! A cell is a *value*: plain data, without handles and without percentiles. Cells of parallel workers or of several
+//! targets merge, in any order and grouping, into the same cell. Percentiles are computed only for output, from merged
+//! histograms, and are never averaged.
 //!
 //! **Invariant:** latency is aggregated here and nowhere else. Reads, writes, flushes, trims and
 //! write-zeroes are never mixed in one histogram.

@@ -1,4 +1,4 @@
-//! Results of a message log, in addition to those of its I/Os: messages, and the time until they were persisted.
+//! Results of a message log in addition to the results of its I/Os: messages, and the time until they were persisted.
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ pub struct Spikes {
     /// spikes, in at most half of the intervals. At least half of the times between them must be within 25 % of their
     /// median.
     pub every_ns: Option<u64>,
-    /// Most frequent cause of the spikes, and the number of spikes with this cause; None on real storage.
+    /// Most frequent cause of the spikes, with the number of spikes that it caused; None on real storage.
     pub cause: Option<(String, usize)>,
 }
 

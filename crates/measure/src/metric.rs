@@ -1,5 +1,5 @@
 //! Metrics by name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each for all kinds of operation or for one
-//! (`read.p99`), and their values for a cell or for its repeats together.
+//! (`read.p99`). Computes the value of a metric for a cell, or for a cell and its repeats together.
 //!
 //! Thresholds ([`crate::threshold`]) and comparisons of runs use these names. Rates add up over kinds; latencies are
 //! never mixed, so a latency without a kind stands for one figure per kind in the cell. A figure with too few samples

@@ -1,4 +1,4 @@
-//! Computes a rank's figures from its cells.
+//! Computes the figures of a rank (a process of a distributed run) from its cells.
 
 use crate::cell::Cell;
 use crate::ranks::RankFigures;

@@ -1,4 +1,4 @@
-//! The figures of each rank of a run, stored in the merged cell so that an outlier is seen.
+//! Figures of each rank (process) of a run, stored in the merged cell so that an outlying rank can be seen.
 
 use crate::Histogram;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub struct RankFigures {
     pub temperature_warning_c: Option<f64>,
     /// Uncertainty of the rank's clock offset from rank 0, ns.
     pub clock_bound_ns: u64,
-    /// Longest delay of a worker of the rank after the agreed start time, ns.
+    /// Longest delay with which a worker of the rank started after the agreed time, ns.
     pub start_late_ns: u64,
     /// Number of targets that the rank measured.
     pub targets: u32,

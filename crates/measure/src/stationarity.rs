@@ -1,5 +1,5 @@
-//! Whether the throughput of a cell was stationary: finds stalls, changes of the level, and periodic swings, with
-//! time, length and size. [`verdict`](crate::verdict) judges them; the page draws the same stalls.
+//! Whether the throughput of a cell was stationary: finds stalls, changes of the level, and periodic swings, with their
+//! times, lengths and sizes. [`verdict`](crate::verdict) judges these findings; the HTML page draws the same stalls.
 
 use crate::Interval;
 use crate::cell::Cell;
@@ -7,7 +7,7 @@ use crate::statistics::batch::{self, BatchMean};
 use crate::statistics::{change, describe, oscillation, stalls};
 use std::ops::Range;
 
-/// Confidence level of the interval of a mean rate.
+/// Confidence level for mean rates.
 const LEVEL: f64 = 0.95;
 /// Minimum median number of operations per interval; below it an empty interval may be chance and not a
 /// stall.
@@ -26,7 +26,8 @@ const WITHIN_INTERVAL_SHARE: f64 = 0.2;
 /// Minimum latency of an operation, as a multiple of the median latency, to suspect a stall within an
 /// interval.
 const MEDIANS_MIN: f64 = 10.0;
-/// Number of standard deviations below the surrounding rate up to which a slow interval counts as chance.
+/// A slow interval counts as chance if its rate is at most this number of standard deviations below the surrounding
+/// rate.
 const CHANCE_DEVIATIONS: f64 = 4.0;
 /// Number of intervals before and after a stall whose median is the surrounding rate.
 const NEIGHBOURS: usize = 6;
@@ -62,7 +63,7 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Duration of the stall, ns.
+    /// Duration of the stall, ns: `to_ns` minus `from_ns`.
     pub const fn length_ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
@@ -237,8 +238,8 @@ impl<'a> Series<'a> {
         if around.is_empty() { self.median } else { describe::median(&around) }
     }
 
-    /// Whether, for at least half of the time of the intervals `place`, operations were in flight. If not, the
-    /// workload had none to issue, and the pause is not a stall.
+    /// Whether operations were in flight for at least half of the time of the intervals `place`. If not, the workload
+    /// had no operations to issue, and the pause is not a stall.
     fn was_in_flight(&self, place: &Range<usize>) -> bool {
         if self.in_flight_ns.is_empty() {
             return true;
@@ -252,8 +253,8 @@ impl<'a> Series<'a> {
         2 * in_flight_ns >= place.len() as u128 * u128::from(self.interval_ns)
     }
 
-    /// Finds stalls too short to leave an interval empty: one operation took long, and the intervals that it
-    /// spans lack operations accordingly.
+    /// Finds stalls too short to leave an interval empty: one operation took long, and the intervals that it spans have
+    /// correspondingly fewer operations.
     fn within_intervals(&self) -> Vec<Range<usize>> {
         let total = self.cell.total();
         let medians = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5));
@@ -280,8 +281,8 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// Computes the stall in the intervals `place`. Its duration is the time that the missing operations would
-    /// take at the surrounding rate. It ends in the last of the intervals.
+    /// Computes the stall in the intervals `place`. The stall lasts as long as the missing operations would take at the
+    /// surrounding rate, and ends in the last of the intervals.
     fn stall(&self, place: &Range<usize>) -> Stall {
         let level = self.level_around(place);
         let lacks = |i: usize| {

@@ -69,7 +69,7 @@ pub enum Effect {
     Encrypts,
     /// The layer stores checksums of blocks and verifies them on reads.
     Verifies,
-    /// Passes direct writes through the page cache, because it stores checksums.
+    /// The layer passes direct writes through the page cache, because it stores checksums.
     BuffersWrites,
     /// An effect unknown to this version, from a notebook of a later one.
     #[serde(other)]
@@ -79,7 +79,7 @@ pub enum Effect {
 /// An effect on I/O, and the layer that causes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
-    /// Name of the layer.
+    /// Name of the layer: of a device or of a file system.
     pub layer: String,
     /// Driver of the layer, such as `writecache` of the device mapper.
     pub driver: String,
@@ -118,7 +118,7 @@ pub struct Reached {
     pub issued_read_bytes: u64,
     /// Bytes read from the devices at the bottom of the stack.
     pub device_read_bytes: u64,
-    /// Bytes of the cell's writes.
+    /// Bytes sent by the cell's writes.
     pub issued_written_bytes: u64,
     /// Bytes written to the devices at the bottom of the stack.
     pub device_written_bytes: u64,
@@ -170,13 +170,13 @@ pub struct DiskUse {
     pub name: String,
     /// Time between the two readings of the counters, ns.
     pub elapsed_ns: u64,
-    /// Number of completed reads.
+    /// Number of reads that the device completed, after the kernel merged them.
     pub reads: u64,
-    /// Number of completed writes.
+    /// Number of writes that the device completed, after the kernel merged them.
     pub writes: u64,
-    /// Bytes read from the device.
+    /// Bytes that all programs together read from the device.
     pub read_bytes: u64,
-    /// Bytes written to the device or discarded.
+    /// Bytes that all programs together wrote to the device; before Linux 4.18 discarded bytes too.
     pub written_bytes: u64,
     /// Number of reads that the kernel merged into others.
     pub read_merges: u64,
@@ -220,8 +220,8 @@ impl Storage {
         self.end == StorageEnd::Memory
     }
 
-    /// Adds the storage of another target that was measured at the same time. Of the two stacks, keeps the layers
-    /// of the one that tells less about a device.
+    /// Adds the storage of another target that was measured at the same time. Keeps the layers of the stack whose
+    /// bottom is less certain to be a real device.
     pub fn add(&mut self, other: &Self) {
         if other.end > self.end {
             (self.end, self.layers) = (other.end, other.layers.clone());

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 /// A percentile that tables and exports show.
 #[derive(Clone, Copy, Debug)]
 pub struct Percentile {
-    /// The quantile, 0 to 1.
+    /// The quantile as a fraction: 0.99 for the 99th percentile.
     pub quantile: f64,
-    /// Key of the percentile in JSON and CSV.
+    /// Key of the percentile in JSON and CSV, such as `p99_9`.
     pub key: &'static str,
-    /// Label of the percentile in tables.
+    /// Label of the percentile in tables, such as `p99.9`.
     pub label: &'static str,
 }
 
@@ -42,11 +42,11 @@ pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
 /// Latency statistics of one histogram. A statistic with too few samples is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Minimum latency, ns.
+    /// Shortest latency, ns: exact, not rounded to a bucket.
     pub min_ns: Option<u64>,
-    /// Mean latency, ns.
+    /// Mean latency, ns: exact, not computed from buckets.
     pub mean_ns: Option<f64>,
-    /// Maximum latency, ns.
+    /// Longest latency, ns: exact, not rounded to a bucket.
     pub max_ns: Option<u64>,
     /// Percentiles in the order of [`PERCENTILES`], ns.
     pub percentiles_ns: [Option<u64>; PERCENTILES.len()],
@@ -86,13 +86,13 @@ impl Latency {
 pub struct KindSummary {
     /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
-    /// Number of completed operations.
+    /// Number of completed operations of this kind; over several cells, their sum.
     pub ops: u64,
-    /// Operations per second.
+    /// Completed operations of this kind per second; over several cells, the mean of their rates.
     pub iops: f64,
-    /// Bytes moved by completed operations.
+    /// Bytes moved by completed operations of this kind; over several cells, their sum.
     pub bytes: u64,
-    /// Bytes moved per second.
+    /// Bytes moved per second by operations of this kind; over several cells, the mean of their rates.
     pub bytes_per_s: f64,
     /// Failed operations, by kind of error.
     pub errors: ErrorCounts,
@@ -179,9 +179,9 @@ pub struct Summary {
     pub iops: f64,
     /// Operations per second of all kinds, flushes included; comparable with an offered rate.
     pub ops_per_s: f64,
-    /// Bytes read and written.
+    /// Bytes read and written in the window.
     pub bytes: u64,
-    /// Bytes read and written per second.
+    /// Bytes read and written per second, averaged over the window.
     pub bytes_per_s: f64,
     /// Response times of all kinds of operation together.
     pub response_time: Histogram,

@@ -3,14 +3,14 @@
 //! ```text
 //! p99<500us                  every kind of operation, in every cell
 //! write.p99.9 <= 2ms         writes, in every cell that writes
-//! random-*: iops > 100k      cells whose name is like this
+//! random-*: iops > 100k      cells whose names match the pattern
 //! read: bandwidth>=1GB/s     the same as read.bandwidth>=1GB/s
 //! ```
 //!
 //! A threshold is judged on cells, not on operations, with one outcome for each figure that it covers. Repeats of a
-//! cell are judged together, and for several targets the merged cell. It holds only if it was *shown* to hold: a
-//! percentile with too few samples, a cell that is INVALID, and a name that no cell has do not hold, each with a
-//! reason.
+//! cell are judged together, and for several targets the merged cell. A threshold holds only if it was *shown* to hold.
+//! It does not hold for a percentile with too few samples, for a cell that is INVALID, or for a name that no cell has;
+//! the outcome then states the reason.
 
 use crate::cell::representative;
 use crate::metric::{Counted, Metric, kind_named};
@@ -65,7 +65,7 @@ pub struct Threshold {
     pub cells: Option<String>,
     /// Metric that is compared with the value.
     pub metric: Metric,
-    /// Comparison operator.
+    /// Comparison of the measured figure with `value`.
     pub bound: Bound,
     /// Limit in the unit of the metric (ns, operations per second or bytes per second); above 0.
     pub value: f64,

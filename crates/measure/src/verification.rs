@@ -113,7 +113,7 @@ pub struct Verification {
     pub current: u64,
     /// Number of checked units that are intact, but possibly not from the latest write.
     pub whole: u64,
-    /// Number of checked units without verifiable content, and without a known write of any.
+    /// Number of checked units that hold no verifiable content, where none is known to have been written.
     pub unverified: u64,
     /// Number of units among `unverified` that are all zeroes.
     pub unverified_zeroes: u64,

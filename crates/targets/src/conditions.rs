@@ -1,8 +1,8 @@
 //! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a device. They
-//! are read before and after a cell; two readings give the difference.
+//! are read before and after a cell, so that two readings show the change.
 //!
-//! Limited to values that take a few reads of `/proc` and `/sys`; [`health`](crate::health()) has those that need
-//! commands to a device.
+//! Only values that take a few reads of `/proc` and `/sys` are in this module; [`health`](crate::health()) reads those
+//! that need commands to a device.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::sysroot::{DevNo, SysRoot};
 /// Settings and counters of the machine at one point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineState {
-    /// Frequency governors in use, joined by commas.
+    /// CPU frequency governors in use, joined by commas.
     pub governor: Option<String>,
-    /// Turbo or boost is on.
+    /// Whether the processor's turbo (boost) mode is enabled.
     pub turbo: Option<bool>,
     /// The kernel's clock source in use, such as `tsc`.
     pub clock_source: Option<String>,
@@ -125,7 +125,7 @@ impl DeviceState {
         Some(Self { interrupts: interrupts_of(&interrupts, &names), device })
     }
 
-    /// Settings that changed since `before`, as text such as `clock source: tsc, then hpet`.
+    /// Settings that changed since `before`, as text such as `scheduler of sda: none, then bfq`.
     pub fn changed_since(&self, before: &Self) -> Vec<String> {
         let (now, then) = (settings(&self.device), settings(&before.device));
         let name = &self.device.kernel_name;

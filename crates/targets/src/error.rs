@@ -186,7 +186,7 @@ pub enum TargetError {
         path: String,
         /// Bytes needed in addition to those already allocated.
         wanted_bytes: u64,
-        /// Bytes that are still free there.
+        /// Bytes that are still free in that file system or memory.
         free_bytes: u64,
         /// What the user can do, as a sentence.
         help: String,
@@ -208,7 +208,7 @@ pub enum TargetError {
         path: String,
         /// The unsupported feature, as a clause.
         problem: String,
-        /// A supported alternative.
+        /// A supported alternative, as a sentence.
         help: String,
     },
     /// An output file, such as a report, can't be written at this path, or would overwrite something.
@@ -226,7 +226,7 @@ pub enum TargetError {
     TooSmall {
         /// Name or path of the target.
         path: String,
-        /// Size of the target, bytes.
+        /// Size of the target, which is too small, bytes.
         have_bytes: u64,
         /// What the user can do, as a sentence.
         help: String,
@@ -247,7 +247,7 @@ pub enum TargetError {
     Interrupted {
         /// The file that was being written.
         path: String,
-        /// Bytes written so far.
+        /// Bytes written before the stop.
         done_bytes: u64,
         /// Bytes to be written in all.
         total_bytes: u64,
@@ -294,7 +294,7 @@ impl TargetError {
     }
 }
 
-/// The error's `errno`, or EIO if it has none.
+/// Error number of an I/O error; EIO if it has none.
 pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }

@@ -8,12 +8,12 @@
 //! The content of a device, or of a file that iodyno made, is judged by its signatures and by samples
 //! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may be overwritten.
 //!
-//! The other clients of an NBD export can't be seen from here: this machine has no mount of it, and an exclusive open
-//! does not keep them out. So an export that holds any data at all is refused.
+//! The other clients of an NBD export can't be seen from here: this machine has no mount of the export, and an
+//! exclusive open does not keep other clients out. So an export that holds any data at all is refused.
 //!
-//! Relations come from sysfs and device numbers, never from comparing names, so that links, mapper aliases and
-//! partitions can't hide a mount. An exclusive open catches uses that sysfs can't show, such as mounts in other
-//! namespaces.
+//! Relations between devices come from sysfs and device numbers, never from comparing names, so that links, mapper
+//! aliases and partitions can't hide a mount. An exclusive open catches uses that sysfs can't show, such as mounts in
+//! other namespaces.
 
 mod elsewhere;
 mod erase;

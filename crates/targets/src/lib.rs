@@ -1,11 +1,11 @@
 //! Names, inspects and guards real targets. No other crate of the workspace opens a target for writing.
 //!
 //! The steps, in order: [`TargetName::parse`], [`inspect`](inspect()), [`check_writable`], [`open`](open()),
-//! [`lay_out`](lay_out()). Each takes plain data from the one before, so a command can stop at any of them (`iodyno
-//! check` stops at the third), and the findings go into the notebook unchanged.
+//! [`lay_out`](lay_out()). Each step takes the plain data of the previous one, so a command can stop at any of them
+//! (`iodyno check` stops at the third), and the findings go into the notebook unchanged.
 //!
-//! Two extras: a target can be purged ([`purge`]), and a fingerprint of all writes to it can be kept ([`writes_seen`]),
-//! which shows a later run whether another program wrote in between.
+//! Two further functions: a target can be purged ([`purge`]), and a fingerprint of all writes to a target can be kept
+//! ([`writes_seen`]), which shows a later run whether another program wrote in between.
 //!
 //! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. Only the target's own name lifts a
 //! refusal to write; nothing lifts a refusal to purge a target in use. Unsafe code is in `ioctl` alone. `/proc` and

@@ -20,7 +20,7 @@ pub struct CgroupLimits {
     pub cpu: Option<String>,
     /// `io.max`: limits in bytes or operations per second, by device.
     pub io: Option<String>,
-    /// Memory limit, bytes.
+    /// Limit on the memory of the group's processes, bytes.
     pub memory_bytes: Option<u64>,
 }
 
@@ -36,23 +36,23 @@ pub struct MachineFacts {
     pub kernel_build: Option<String>,
     /// Distribution, such as `Debian GNU/Linux 12 (bookworm)`.
     pub distribution: Option<String>,
-    /// Processor architecture.
+    /// Processor architecture that iodyno was compiled for, such as `x86_64`.
     pub architecture: String,
-    /// Processor model, as `/proc/cpuinfo` has it; `None`: it has none.
+    /// Processor model from `/proc/cpuinfo`; `None` if that file does not state it.
     pub cpu_model: Option<String>,
-    /// Microcode revision.
+    /// Microcode revision of the processor, from `/proc/cpuinfo`.
     pub microcode: Option<String>,
     /// Number of processors online.
     pub cores_online: Option<u64>,
     /// Number of processors that this process may use.
     pub cores_usable: Option<u64>,
-    /// Simultaneous multithreading is active.
+    /// True if simultaneous multithreading (SMT) is active.
     pub smt: Option<bool>,
     /// Processors isolated from scheduling, as a list such as `2-3`.
     pub cores_isolated: Option<String>,
-    /// Number of NUMA nodes.
+    /// Number of NUMA nodes online.
     pub numa_nodes: Option<u64>,
-    /// Total memory, bytes.
+    /// Total memory of the machine, bytes.
     pub ram_bytes: Option<u64>,
     /// Memory available when the machine was inspected, bytes.
     pub ram_available_bytes: Option<u64>,
@@ -60,15 +60,15 @@ pub struct MachineFacts {
     pub swap_bytes: Option<u64>,
     /// Memory in free reserved huge pages, bytes.
     pub huge_pages_free_bytes: Option<u64>,
-    /// Frequency governors in use, joined by commas.
+    /// CPU frequency governors in use, joined by commas.
     pub governor: Option<String>,
-    /// Turbo or boost is enabled.
+    /// Whether the processor's turbo (boost) mode is enabled.
     pub turbo: Option<bool>,
     /// The kernel's clock source in use, such as `tsc`.
     pub clocksource: Option<String>,
-    /// The processor's time stamp counter runs at a constant rate and never stops.
+    /// True if the processor's time stamp counter runs at a constant rate and never stops.
     pub tsc_stable: Option<bool>,
-    /// The processor reports that a hypervisor is present.
+    /// True if the processor reports that a hypervisor is present.
     pub hypervisor: Option<bool>,
     /// Vendor and product of the machine, from its firmware.
     pub product: Option<String>,
@@ -118,7 +118,7 @@ fn cpuinfo<'a>(text: &'a str, keys: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// Returns the bracketed choice of a sysfs list: `always [madvise] never` gives `madvise`.
+/// Returns the choice that a sysfs list shows in brackets: `always [madvise] never` gives `madvise`.
 fn chosen(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }

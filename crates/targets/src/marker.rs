@@ -1,4 +1,4 @@
-//! Mark on files that iodyno created: later runs may write to them without confirmation.
+//! Mark on files that iodyno created, so that later runs may write to them without confirmation.
 //!
 //! The mark is the extended attribute `user.iodyno`, or, where the file system has none, a small file `PATH.iodyno`
 //! next to it. That sidecar names the inode and its birth time, so that it is void for another file under the same
@@ -56,7 +56,7 @@ impl Marker {
         }
     }
 
-    /// True if a file of this length can be the marked one: equal to the mark's length, or shorter if incomplete.
+    /// True if a marked file may have this length: that of the mark, or less if the file is incomplete.
     pub fn fits(self, len_bytes: u64) -> bool {
         match self {
             Self::Making(bytes) => len_bytes <= bytes,

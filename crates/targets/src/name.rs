@@ -87,7 +87,7 @@ pub enum TargetName {
         path: PathBuf,
         /// Bytes to use, or the size of a file to create; `None`: the whole target.
         size_bytes: Option<u64>,
-        /// Use of the page cache.
+        /// Whether I/O on the target uses or bypasses the page cache.
         direct: Direct,
     },
     /// A file that iodyno creates for one run and then removes.
@@ -96,7 +96,7 @@ pub enum TargetName {
         size_bytes: Option<u64>,
         /// Directory of the file; `None`: the current directory.
         dir: Option<PathBuf>,
-        /// Use of the page cache.
+        /// Whether I/O on the target uses or bypasses the page cache.
         direct: Direct,
     },
     /// Emulated storage, in virtual or in real time.

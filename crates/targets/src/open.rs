@@ -1,4 +1,4 @@
-//! Opens a target. No other module opens one for writing, and this one only after the guard agreed.
+//! Opens a target. No other module opens a target for writing, and this one does so only after the guard has agreed.
 //!
 //! Another file can take the name between inspection and opening. So the open descriptor is compared with the
 //! inspection, and the guard checks again through the descriptor itself. Block devices are claimed with `O_EXCL`, files
@@ -75,8 +75,8 @@ impl OpenOptions {
         }
     }
 
-    /// Options to open a target for reading and writing, bypassing the page cache if possible. `--destroy` names
-    /// none.
+    /// Options to open a target for reading and writing, bypassing the page cache if possible. No target's data may be
+    /// overwritten.
     pub fn read_write() -> Self {
         Self { access: Access::ReadWrite, ..Self::read_only() }
     }

@@ -141,7 +141,7 @@ fn a_notebook_is_a_regular_file() {
     }
 }
 
-/// In a folder like `/tmp`, another user's files are not written and his links not followed.
+/// In a folder like `/tmp`, another user's files are not written, and another user's links are not followed.
 #[test]
 #[ignore = "needs root"]
 fn nothing_of_another_user_is_written_in_a_shared_folder() {

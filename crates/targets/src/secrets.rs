@@ -1,4 +1,4 @@
-//! Files that hold secrets: tokens and private keys.
+//! Checks the permissions of files that hold secrets: tokens and private keys.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Fingerprint of all writes to a target, taken after iodyno's last write. It tells a later run whether another program
-//! has written since: preconditioning takes hours, and stays valid only if none has.
+//! has written since then. Preconditioning takes hours, and stays valid only if no other program has written.
 //!
 //! For a device, the fingerprint is the kernel's counter of sectors written and discarded, which is exact but restarts
 //! at boot, and the device's own counter, which survives a restart but is coarse. For a file, it is inode, size and
@@ -37,7 +37,7 @@ pub struct DeviceWrites {
     pub identity: Option<String>,
     /// The kernel's sequence number of the device's attachment. It changes when a device is attached again.
     pub attachment: Option<u64>,
-    /// Capacity in bytes.
+    /// Capacity of the device, bytes. Another capacity means another device.
     pub size_bytes: Option<u64>,
     /// Bytes written and discarded since attachment, from the kernel's counter; `None` if the kernel has none.
     pub kernel_bytes: Option<u64>,
@@ -48,9 +48,9 @@ pub struct DeviceWrites {
 /// Size and times of a file, which show whether it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
-    /// Identity of the file.
+    /// Device and inode number, which show whether the file was replaced.
     pub identity: Identity,
-    /// Length of the file, bytes.
+    /// Length of the file when the fingerprint was taken, bytes.
     pub size_bytes: u64,
     /// Time of the last change of the content, ns since 1970.
     pub modified_ns: i64,
@@ -61,7 +61,7 @@ pub struct FileState {
 /// Fingerprint of a target at one point in time: write counters and file times that reveal later writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WritesSeen {
-    /// Size of the target, bytes.
+    /// Size of the target when the fingerprint was taken, bytes.
     pub size_bytes: u64,
     /// The kernel's random identifier of this boot.
     pub boot_id: Option<String>,
@@ -82,9 +82,9 @@ pub enum WrittenSince {
     /// Another program wrote or discarded data.
     #[error("{who}: {} were written or discarded since then, according to {by}", human::size(*.bytes))]
     Written {
-        /// Name of the device.
+        /// Name of the device that was written.
         who: String,
-        /// Bytes written or discarded.
+        /// Bytes written or discarded since the fingerprint was recorded.
         bytes: u64,
         /// Name of the counter that shows the writes.
         by: &'static str,
@@ -95,7 +95,7 @@ pub enum WrittenSince {
     /// No counter can show whether data was written.
     #[error("{who}: it is not known whether the device was written to since then: {why}")]
     Unknown {
-        /// Name of the device.
+        /// Name of the device whose writes are not known.
         who: String,
         /// Reason why no counter can show the writes.
         why: &'static str,

@@ -1,5 +1,5 @@
-//! The error of an operation: one type for the emulator, its frontends, and a cell in virtual time. Each protocol
-//! has numbers of its own for it.
+//! The error of an I/O operation: one type for the emulator, for its frontends, and for runs in virtual time. Each
+//! protocol maps it to error numbers of its own.
 
 /// Reason why an I/O operation failed, independent of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +16,7 @@ pub enum IoError {
     Zone(ZoneError),
 }
 
-/// Rule of a zoned device that an operation violates (NVM Express Zoned Namespace Command Set, status codes).
+/// Rule of a zoned device that a failed operation violates (NVM Express Zoned Namespace Command Set, status codes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ZoneError {
     /// A write does not start at the write pointer, or is not a multiple of 4 KiB.

@@ -4,7 +4,7 @@
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
 //! is a `u64` of nanoseconds and a size a `u64` of bytes; text with units exists only at the edges,
-//! and only this crate parses or prints it.
+//! and only this crate parses or prints such text.
 //!
 //! **Invariant:** imports no other crate of the workspace, reads no clock, does no I/O.
 

@@ -1,5 +1,5 @@
-//! The state in which a cell must find an emulated device, as the name of a target, a method or a study gives it.
-//! `emulate` derives the device's contents from it and from the workload.
+//! The state in which an emulated device must be when a cell begins, as stated in the name of a target, in a method or
+//! in a study. The crate `emulate` derives the device's contents from this state and from the workload.
 
 use crate::{human, parse_size};
 use core::fmt;
@@ -7,7 +7,7 @@ use core::fmt;
 /// State of an emulated device at the start of a cell. Real devices are used as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precondition {
-    /// Steady state under the workload of the cell itself (workload-dependent preconditioning in SNIA's terms).
+    /// Steady state under the workload that will be measured (workload-dependent preconditioning in SNIA's terms).
     #[default]
     Workload,
     /// Never written: fresh out of the box, or after a secure erase.
@@ -26,9 +26,9 @@ pub enum Precondition {
 /// Error of parsing the precondition of an emulated device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreconditionError {
-    /// What is wrong with the text, as a sentence.
+    /// Problem with the text, as a sentence.
     pub problem: String,
-    /// Suggested remedy.
+    /// Correction that the user can make, such as `use state=fresh.`
     pub help: String,
 }
 
@@ -50,7 +50,7 @@ impl Precondition {
         }
     }
 
-    /// Parses a keyword that is among `allowed`; `None` for others. [`Self::Workload`] is also called `own` (in
+    /// Parses a keyword if it is among `allowed`; `None` otherwise. [`Self::Workload`] is also called `own` (in
     /// methods) and `workload` (in studies).
     pub fn of_word(word: &str, allowed: &[&str]) -> Option<Self> {
         let all = [

@@ -29,7 +29,7 @@ const fn fnv1a(name: &str) -> u64 {
     hash
 }
 
-/// Derives a 64-bit key from a seed, a name and a number, where no whole random stream is needed.
+/// Derives a 64-bit key from a seed, a name and a number, for uses that need one random value instead of a stream.
 pub const fn key(seed: u64, name: &str, number: u64) -> u64 {
     splitmix64(splitmix64(splitmix64(seed) ^ fnv1a(name)) ^ number)
 }

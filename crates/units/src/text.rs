@@ -1,5 +1,5 @@
-//! Cleaning of text that other programs, devices and people wrote: characters that move a cursor, reorder their
-//! surroundings or can't be seen are written as an escape (`\u{1b}`). Also lists in words.
+//! Cleaning of text that other programs, devices and people wrote: characters that are invisible, move a cursor or
+//! reorder their surroundings are written as an escape (`\u{1b}`). Also formats lists in words.
 //!
 //! Everything that iodyno prints or writes goes through [`is_hidden`]: the terminal, error messages, CSV,
 //! Markdown and pictures differ only in the replacement.
@@ -25,7 +25,7 @@ fn is_right_to_left(c: char) -> bool {
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// Escapes each invisible or control character of `text`. The result is one line.
+/// Escapes each invisible, control or reordering character of `text`, including line ends: the result is one line.
 pub fn clean(text: &str) -> Cow<'_, str> {
     clean_but(text, |_| false)
 }

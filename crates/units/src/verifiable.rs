@@ -1,9 +1,9 @@
 //! Verifiable content: units of bytes that hold their address, their writer, the generation of the write, and a
 //! checksum. `docs/formats/verifiable.md` is the layout's specification.
 //!
-//! It lies in this crate because the crates that write it (`workload`, `drive`) and the one that must only
-//! recognise it on a device (`targets`) may not import each other. A check reads the unit alone: whether it is
-//! the *latest* write there is known only to a caller that counts the writes.
+//! The module is in this crate because the crates that write the content (`workload`, `drive`) and the one that must
+//! only recognise it on a device (`targets`) may not import each other. A check reads the unit alone: whether the unit
+//! holds the *latest* write to its address is known only to a caller that counts the writes.
 
 mod check;
 
@@ -19,12 +19,12 @@ const MAGIC_2: [u8; 8] = *b"iodynoV2";
 const MAGIC_1: [u8; 8] = *b"iodynoV1";
 const HEADER_BYTES: usize = 32;
 
-/// Identifies one write of a unit of verifiable content. Ordered by time.
+/// Identifies one write of a unit of verifiable content. Later writes compare as greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WriteId {
     /// Run that wrote the unit; see [`Mark::writer`].
     pub writer: u64,
-    /// Number of the write; see [`Mark::generation`].
+    /// Number of the write among this writer's writes to the unit; see [`Mark::generation`].
     pub generation: u32,
 }
 
@@ -38,9 +38,9 @@ pub struct Mark {
     /// Identifies the run that wrote the unit. In version 2 it is the run's start time, ns since 1970, plus the
     /// index of the target, so that it is unique for each run and target. In version 1 it is the seed of the run.
     pub writer: u64,
-    /// Number of times that this writer had written this unit, this write included.
+    /// Number of times that this writer had written this unit, including this write: 1 for the first.
     pub generation: u32,
-    /// Length of the unit, bytes.
+    /// Length of the whole unit, header included, bytes.
     pub len_bytes: u32,
 }
 

@@ -4,16 +4,16 @@
 use crate::{human, parse_duration_ns, parse_percent, parse_size};
 use core::fmt;
 
-/// Options of a cloud volume. `None` for the default of its class.
+/// Options of a cloud volume. `None` means the default of the volume's class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeOptions {
-    /// Size, bytes; above 0.
+    /// Size of the volume, bytes; above 0.
     pub size_bytes: Option<u64>,
-    /// Provisioned operations per second.
+    /// Provisioned operations per second; above 0.
     pub iops: Option<u64>,
-    /// Provisioned throughput, in the unit of the class: MB/s or MiB/s.
+    /// Provisioned throughput, in the unit that the provider uses for the class: MB/s or MiB/s.
     pub mbps: Option<u64>,
-    /// Whether the volume bursts on demand, for as long as it likes, instead of from credits.
+    /// Whether the volume may burst at any time and for any length (on-demand bursting), instead of spending credits.
     pub on_demand: bool,
     /// Burst credits at the start.
     pub credits: Option<StartCredits>,
@@ -24,27 +24,27 @@ pub struct VolumeOptions {
 pub enum StartCredits {
     /// Credits that last for this time at the burst rate, ns.
     LastFor(u64),
-    /// Share of the bucket, in millionths: 1 to 1 000 000.
+    /// Share of the full credit bucket, in millionths: 1 to 1 000 000.
     Share(u32),
 }
 
 /// Error of parsing an option of a cloud volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeOptionError {
-    /// Description of the error.
+    /// Problem with the option, as a sentence.
     pub problem: String,
-    /// Suggested remedy.
+    /// Correction that the user can make, such as `use size=500GiB.`
     pub help: String,
 }
 
-/// All credits, in millionths.
+/// A full credit bucket, in millionths.
 const ALL_PPM: u32 = 1_000_000;
 
 impl VolumeOptions {
-    /// Names of the options.
+    /// Names of the options, as in the name of a target.
     pub const KEYS: [&str; 5] = ["size", "iops", "mbps", "bursting", "credits"];
 
-    /// Sets the option `key`, one of [`Self::KEYS`], to the value of this text.
+    /// Parses `text` and sets the option `key`, one of [`Self::KEYS`], to the value.
     ///
     /// # Errors
     /// The text is not a value of the option, or `key` is not an option; see [`VolumeOptionError`].

@@ -21,7 +21,7 @@ pub const CORRELATION_MAX: f64 = 0.2;
 pub struct BatchMean {
     /// Mean of all values of the series, in their unit.
     pub mean: f64,
-    /// Confidence interval of the mean.
+    /// Confidence interval of the mean, by Student's t over the batch means.
     pub interval: ConfidenceInterval,
     /// Number of batches into which the series was divided.
     pub batches: usize,

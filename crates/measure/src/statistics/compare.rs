@@ -1,18 +1,18 @@
 //! Comparison of two configurations, cell by cell, on the values of whole runs, with one verdict per cell.
 //!
 //! A difference is claimed if it is both *shown* (exact Mann–Whitney test, corrected for the number of cells,
-//! [`super::discovery`]) and *large* (Hodges–Lehmann shift of the logarithms of at least a threshold: 2 %, or the
-//! noise floor of an A/A comparison). Equality is claimed if the whole interval of the shift lies within the
-//! threshold: two one-sided tests at the level α are the interval of confidence 1 − 2α (Schuirmann 1987). Anything
-//! else is inconclusive, with the shift that the runs could have shown. "No significant difference" is never taken
-//! for "the same".
+//! [`super::discovery`]) and *large* (Hodges–Lehmann shift of the logarithms of at least a threshold: 2 %, or the noise
+//! floor of an A/A comparison). Equality is claimed if the whole confidence interval of the shift lies within the
+//! threshold: with a confidence of 1 − 2α this equals two one-sided tests at the level α (Schuirmann 1987). Anything
+//! else is inconclusive; the smallest shift that the runs could have shown is then reported. "No significant
+//! difference" is never taken for "the same".
 //!
 //! Runs of A and B must be interleaved in time, or the comparison includes changes over time.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, discovery, distribution, rank};
 use serde::{Deserialize, Serialize};
 
-/// Direction of improvement.
+/// Whether larger or smaller values of a figure are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -82,9 +82,9 @@ pub enum Difference {
 pub struct Comparison {
     /// Name of the compared figure, such as the name of its cell.
     pub name: String,
-    /// Median of A's runs.
+    /// Median of the runs of A, in the unit of the values.
     pub median_a: f64,
-    /// Median of B's runs.
+    /// Median of the runs of B, in the unit of the values.
     pub median_b: f64,
     /// Shift from A to B as a fraction of A, above 0 if B's values are larger. It is the median ratio of a value
     /// of B to a value of A, minus 1 (Hodges–Lehmann on logarithms). It may differ from the ratio of the medians.
@@ -95,7 +95,7 @@ pub struct Comparison {
     pub test: rank::MannWhitney,
     /// p-value corrected for the number of compared cells; None with too few runs.
     pub p_adjusted: Option<f64>,
-    /// Verdict on the difference between A and B.
+    /// Whether B was shown to differ from A, or to be the same.
     pub difference: Difference,
 }
 

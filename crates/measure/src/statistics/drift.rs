@@ -1,9 +1,11 @@
-//! Our own verdict on a series of intervals: whether the target is steady *now*, and how much it loses per hour.
+//! Judges from a series of intervals whether the target is steady *now*, and how much it loses per hour. This verdict
+//! is iodyno's own, in addition to that of SNIA's specification ([`super::steady`]).
 //!
-//! The series is cut at its breaks ([`super::change`]); the last segment counts. Its slope ([`super::slope`]) must be
-//! shown to be small: the whole confidence interval within ± 1 % per hour. It is not enough that the interval
-//! includes 0, since then noise alone would make any series steady. A swing ([`super::oscillation`]) is reported with
-//! its period, and a large one is a verdict of its own, since the specification's test accepts ± 10 %.
+//! The series is cut at its breaks ([`super::change`]); only the segment after the last break counts. The slope of this
+//! segment ([`super::slope`]) must be shown to be small: the whole confidence interval within ± 1 % per hour. It is not
+//! enough that the interval includes 0, since then noise alone would make any series steady. A swing
+//! ([`super::oscillation`]) is reported with its period. A large swing has a verdict of its own, since the
+//! specification's test accepts ± 10 %.
 
 use super::{BadInput, ConfidenceInterval, all_finite, change, describe, oscillation, slope};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! The operating point on a load curve: the optimal number of outstanding I/Os under ceilings of response time,
-//! the outside curve, and points between the ends. (The points are those of the SNIA
+//! The operating point on a load curve: the best number of outstanding I/Os within limits on response time
+//! ("ceilings"), the outer curve of best points, and points between the ends. (The points are those of the SNIA
 //! specification's demand intensity test.)
 //!
-//! Results are indices into the given points, so that the caller can find its own cells.
+//! Results are indices into the given points, so that the caller can find the cells of the points.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub const NEARLY_BEST: f64 = 0.98;
 pub struct LoadPoint {
     /// Number of outstanding I/Os of all threads together.
     pub oio: u32,
-    /// Operations per second.
+    /// Completed operations per second of all threads together.
     pub iops: f64,
     /// Response time statistics to compare with the latency ceilings, in their order (such as mean, p99, p99.9),
     /// ns. None with too few samples, which counts as above the ceiling.
@@ -53,7 +53,7 @@ pub enum Optimum {
         /// Index of the point with the fewest outstanding I/Os.
         least: usize,
     },
-    /// The sweep contains no points.
+    /// The sweep has no points.
     NoPoints,
 }
 
@@ -86,9 +86,9 @@ pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     Optimum::Found { chosen, most, runner_up }
 }
 
-/// Returns the other points under `ceilings_ns` whose IOPS are statistically indistinguishable from those of
-/// point `of`: their confidence intervals overlap. `half_widths` are those of the intervals, as fractions of
-/// the IOPS; points without one are skipped.
+/// Returns the points other than `of` that meet `ceilings_ns` and whose IOPS are statistically indistinguishable from
+/// those of `of`: the confidence intervals overlap. `half_widths` are half the widths of these intervals, as fractions
+/// of the IOPS; points without one are skipped.
 pub fn ties(
     points: &[LoadPoint],
     ceilings_ns: &[f64],
@@ -110,9 +110,9 @@ pub fn ties(
 /// Throughput of a system with a given number of attached devices.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachedRate {
-    /// Number of attached devices.
+    /// Number of devices that were attached when the rate was measured.
     pub devices: u32,
-    /// Operations per second.
+    /// Operations per second of all attached devices together.
     pub iops: f64,
 }
 

@@ -1,10 +1,10 @@
-//! Shifts of level in a history: one figure of equal runs, in order of time. A run after an update, a new driver or a
-//! worn device changes the level from then on; single odd runs and noise do not.
+//! Shifts of level in a history: the values of one figure in repeated equal runs, in order of time. An update, a new
+//! driver or a worn device changes the level from some run on; single outliers and noise do not.
 //!
-//! Each segment has one level, and the chosen cut minimises the sum of squares of the logarithms plus a penalty for each
-//! segment, by optimal partitioning (as in [`super::change`], whose segments are lines: within a cell a drift is usual, between
-//! runs a step). The noise is estimated robustly from differences, so the shifts do not enlarge it, and its correlation
-//! makes the penalty larger.
+//! Each segment has one level. The history is cut so that the sum of squares of the logarithms, plus a penalty for each
+//! segment, is smallest (optimal partitioning, as in [`super::change`]; its segments are lines, since a drift is usual
+//! within a cell, whereas a step is usual between runs). The noise is estimated robustly from differences, so the
+//! shifts do not enlarge it, and its correlation makes the penalty larger.
 
 use super::change::{logarithms, without_stalls};
 use super::describe::{self, ConfidenceInterval};
@@ -14,41 +14,42 @@ use super::partition::cheapest;
 /// Penalty for a segment, as a multiple of variance × ln n. Schwarz's criterion would be 2, for level and position. The
 /// rest allows for the error of the noise estimate and for tails that are heavier than normal.
 const PENALTY: f64 = 4.0;
-/// Minimum number of runs in a segment: a shift is known from the fourth run on.
+/// Minimum number of runs in a segment: a shift can be found once four runs have the new level.
 pub const RUNS_MIN: usize = 4;
-/// Smallest standard deviation of the noise, as a fraction of the level. A history in virtual time has none, and a step of
-/// 0.5 % is a shift there.
+/// Smallest standard deviation of the noise, as a fraction of the level. Runs in virtual time have no noise; with this
+/// minimum, a step of 0.5 % counts as a shift in their history.
 const NOISE_MIN: f64 = 0.000_5;
-/// Twice the log-likelihood within which another position of a shift is as plausible (95 %, one degree of freedom).
+/// Largest difference in twice the log-likelihood at which another position of a shift is still plausible (95 %, one
+/// degree of freedom).
 const PLAUSIBLE: f64 = 3.84;
-/// Largest number of values that a history may have; the time grows with its square.
+/// Largest number of values in a history; the computing time grows with the square of this number.
 pub const VALUES_MAX: usize = 4000;
 
 /// A range of runs with one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// Index of the first run.
+    /// Index of the level's first run in the history.
     pub start: usize,
-    /// Index after the last run.
+    /// Index after the level's last run in the history.
     pub end: usize,
-    /// Geometric mean of its values, without odd runs.
+    /// Geometric mean of the runs' values, without outliers.
     pub value: f64,
-    /// The shift from the level before; `None` for the first.
+    /// Change from the previous level; `None` for the first level.
     pub shift: Option<Shift>,
 }
 
 /// A change from one level to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shift {
-    /// Ratio of the levels after and before, with its 95 % interval.
+    /// The new level divided by the previous one.
     pub ratio: f64,
-    /// Bounds of the interval.
+    /// 95 % confidence interval of `ratio`.
     pub interval: ConfidenceInterval,
-    /// First and last index at which the new level may have begun (95 %).
+    /// First and last index of the run with which the new level may have begun (95 % confidence).
     pub begins: (usize, usize),
 }
 
-/// Divides a history of positive values into levels. Longer histories than [`VALUES_MAX`] must be cut by the caller.
+/// Divides a history of positive values into levels. The caller must cut histories longer than [`VALUES_MAX`].
 pub fn levels(values: &[f64]) -> Vec<Level> {
     let n = values.len();
     if n == 0 {
@@ -71,16 +72,16 @@ pub fn levels(values: &[f64]) -> Vec<Level> {
     (0..starts.len()).map(level).collect()
 }
 
-/// Share of the largest differences that may come from shifts and odd runs.
+/// Share of the differences, the largest ones, that the noise estimate omits: shifts and outliers may have caused them.
 const TRIMMED: f64 = 0.1;
-/// Mean square of the smallest 90 % of a standard normal variable's absolute values, over that of all:
+/// Mean square of the smallest 90 % of a standard normal variable's absolute values, divided by the mean square of all:
 /// 1 − 2 z φ(z) / 0.9 with z = 1.645, the limit of these 90 %.
 const TRIMMED_SQUARE: f64 = 0.6230;
-/// Largest correlation of neighbours that is believed.
+/// Upper limit of the estimated correlation of neighbouring runs.
 const RHO_MAX: f64 = 0.9;
 
-/// Long-run variance of the noise, from differences at lags 1 and 2 without the largest, which shifts and odd runs cause. As
-/// of an AR(1) process, whose differences have variances 2σ²(1 − ρ) and 2σ²(1 − ρ²).
+/// Long-run variance of the noise, from differences at lags 1 and 2 without the largest ones, which shifts and outliers
+/// cause. Assumes an AR(1) process, whose differences have variances 2σ²(1 − ρ) and 2σ²(1 − ρ²).
 fn variance(points: &[f64]) -> f64 {
     let spread = |lag: usize| {
         let steps = points.iter().zip(points.get(lag..).unwrap_or(&[]));
@@ -123,9 +124,9 @@ fn shift(
     }
 }
 
-/// Running sums, from which mean and residual of any range follow in constant time.
+/// Running sums from which the mean and residual of any range are computed in constant time.
 struct Sums {
-    /// Sums of the values less their mean, for less rounding error.
+    /// Running sums of the values minus their mean, which reduces rounding errors.
     y: Vec<f64>,
     yy: Vec<f64>,
     mean: f64,
@@ -167,8 +168,8 @@ mod tests {
         levels(values).iter().map(|level| level.start).collect()
     }
 
-    /// 200 runs with 2 % noise and three shifts of 5 %: all are found within 3 runs, their intervals hold, and nothing else
-    /// is found; without shifts nothing is found.
+    /// In 200 runs with 2 % noise and three shifts of 5 %, all shifts are found within 3 runs, their intervals contain
+    /// the true values, and nothing else is found. Without shifts nothing is found.
     #[test]
     fn shifts_of_a_history_are_found() {
         let cuts = [60, 110, 160];
@@ -196,7 +197,7 @@ mod tests {
     }
 
     /// Noise alone has one level, also with the tails of Student's distribution with 3 degrees of freedom, with a drift of the
-    /// machine from run to run, and with single odd runs.
+    /// machine from run to run, and with single outliers.
     #[test]
     fn noise_has_one_level() {
         let quiet = share(300, |i| {

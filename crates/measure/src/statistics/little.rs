@@ -1,9 +1,9 @@
-//! Little's law as a test of a result, ours or a published one: operations in flight = throughput ×
-//! time in flight, summed over the kinds of operation. (Little 1961; the bounds are our choice.)
+//! Tests a result, measured by iodyno or published, with Little's law: operations in flight = throughput × time in
+//! flight, summed over the kinds of operation. (Little 1961; the bounds are our choice.)
 //!
-//! [`crate::verdict`] is stricter with our own cells, whose operations in flight were counted: there the law is an
-//! identity. Here the *nominal* number of outstanding I/Os is used (threads × queue depth), which a starved or
-//! batching generator does not maintain.
+//! [`crate::verdict`] is stricter with iodyno's own cells, whose operations in flight were counted: there the law is an
+//! identity. Here the *nominal* number of outstanding I/Os is used (threads × queue depth), which a starved or batching
+//! generator does not maintain.
 
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Throughput and mean response time of one kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Operations per second.
+    /// Completed operations of this kind per second.
     pub iops: f64,
     /// Mean response time of this kind of operation, ns.
     pub mean_ns: f64,
@@ -37,7 +37,7 @@ pub struct Little {
     pub in_flight: f64,
     /// `in_flight` divided by the expected number of outstanding I/Os.
     pub ratio: f64,
-    /// Verdict on the agreement with Little's law.
+    /// Whether `ratio` is close enough to 1.
     pub kept: Kept,
 }
 

@@ -1,9 +1,9 @@
 //! Conclusions from measured figures: whether a series is steady, how uncertain a mean or a percentile is, whether
 //! one configuration differs from another, and at which load a target works best.
 //!
-//! All functions are pure: numbers in, numbers and a verdict out, in `f64` and without rounding, so that an old run
-//! can be judged again. A bootstrap draws from a named stream of a seed. Shares are fractions (0.02 is 2 %), never
-//! percentages.
+//! All functions are pure: numbers in, numbers and a verdict out, in `f64` and without rounding, so that an old run can
+//! be judged again. The random draws of a bootstrap are reproducible from its seed. Shares are fractions (0.02 is 2 %),
+//! never percentages.
 //!
 //! The *unit of inference* decides which file to use. Within a cell, neighbouring seconds are correlated: a mean
 //! takes [`batch`], a percentile [`quantile`], and a trend [`drift`]; ending a cell by a steady state like fio's

@@ -1,8 +1,8 @@
 //! Optimal partitioning of a series (Jackson and others, IEEE Signal Processing Letters 12, 2005).
 
-/// Start indices of the segments of `n` points, each of at least `least` points, whose costs plus `penalty` for each
-/// segment have the smallest sum. `cost` is that of the points from an index up to another, exclusive. Fewer than twice
-/// `least` points are one segment; `n` must be positive.
+/// Divides `n` points into segments of at least `least` points so that the sum of the segments' costs, plus `penalty`
+/// for each segment, is smallest. Returns the start index of each segment. `cost(start, end)` is the cost of the points
+/// `start..end`. Fewer than twice `least` points form one segment; `n` must be positive.
 pub(super) fn cheapest(
     n: usize,
     least: usize,

@@ -5,8 +5,8 @@
 //! widened by the histogram's resolution: a bucket's width (at most 1/128 of the value), which is reported.
 //!
 //! Operations are taken as independent. But a stall affects all operations in flight together, so on a real target the
-//! interval of a far percentile is too narrow. `inflation` is the factor by which fewer operations count; if whole
-//! runs are available, [`super::repeats`] needs no such assumption.
+//! interval of a far percentile is too narrow. `inflation` corrects for this: it is the number of correlated operations
+//! that count as one independent operation. If whole runs are available, [`super::repeats`] needs no such assumption.
 
 use super::{ConfidenceInterval, distribution};
 use crate::Histogram;
@@ -66,7 +66,7 @@ pub struct Quantile {
     pub count: u64,
     /// Expected number of samples beyond the percentile, on the side with fewer: count × min(q, 1 − q).
     pub exceedances: f64,
-    /// Reliability of the percentile.
+    /// Whether enough samples lie beyond the percentile to print or publish it.
     pub support: Support,
 }
 

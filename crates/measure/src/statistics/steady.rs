@@ -4,9 +4,10 @@
 //! them rises or falls by at most 10 % of the mean from the first of the five to the last. After at
 //! most 25 rounds the answer is NOT REACHED, and the last window is reported all the same.
 //!
-//! It is judged only at the end of a round, for all tracking variables together. The criterion is weak: a device that
-//! loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since there are up to
-//! 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict in addition.
+//! The steady state is judged only at the end of a round, for all tracking variables together. The criterion is weak: a
+//! device that loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since there
+//! are up to 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict in
+//! addition.
 
 use super::{BadInput, all_finite, describe};
 use serde::{Deserialize, Serialize};

@@ -27,11 +27,11 @@ pub struct Steps {
 /// Mean rates and mean latency of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Completed operations per second.
+    /// Reads, writes and trims completed per second of the step.
     pub iops: f64,
-    /// Bytes moved per second.
+    /// Bytes moved by reads, writes and trims per second of the step.
     pub bytes_per_s: f64,
-    /// Mean latency, ns; 0 if nothing completed.
+    /// Mean latency of reads, writes and trims, ns; 0 if none completed.
     pub mean_ns: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Whether real storage was measured, and whether an emulated target kept its times.
+//! Whether real storage was measured, and whether a target emulated in real time completed operations on time.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -6,7 +6,7 @@ use crate::cell::Cell;
 /// Fraction of late completions above which the timing of a target emulated in real time is unreliable.
 const LATE_SHARE_MAX: f64 = 0.02;
 
-/// Utilisation of a driver thread from which it limits its flash DIMMs.
+/// Utilisation of a driver thread from which the thread, not the flash DIMMs that it drives, limits the rate.
 const DRIVER_THREAD_BUSY: f64 = 0.9;
 
 /// Reports that a target is emulated, and late completions of the emulation.

@@ -20,10 +20,10 @@ const REACHED_SHARE: f64 = 0.9;
 const MET_SHARE: f64 = 0.98;
 /// Minimum number of intervals for judging the spread of their rates.
 const INTERVALS_MIN: usize = 10;
-/// Maximum variance of the operations per interval behind a limiter, as a fraction of their mean. For random
+/// Maximum variance of the operations per interval that suggests a limiter, as a fraction of their mean. For random
 /// counts the fraction would be 1.
 const DISPERSION_MAX: f64 = 0.15;
-/// Maximum standard deviation of a rate behind a limiter, as a fraction of the rate.
+/// Maximum standard deviation of a rate that suggests a limiter, as a fraction of the rate.
 const DEVIATION_SHARE_MAX: f64 = 0.03;
 /// Minimum ratio of mean to shortest latency for concluding that a limiter delays some operations more than
 /// others.

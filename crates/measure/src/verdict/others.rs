@@ -16,7 +16,7 @@ const STALLED_SHARE_MAX: f64 = 0.1;
 /// journal causes less.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 
-/// Reports interference by other programs.
+/// Reports stalls of this process, I/O of other programs, stolen processor time, and replaced operations.
 pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
     let e = &cell.evidence;
     let longest_ns = total.iter().filter_map(|(_, s)| s.service.max_ns()).max().unwrap_or(0);

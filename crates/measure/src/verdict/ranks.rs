@@ -42,8 +42,8 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Judges each rank of a merged cell by the rules that apply to the whole. Returns the verdicts of each rank,
-/// in their order.
+/// Judges each rank of a merged cell by the rules that apply to the merged cell. Returns the verdicts of each rank, in
+/// the order of the ranks.
 pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
     let ranks = &cell.evidence.ranks;
     let median = median_iops(ranks);
@@ -238,7 +238,7 @@ mod tests {
         assert!(all[0].1.contains(words), "{all:?}");
     }
 
-    /// Each rank is judged by the rules that apply to the whole, so that a table can mark the affected ranks.
+    /// Each rank is judged by the rules that apply to the merged cell, so that a table can mark the affected ranks.
     #[test]
     fn each_rank_has_its_own_verdicts() {
         let late = RankFigures { start_late_ns: 11_000_000, ..rank(1, 1000) };

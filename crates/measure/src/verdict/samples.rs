@@ -1,4 +1,4 @@
-//! Whether there are enough samples.
+//! Whether a cell is long enough and has enough samples for the percentiles that are printed.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended};

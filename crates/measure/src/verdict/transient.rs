@@ -13,7 +13,8 @@ const FULL_SHARE: f64 = 0.95;
 /// Minimum number of times that a buffer must write out its reorderable backlog within a window, for a mean
 /// rate accurate to a few per cent.
 const TURNS_MIN: f64 = 8.0;
-/// Time for which burst credits would last longer, as a fraction of the window, below which they count as used up.
+/// Time after which the remaining burst credits would be spent, as a fraction of the window, below which they count as
+/// used up.
 const USED_UP_SHARE: f64 = 0.01;
 
 pub(super) fn transient(cell: &Cell, say: &mut Say) {
@@ -46,7 +47,7 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Beginning of the names of burst credits among the stores of an emulated system.
+/// Prefix of the names of those stores that hold burst credits.
 const CREDITS: &str = "burst credits";
 
 const SKEWED: &str = "writes are skewed, but the flash started in the steady state of uniform \

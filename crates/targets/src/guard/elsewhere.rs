@@ -27,8 +27,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Number of checks for other users of a file, over 1 s in all.
 const FILE_CHECKS: u32 = 20;
 
-/// Adds refusals for devices that share data with the target and that another process has open. Devices in `explained`
-/// have a known holder: they are mounted, or below another device.
+/// Adds refusals for devices that share data with the target and that another process has open. Skips the devices in
+/// `explained`, whose holder is known: they are mounted, or below another device.
 pub(super) fn check(
     relatives: &[Relative],
     explained: &BTreeSet<DevNo>,

@@ -2,8 +2,8 @@
 //! covers the target, everything that shares data with it, and what lies beneath loop devices.
 //!
 //! Mounts are found in two ways: in the mount tables of all processes, and by the kernel's exclusive hold on the device
-//! of a mounted file system. The second also finds a namespace without a process (kept by a file, or by another
-//! thread).
+//! of a mounted file system. The second way also finds mounts in a namespace without a process (kept by a file, or by
+//! another thread).
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -79,7 +79,7 @@ fn a_partition_of_a_disk_that_is_used_whole() {
     );
 }
 
-/// A container's root is not the machine's.
+/// The root file system of a container is not that of the machine.
 #[test]
 fn a_mount_in_another_namespace_is_no_less_a_mount() {
     let tree = partitioned();
@@ -328,7 +328,7 @@ fn content_and_read_only_devices() {
     assert_eq!(found.last().unwrap().code, RefusalCode::UnknownContent);
 }
 
-/// Samples of an export that failed prove nothing about its content.
+/// Failed reads of an export prove nothing about its content.
 #[test]
 fn an_export_that_could_not_be_sampled() {
     let mut inspection = inspect(&TargetName::Null { size_bytes: 512 }).unwrap();

@@ -92,9 +92,8 @@ fn take_statistics(health: &mut Health, number: u8, page: &[u8; PAGE_BYTES]) -> 
     true
 }
 
-/// Fills missing values from the SMART attributes: 30 entries of 12 bytes, starting at byte 2 of the page.
-/// Byte 0 of an entry is its id, and its raw value is 6 bytes at byte 5. Returns false if the page's checksum
-/// is wrong.
+/// Fills missing values from the SMART attributes: 30 entries of 12 bytes, starting at byte 2 of the page. Byte 0 of an
+/// entry is the attribute's id; bytes 5 to 10 are its raw value. Returns false if the page's checksum is wrong.
 fn take_attributes(health: &mut Health, page: &[u8; PAGE_BYTES]) -> bool {
     if page.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) != 0
         || page.iter().all(|&byte| byte == 0)

@@ -1,5 +1,5 @@
 //! Identity of a file on a network or cluster file system, comparable across hosts. Hosts may mount the file system at
-//! different places, under different names of its server.
+//! different places, and know its server under different names.
 
 use super::file_system::FileSystem;
 use super::{Inspection, Kind};
@@ -53,7 +53,8 @@ impl FileSystem {
 }
 
 impl Inspection {
-    /// Path of an existing file and `None`; for a file yet to be created, path of its folder and the file's name.
+    /// Where the target's file is. For an existing file, its path and `None`; for a file yet to be created, the path of
+    /// its folder, and its name.
     pub fn place(&self) -> Option<(&Path, Option<&str>)> {
         let path = Path::new(self.canonical_path.as_ref().or(self.path.as_ref())?);
         if self.exists {

@@ -1,7 +1,7 @@
 //! Alignment of offsets, lengths and addresses for direct I/O.
 //!
-//! Since Linux 6.1 `statx` reports it (`STATX_DIOALIGN`). Older kernels and some file systems don't; then the logical
-//! block of the underlying device is used. Both can be wrong, so an opened file is probed as well
+//! Since Linux 6.1 `statx` reports this alignment (`STATX_DIOALIGN`). Where a kernel or file system does not, the
+//! logical block size of the underlying device is used. Both can be wrong, so an opened file is probed as well
 //! ([`open`](crate::open)).
 
 use std::os::fd::AsFd;

@@ -1,8 +1,8 @@
 //! A block device in sysfs: identity, queue settings, position in the machine, and counters. A report must disclose
 //! these facts; `None` means unknown.
 //!
-//! A partition has no queue or model of its own, so its disk's are taken. Sizes in sysfs are in sectors of 512 bytes,
-//! whatever the device's block size.
+//! A partition has no queue or model of its own, so those of its disk are used. Sizes in sysfs are in sectors of 512
+//! bytes, whatever the device's block size.
 
 use std::path::PathBuf;
 
@@ -18,11 +18,11 @@ pub struct PcieLink {
     pub address: String,
     /// Present speed, such as `16.0 GT/s PCIe`.
     pub current_speed: Option<String>,
-    /// Highest speed of the device.
+    /// Highest speed that the device supports.
     pub max_speed: Option<String>,
     /// Present number of lanes.
     pub current_width: Option<u64>,
-    /// Highest number of lanes of the device.
+    /// Highest number of lanes that the device supports.
     pub max_width: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl PcieLink {
 /// between two snapshots, minus iodyno's own I/O, is I/O by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStats {
-    /// Reads completed.
+    /// Reads completed, after merging.
     pub reads: u64,
     /// Reads that the kernel merged with other reads before issuing them.
     #[serde(default)]
@@ -53,12 +53,12 @@ pub struct DiskStats {
     pub read_bytes: u64,
     /// Time spent on reads, ms, summed over reads.
     pub read_ms: u64,
-    /// Writes completed.
+    /// Writes completed, after merging.
     pub writes: u64,
     /// Writes that the kernel merged with other writes before issuing them.
     #[serde(default)]
     pub write_merges: u64,
-    /// Bytes written or discarded.
+    /// Bytes written; before Linux 4.18 discarded bytes too.
     pub written_bytes: u64,
     /// Time spent on writes, ms, summed over writes.
     pub write_ms: u64,
@@ -67,11 +67,11 @@ pub struct DiskStats {
     /// Time in flight, ms, summed over all I/Os.
     #[serde(default)]
     pub queue_ms: u64,
-    /// Discards completed.
+    /// Discards completed; 0 before Linux 4.18.
     pub discards: u64,
-    /// Bytes discarded.
+    /// Bytes discarded; 0 before Linux 4.18.
     pub discarded_bytes: u64,
-    /// Flushes completed.
+    /// Flushes completed; 0 before Linux 5.5.
     pub flushes: u64,
     /// Reads in flight when the counters were read.
     pub reads_in_flight: u64,
@@ -156,7 +156,7 @@ pub struct BlockDevice {
     pub dev: DevNo,
     /// Kernel name of the disk, for a partition.
     pub partition_of: Option<String>,
-    /// Capacity in bytes.
+    /// Capacity of the device or partition, bytes.
     pub size_bytes: Option<u64>,
     /// Bus or driver, derived from name and position in sysfs: nvme, scsi, virtio, loop, zram, dm, md, …
     pub transport: Option<String>,
@@ -168,13 +168,13 @@ pub struct BlockDevice {
     pub serial: Option<String>,
     /// World-wide identifier, such as `eui.0025385b71b01234` or `naa.5000c500a1b2c3d4`.
     pub wwid: Option<String>,
-    /// Identity of this device, partition or volume that survives a restart; `None` if there is none.
+    /// Identity of this device, partition or volume, the same after a restart; `None` if there is none.
     pub lasting_id: Option<String>,
-    /// Firmware revision.
+    /// Firmware revision, as the device reports it.
     pub firmware: Option<String>,
     /// True for a rotating disk.
     pub rotational: Option<bool>,
-    /// The medium is removable.
+    /// True if the medium is removable.
     pub removable: Option<bool>,
     /// True if the kernel refuses writes to the device.
     pub read_only: Option<bool>,
@@ -188,7 +188,7 @@ pub struct BlockDevice {
     pub io_optimal_bytes: Option<u64>,
     /// Required alignment of a buffer's address for DMA, bytes.
     pub dma_alignment_bytes: Option<u64>,
-    /// I/O scheduler in use.
+    /// I/O scheduler in use, such as `mq-deadline`.
     pub scheduler: Option<String>,
     /// Capacity of the scheduler's queue, in requests.
     pub nr_requests: Option<u64>,
@@ -202,21 +202,21 @@ pub struct BlockDevice {
     pub nomerges: Option<u64>,
     /// CPU that handles a completion. 0: any; 1: one in the submitter's group of CPUs; 2: the submitting CPU.
     pub rq_affinity: Option<u64>,
-    /// Polling for completions is enabled.
+    /// True if polling for completions is enabled.
     pub io_poll: Option<bool>,
     /// Target latency of write-back throttling, µs; 0 means off.
     pub wbt_lat_usec: Option<u64>,
     /// Volatile write cache as the kernel treats it: `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// Forced unit access is supported.
+    /// True if forced unit access (FUA) is supported.
     pub fua: Option<bool>,
-    /// Discard is supported.
+    /// True if discards are supported.
     pub discard: Option<bool>,
-    /// The device can write zeroes itself, without a data transfer.
+    /// True if the device can write zeroes itself, without a data transfer.
     pub write_zeroes_offload: Option<bool>,
     /// Zone model: `none`, `host-aware` or `host-managed`.
     pub zoned: Option<String>,
-    /// Direct access by load and store (DAX) is supported.
+    /// True if direct access by load and store (DAX) is supported.
     pub dax: Option<bool>,
     /// NUMA node that the device is attached to.
     pub numa_node: Option<u64>,
@@ -235,7 +235,7 @@ pub struct BlockDevice {
     pub partitions: Vec<String>,
     /// Path of the file or device that stores the data of a loop device.
     pub loop_backing_file: Option<String>,
-    /// The loop device bypasses the page cache of its backing file.
+    /// True if the loop device bypasses the page cache of its backing file.
     pub loop_direct: Option<bool>,
     /// Name and uuid of a device-mapper device, joined by a space.
     pub device_mapper: Option<String>,
@@ -247,7 +247,7 @@ pub struct BlockDevice {
     pub stats: Option<DiskStats>,
 }
 
-/// Returns the bracketed choice of a sysfs list: `[none] mq-deadline` gives `none`.
+/// Returns the choice that a sysfs list shows in brackets: `[none] mq-deadline` gives `none`.
 fn selected(text: &str) -> String {
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     chosen.map_or(text, |(chosen, _)| chosen).to_owned()

@@ -1,4 +1,4 @@
-//! Share of a file that was really written.
+//! Determines which share of a file was really written.
 //!
 //! A read of a hole or of an unwritten extent never reaches the device: the file system answers with zeroes from
 //! memory, so memory would be measured. FIEMAP lists extents and their flags; where a file system lacks it (tmpfs),

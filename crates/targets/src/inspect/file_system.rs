@@ -36,7 +36,7 @@ const MAGIC: [(i64, &str); 22] = [
     (0x0027_E0EB, "cgroup"),
 ];
 
-/// Pseudo file systems, where creating a file fails or creates it in memory.
+/// Pseudo file systems, where a file can't be created or is created in memory.
 const NOT_FOR_FILES: [&str; 14] = [
     "proc",
     "sysfs",
@@ -69,7 +69,7 @@ pub struct FileSystem {
     pub super_options: Option<String>,
     /// True if mounted read-only.
     pub read_only: Option<bool>,
-    /// Preferred block size, bytes.
+    /// Block size that the file system prefers for I/O, bytes (`f_bsize`).
     pub block_bytes: Option<u64>,
     /// Size of the file system, bytes.
     pub total_bytes: Option<u64>,

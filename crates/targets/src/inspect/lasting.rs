@@ -1,8 +1,8 @@
 //! Identity of a block device that survives a restart, whatever number or name the kernel then assigns.
 //!
-//! Names such as `sdb1` and `dm-3` are assigned anew at each boot, so they identify nothing. Identities are unique per
-//! device: a partition's is its disk's plus its position, a loop device's is its backing file's or device's plus the
-//! range shown.
+//! Names such as `sdb1` and `dm-3` are assigned anew at each boot, so they identify nothing. An identity is unique per
+//! device: for a partition, the identity of the disk plus the partition's position; for a loop device, the identity of
+//! the backing file or device plus the range shown.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -60,9 +60,9 @@ pub enum Kind {
     Nbd,
     /// A regular file, existing or yet to be created.
     File,
-    /// A block device.
+    /// A block device, or a partition of one.
     Block,
-    /// A character device.
+    /// A character device, such as `/dev/zero`.
     Char,
     /// A directory, pipe or socket, which can't be measured.
     Other,
@@ -109,7 +109,8 @@ pub struct Inspection {
     pub kind: Kind,
     /// Path as the user gave it; for a scratch file, its directory.
     pub path: Option<String>,
-    /// Path of the character device, without symbolic links.
+    /// Absolute path without symbolic links: of the file or device, of a scratch file's directory, or of the block
+    /// device of an NVMe namespace that was named by its character device. `None` for a target without a path.
     pub canonical_path: Option<String>,
     /// False for a file that is yet to be created.
     pub exists: bool,

@@ -39,35 +39,35 @@ pub struct NbdExport {
     pub export: String,
     /// Text by which the server describes the export, for people.
     pub description: String,
-    /// Size of the export, bytes.
+    /// Size of the export as the server reports it, bytes.
     pub size_bytes: u64,
-    /// Smallest request, bytes.
+    /// Smallest request that the server accepts, bytes.
     pub min_block_bytes: u32,
     /// Request granularity that the server prefers, bytes.
     pub preferred_block_bytes: u32,
     /// Maximum payload of one request, bytes.
     pub max_payload_bytes: u32,
-    /// The connection is encrypted.
+    /// True if the connection is encrypted with TLS.
     pub tls: bool,
-    /// The server sends read data in chunks (structured replies).
+    /// True if the server sends read data in chunks (structured replies).
     pub structured_replies: bool,
-    /// Block status is supported.
+    /// True if the server reports which ranges are allocated or zero (block status).
     pub block_status: bool,
-    /// The export is read-only.
+    /// True if the server refuses writes to the export.
     pub read_only: bool,
-    /// The server declares that seeks cost time, as on a hard disk.
+    /// True if the server declares that seeks cost time, as on a hard disk.
     pub rotational: bool,
-    /// FLUSH is supported.
+    /// True if the server supports FLUSH.
     pub flush: bool,
-    /// FUA is supported.
+    /// True if the server supports FUA on single writes.
     pub fua: bool,
-    /// TRIM is supported.
+    /// True if the server supports TRIM.
     pub trim: bool,
-    /// WRITE_ZEROES is supported.
+    /// True if the server supports WRITE_ZEROES.
     pub write_zeroes: bool,
-    /// A flush on one connection covers writes on all connections.
+    /// True if a flush on one connection covers the writes on all connections.
     pub multi_conn: bool,
-    /// The export contains data other than zeroes; `None` if unknown.
+    /// True if the export contains data other than zeroes; `None` if unknown.
     pub holds_data: Option<bool>,
 }
 

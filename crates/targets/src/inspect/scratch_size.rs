@@ -59,14 +59,14 @@ pub(crate) fn size(
     Ok(chosen)
 }
 
-/// Free space of the file system; also the available memory if files are in memory.
+/// Free space of the file system; also the available memory if the file system keeps its files in memory.
 fn room(inspection: &Inspection, memory_bytes: Option<u64>) -> (Option<u64>, Option<u64>) {
     let fs = inspection.file_system.as_ref();
     let memory = memory_bytes.filter(|_| fs.is_some_and(FileSystem::is_memory));
     (fs.and_then(|fs| fs.free_bytes), memory)
 }
 
-/// Checks for enough free space before a new file is created.
+/// Checks that there is enough free space for a new file before it is created.
 ///
 /// # Errors
 /// [`TargetError::NoSpace`].

@@ -17,7 +17,7 @@ pub const ARRAY_DEPTH_MAX: usize = 4;
 /// Description of an array whose members are equal devices or equal arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayName {
-    /// RAID level of the array.
+    /// RAID level of the array, such as RAID 5.
     pub level: Level,
     /// Number of members, parity included.
     pub members: u32,

@@ -7,7 +7,7 @@
 //! model:exflash-400g*32@x3850-x6             32 of them in one server
 //! model:raid5(ssd-sas12-mlc-800g*8)@rtp      an array of 8 of them, one volume; `*2` after it: two such arrays
 //! model:raid1(raid0(ssd-sas12-mlc-800g*8)*2) an array of two such arrays, one volume
-//! model:./mine.toml?state=random:16KiB       a file of one's own, in a state of one's own
+//! model:./mine.toml?state=random:16KiB       a description in a file, in a chosen state
 //! model:ebs-gp3?size=500GiB&iops=6000        a cloud volume
 //! ```
 //!
@@ -56,7 +56,7 @@ pub struct ModelName {
     pub fill_ppm: u32,
     /// True: one driver thread per flash DIMM. False: the device's description sets the number of threads.
     pub max_occupancy: bool,
-    /// Turns off the write cache of the system's RAID adapters.
+    /// True if the write cache of the system's RAID adapters is turned off.
     pub cache_off: bool,
     /// True: workers run on the CPU socket of their device. False: on any socket. `None`: the host's default.
     pub workers_near: Option<bool>,

@@ -155,7 +155,7 @@ fn errors_name_the_remedy() {
     }
 }
 
-/// A volume's name is its target's, plus a number if there are several.
+/// A volume's name is that of its target, plus a number if there are several.
 #[test]
 fn volumes_of_one_name_are_numbered() {
     let TargetName::Model(model) = TargetName::parse("model:a*4@b?state=fresh").unwrap() else {

@@ -22,9 +22,9 @@ const IDENTIFY_BYTES: usize = 4096;
 pub struct NvmePassthrough {
     /// Descriptor of the character device.
     pub fd: OwnedFd,
-    /// Namespace number.
+    /// Namespace identifier (NSID), which every command to the namespace carries.
     pub namespace: u32,
-    /// Logical block size, bytes.
+    /// Logical block size in the namespace's present format, bytes.
     pub block_bytes: u32,
     /// Maximum transfer of one command, bytes.
     pub transfer_bytes_max: u64,

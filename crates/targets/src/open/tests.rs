@@ -14,7 +14,7 @@ fn name(path: &Path, rest: &str) -> TargetName {
     TargetName::parse(&format!("{}{rest}", path.display())).unwrap()
 }
 
-/// Fills with content that depends on the offset, so that misplaced pieces show, and marks it like a run's content.
+/// Fills a buffer with content that depends on the offset, so that misplaced pieces show, and marks it as a run does.
 fn fill(buf: &mut [u8], offset: u64) {
     for (i, piece) in buf.chunks_mut(4096).enumerate() {
         let number = offset / 4096 + i as u64;

@@ -1,7 +1,7 @@
 //! Rules for folders in which other users may create files, such as `/tmp`: another user's symbolic link is not
-//! followed, and another user's file or pipe is not written. They follow the kernel's `fs.protected_symlinks`,
-//! `protected_regular` and `protected_fifos`, but apply whatever the machine's settings, and also to calls that the
-//! kernel exempts, such as renaming.
+//! followed, and another user's file or pipe is not written. The rules are those of the kernel's
+//! `fs.protected_symlinks`, `protected_regular` and `protected_fifos`, but apply whatever the machine's settings, and
+//! also to calls that the kernel exempts, such as renaming.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -94,7 +94,7 @@ fn strangers_link(path: &Path, link: &Path, owner: u32) -> TargetError {
     }
 }
 
-/// Opens a folder by a path without symbolic links. Fails if part of the path has since become one.
+/// Opens a folder by a path without symbolic links. Fails if part of the path has since become a symbolic link.
 pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match openat2(CWD, real, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {

@@ -1,9 +1,9 @@
 //! ATA: SECURITY ERASE UNIT through SCSI's ATA PASS-THROUGH (16), by ACS-4 (7.45 to 7.50, and words
 //! 82, 89, 90, 128 of IDENTIFY DEVICE) and SAT-4.
 //!
-//! A drive erases only with a password set. It is [`PASSWORD`], so that any reader of this file can unlock a drive that
-//! lost power half-way; the erase removes it. A drive that is frozen by the firmware, or already has a password, is
-//! left alone.
+//! A drive erases only with a password set. The password is [`PASSWORD`], so that any reader of this file can unlock a
+//! drive that lost power half-way; a complete erase removes it. A drive that is frozen by the firmware, or already has
+//! a password, is left alone.
 
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, Result};

@@ -59,9 +59,8 @@ pub(super) fn export(
     Ok(vec![format!("Trims of {} were completed.", human::size(range_bytes))])
 }
 
-/// Discards a range in parts of 1 GiB. `one` discards one part; its error has a reason, and true if discards
-/// are unsupported. `what` names the operation and `log` says where to look for the cause of a failure, for
-/// messages.
+/// Discards a range in parts of 1 GiB. `one` discards one part; its error states the reason, and whether discards are
+/// unsupported. `what` names the operation and `log` says where to look for the cause of a failure, for messages.
 fn in_pieces(
     range_bytes: u64,
     what: &str,

@@ -102,7 +102,7 @@ fn a_pattern_that_never_arrived_proves_nothing() {
 }
 
 proptest! {
-    /// Both ends, one block in each part between, ascending, no duplicates, none outside.
+    /// The sampled blocks are both ends and one in each part between: ascending, without duplicates, none outside.
     #[test]
     fn samples_are_spread(blocks in prop_oneof![0_u64..500, 1_u64..1 << 52], nonce: u64) {
         let places = spread(blocks, nonce);

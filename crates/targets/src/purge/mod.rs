@@ -1,14 +1,14 @@
 //! Purging: brings a target back to a state as if it had never been written, by its best method, and verifies the
 //! result as far as possible.
 //!
-//! [`Method`] lists the methods in order of preference. Those that a target has form a [`PurgePlan`], which a command
-//! prints before anything happens. A purge needs more than a write: the write guard is checked first, a device must be
-//! named even if it seems empty, and a device in use is refused whatever was named.
+//! [`Method`] lists the methods in order of preference. The methods that suit a target form a [`PurgePlan`], which a
+//! command prints before anything happens. A purge needs more than a write: the write guard is checked first, a device
+//! must be named even if it seems empty, and a device in use is refused whatever was named.
 //!
-//! "Not possible" is an outcome with a reason, so that a method can continue and disclose it. The result is checked: a
-//! pattern is written to sampled blocks before the purge, and must be gone afterwards. Writing zeroes is not a purge
-//! (flash keeps them as data), nor is `nvme format` with SES=0, which by its contract erases nothing. Zoned devices are
-//! not discarded: their write pointers would stay.
+//! "Not possible" is an outcome with a reason, so that a measurement can continue and disclose the reason. The result
+//! is checked: a pattern is written to sampled blocks before the purge, and must be gone afterwards. Writing zeroes is
+//! not a purge (flash keeps them as data), nor is `nvme format` with SES=0, which by its contract erases nothing. Zoned
+//! devices are not discarded: their write pointers would stay.
 //!
 //! This module holds the types. The NVMe and ATA commands are in `nvme` and `ata`, the choice of a method in `choose`,
 //! the sequence in `carry_out`, the sampled blocks in `erase_check`.
@@ -136,7 +136,7 @@ pub struct PurgeRecord {
     pub target: String,
     /// Method used; `None` if none was possible.
     pub method: Option<Method>,
-    /// Whether the target was purged.
+    /// Whether the target reported success, refused every method, or failed.
     pub outcome: PurgeOutcome,
     /// Time from the first purge command to the last reply, ns. Excludes writing and checking the sampled blocks.
     pub duration_ns: u64,

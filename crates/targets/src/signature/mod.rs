@@ -5,7 +5,7 @@
 //! and magic numbers are from each format's own sources; most are also in file(1) and libblkid. Content without a
 //! signature may still be data, such as a database on a raw device; [`blank`](crate::blank) samples for that.
 //!
-//! The guard decides that a signature forbids writing.
+//! The guard decides whether a signature forbids writing.
 
 mod container;
 mod disk;
@@ -33,13 +33,13 @@ pub enum SignatureKind {
     PartitionTable,
     /// Superblock of a file system, such as ext4, XFS or FAT.
     FileSystem,
-    /// Member of a RAID set.
+    /// Member of a RAID set, such as md, DDF or Intel RAID.
     Raid,
     /// Member of a volume group or storage pool.
     Volume,
-    /// Encrypted volume.
+    /// Encrypted volume, such as LUKS or BitLocker.
     Encryption,
-    /// Swap space.
+    /// Swap space of Linux, or a hibernation image in swap space.
     Swap,
     /// Backing or cache device of a block cache.
     Cache,

@@ -1,4 +1,4 @@
-//! Checks one unit, and diagnoses a unit that does not hold the expected content.
+//! Checks one unit of verifiable content, and diagnoses why it does not hold the expected content.
 
 use super::{MAGIC_1, Mark, SECTOR_BYTES, WriteId, fill_version, is_whole, u32_at, u64_at};
 use core::fmt;
@@ -7,7 +7,7 @@ use core::fmt;
 /// bytes match a write.
 const OURS_MIN: usize = 4;
 
-/// Write that produced a part of a torn unit; None if the part is all zeroes.
+/// The write that produced a part of a torn unit; `None` if the part is all zeroes.
 pub type Part = Option<WriteId>;
 
 /// Reason why a unit does not contain the expected content.
@@ -40,7 +40,7 @@ pub enum Flaw {
     Damaged {
         /// Offset of the first differing byte within the unit.
         first_byte: usize,
-        /// Number of differing bytes.
+        /// Number of bytes of the unit that differ from those written.
         bytes: usize,
     },
     /// The bytes were written in units of another length: they are the beginning of a longer unit, or intact
@@ -98,12 +98,12 @@ impl fmt::Display for Flaw {
 
 impl core::error::Error for Flaw {}
 
-/// Checks one unit that was read from `offset_bytes`, and returns its header. If it begins with a shorter
-/// unit, all of it is checked as units of that length, and the first header is returned.
+/// Checks one unit that was read from `offset_bytes`, and returns its header. If the unit begins with a shorter unit,
+/// all of it is checked as units of that length, and the first header is returned.
 ///
 /// # Errors
-/// The flaw. Of several shorter units, the first flaw other than [`Flaw::Zeroed`] and [`Flaw::Foreign`], or
-/// else the first flaw.
+/// The flaw that was found. Of several flawed shorter units, the first flaw other than [`Flaw::Zeroed`] and
+/// [`Flaw::Foreign`], or else the first flaw.
 ///
 /// # Panics
 /// If the unit's length is 0 or not a multiple of 512 bytes.
@@ -211,9 +211,8 @@ impl Write {
     }
 }
 
-/// Lists the writes identified in the header and at the ends of the sectors. If the header is for this
-/// address, all are trusted. Otherwise only identifiers that occur at least twice are, since that cannot be
-/// chance.
+/// Lists the writes identified in the header and at the ends of the sectors. If the header is for this address, all are
+/// trusted. Otherwise only identifiers that occur at least twice are, since that cannot happen by chance.
 fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
     let has_header = head.offset_bytes == offset_bytes
@@ -254,8 +253,8 @@ fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     writes
 }
 
-/// Finds intact shorter units at their proper addresses within the unit. Returns the header of the latest;
-/// None if there is none.
+/// Finds intact shorter units at their proper addresses within the unit. Returns the header of the latest one; `None`
+/// if there is none.
 fn latest_shorter(unit: &[u8], offset_bytes: u64) -> Option<Mark> {
     let at = (0..unit.len()).step_by(SECTOR_BYTES);
     let marks = at.filter_map(|at| {

@@ -1,4 +1,4 @@
-//! Bytes that the bottom of a stack has moved, from its devices' sector counters.
+//! Counts the bytes that the devices at the bottom of a storage stack have moved, by their sector counters.
 
 use super::walk::{is_multipath_head, is_served, memory_device};
 use super::{End, Stack};
@@ -11,7 +11,7 @@ use crate::sysroot::{DevNo, SysRoot};
 pub struct Counted {
     /// Bytes read, summed over the devices.
     pub read_bytes: u64,
-    /// Bytes written or discarded.
+    /// Bytes written, summed over the devices; before Linux 4.18 discarded bytes too.
     pub written_bytes: u64,
 }
 

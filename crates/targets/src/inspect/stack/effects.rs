@@ -31,31 +31,31 @@ const BTRFS_BUFFERS_SINCE: (u32, u32) = (6, 15);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Delays operations on purpose.
+    /// The layer delays operations on purpose.
     Delays,
-    /// Fails or drops operations on purpose.
+    /// The layer fails or drops operations on purpose.
     Fails,
-    /// Serves reads from a faster cache device if the block is cached.
+    /// The layer serves cached blocks from a faster device.
     Caches,
-    /// Acknowledges writes as soon as they are on a faster cache device.
+    /// The layer acknowledges writes as soon as they are on a faster cache device.
     CachesWrites,
-    /// Copies old data before a block's first write, or reads unwritten blocks from another device.
+    /// The layer copies old data before a block's first write, or reads unwritten blocks from another device.
     CopiesOnWrite,
-    /// Records each write on a second device.
+    /// The layer records each write on a second device.
     RecordsWrites,
-    /// A RAID set lacks members.
+    /// A RAID set of the layer lacks members.
     Degraded,
-    /// A RAID set rebuilds or checks members.
+    /// A RAID set of the layer rebuilds or checks members.
     Resyncs,
-    /// Allocates blocks on first write; reads of unallocated blocks touch no medium.
+    /// The layer allocates blocks on first write; reads of unallocated blocks touch no medium.
     Allocates,
-    /// Compresses or deduplicates data.
+    /// The layer compresses or deduplicates data.
     Reduces,
-    /// Encrypts data.
+    /// The layer encrypts data.
     Encrypts,
-    /// Verifies checksums of blocks.
+    /// The layer verifies checksums of the blocks that it reads.
     Verifies,
-    /// Sends direct writes through the page cache, to compute checksums.
+    /// The layer sends direct writes through the page cache, to compute checksums.
     BuffersWrites,
 }
 
@@ -66,7 +66,7 @@ pub struct LayerEffect {
     pub layer: String,
     /// Driver that causes the effect, such as `writecache`.
     pub driver: String,
-    /// Kind of effect on I/O.
+    /// What the layer does to I/O, such as caching or encryption.
     pub effect: Effect,
     /// Extent of the effect, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

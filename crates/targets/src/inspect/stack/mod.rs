@@ -1,6 +1,6 @@
 //! The stack of a target: the layers from its name down to the storage.
 //!
-//! For example, a loop device on a file, on a file system, on a RAID set, on disks. The meaning of a measurement
+//! An example is a loop device on a file, on a file system, on a RAID set, on disks. The meaning of a measurement
 //! depends on the bottom: a disk, memory, a serving process, another machine. [`stack_of`] walks down and opens
 //! nothing. [`Stack::count`] reads the bytes moved at the bottom, so that two readings show how many of a run's bytes
 //! arrived there. The storage below an unknown layer may be anywhere, so bytes are then counted on every disk of the
@@ -36,7 +36,7 @@ pub enum LayerKind {
     Fuse,
     /// A file system whose device is unknown.
     UnknownFileSystem,
-    /// A loop device.
+    /// A loop device, which presents a file or a device as a block device.
     Loop,
     /// A device-mapper device, such as an LVM volume or a crypt device.
     DeviceMapper,
@@ -44,7 +44,7 @@ pub enum LayerKind {
     Raid,
     /// Any other block device that is built on block devices, such as bcache.
     Composed,
-    /// A partition.
+    /// A partition of a disk or of another block device.
     Partition,
     /// A physical disk, as far as this machine can tell.
     Disk,
@@ -77,7 +77,7 @@ pub struct Layer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Unknown kind of storage.
+    /// Storage of an unknown kind, for example because the device is gone.
     #[default]
     Unknown,
     /// Physical devices, as far as this machine can tell.
@@ -99,7 +99,7 @@ pub struct Lowest {
     pub name: String,
     /// Device number, such as `259:0`.
     pub dev: DevNo,
-    /// Capacity, bytes.
+    /// Capacity of the device or partition, bytes.
     pub size_bytes: Option<u64>,
     /// True for a rotating disk. `None` if unknown or unreliable, as with virtio.
     pub rotational: Option<bool>,
@@ -110,11 +110,12 @@ pub struct Lowest {
 pub struct Stack {
     /// Layers from top to bottom; members of one layer are adjacent.
     pub layers: Vec<Layer>,
-    /// Kind of storage at the bottom. If there are several kinds, the least certain to be a physical device.
+    /// Kind of storage at the bottom. If there are several kinds, the one that is least certain to be a physical
+    /// device.
     pub end: End,
     /// Block devices at the bottom of the stack.
     pub lowest: Vec<Lowest>,
-    /// Layers that use the page cache even with direct I/O, each with how to avoid it.
+    /// Layers that use the page cache even with direct I/O, each with the way to avoid this.
     pub page_cache: Vec<String>,
     /// Device numbers of all block devices in the stack, including the disk of each partition.
     pub passes: Vec<DevNo>,

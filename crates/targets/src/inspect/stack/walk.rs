@@ -16,7 +16,7 @@ use crate::sysroot::{DevNo, SysRoot};
 /// Maximum number of layers to follow; the storage below a deeper stack counts as unknown.
 const DEPTH_MAX: u32 = 32;
 
-/// End of the description that `iodyno serve` gives its NBD exports.
+/// Last words of the description that `iodyno serve` gives to each NBD export.
 const EMULATED: &str = "emulated by iodyno";
 
 /// Storage layers of an inspected target; `None` for a target without layers, such as memory of this process.
@@ -70,8 +70,8 @@ impl<'a> Walk<'a> {
         self.stack.layers.push(Layer { kind, name: name.into() });
     }
 
-    /// Records the kind of storage at the bottom. Of several kinds, keeps the least certain to be a physical
-    /// device.
+    /// Records the kind of storage at the bottom. Of several kinds, keeps the one that is least certain to be a
+    /// physical device.
     fn end(&mut self, end: End) {
         self.stack.end = self.stack.end.max(end);
     }
