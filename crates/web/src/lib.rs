@@ -19,6 +19,7 @@ mod routes;
 mod runs;
 mod served;
 mod stop;
+mod studies;
 
 pub use access::Token;
 
@@ -42,6 +43,8 @@ pub struct Site {
     pub devices: Vec<String>,
     /// Names of workloads in the catalog.
     pub workloads: Vec<String>,
+    /// Names of studies in the catalog.
+    pub studies: Vec<String>,
     /// Program and version, for the footer of pages.
     pub made_by: String,
     /// Secret that clients must present; None: every client that reaches the address may read.

@@ -46,6 +46,21 @@ struct LivePage<'a> {
     name: &'a str,
 }
 
+#[derive(Template)]
+#[template(path = "studies.html")]
+struct StudiesPage<'a> {
+    frame: &'a Frame,
+    studies: &'a [(String, String)],
+}
+
+#[derive(Template)]
+#[template(path = "study_progress.html")]
+struct StudyProgressPage<'a> {
+    frame: &'a Frame,
+    title: &'a str,
+    words: &'a str,
+}
+
 /// The page of a form.
 #[derive(Template)]
 #[template(path = "form.html")]
@@ -133,6 +148,17 @@ impl Frame {
     /// The page of a run in progress.
     pub(crate) fn live(&self, id: &str, name: &str) -> Response {
         rendered("200 OK", &LivePage { frame: self, id, name: &clean(name) })
+    }
+
+    /// The list of studies: names and titles.
+    pub(crate) fn studies(&self, studies: &[(String, String)]) -> Response {
+        rendered("200 OK", &StudiesPage { frame: self, studies })
+    }
+
+    /// The page of a study in progress, with the number of simulated cells and of all.
+    pub(crate) fn study_progress(&self, title: &str, done: usize, all: usize) -> Response {
+        let words = if all == 0 { "it begins".to_owned() } else { format!("cell {done} of {all}") };
+        rendered("200 OK", &StudyProgressPage { frame: self, title, words: &words })
     }
 
     /// The form for the annotation of a run.

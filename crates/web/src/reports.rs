@@ -191,10 +191,11 @@ impl Reports {
 }
 
 /// Links to the pages that are not of a run.
-fn links() -> Vec<(String, String)> {
+pub(crate) fn links() -> Vec<(String, String)> {
     vec![("All runs".to_owned(), "/".to_owned())]
 }
 
-fn shown(document: &Document) -> Response {
+/// A document as a page.
+pub(crate) fn shown(document: &Document) -> Response {
     Response::ok(HTML, html::page(document)).with("Content-Security-Policy", POLICY)
 }

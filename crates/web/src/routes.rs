@@ -8,6 +8,7 @@ use crate::pages::{FormPage, Frame, ServedPage};
 use crate::reports::{self, Reports};
 use crate::runs::{Line, Listing, Runs};
 use crate::served::{self, Served};
+use crate::studies::Studies;
 use crate::{Site, stop};
 use iodyno_live::fault_command::examples_with_effects;
 use iodyno_notebook::{Notebook, Status, check_annotation, check_name};
@@ -24,10 +25,11 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// Files that pages load: path, content type, content.
-const ASSETS: [(&str, &str, &str); 4] = [
+const ASSETS: [(&str, &str, &str); 5] = [
     ("/assets/web.css", STYLE, include_str!("../assets/web.css")),
     ("/assets/runs.js", SCRIPT, include_str!("../assets/runs.js")),
     ("/assets/live.js", SCRIPT, include_str!("../assets/live.js")),
+    ("/assets/study.js", SCRIPT, include_str!("../assets/study.js")),
     ("/assets/served.js", SCRIPT, include_str!("../assets/served.js")),
 ];
 /// Path of the style that pages share with reports.
@@ -44,6 +46,7 @@ pub(crate) struct Server {
     live: Live,
     served: Served,
     forms: Forms,
+    studies: Studies,
 }
 
 impl Server {
@@ -57,6 +60,7 @@ impl Server {
             live: Live::new(&site.notebook),
             served: Served::new(&site.controls),
             forms: Forms::new(site),
+            studies: Studies::new(site),
         })
     }
 
@@ -111,6 +115,11 @@ impl Server {
                 Some(socket) => Response::ok(JSON, served::status(socket).to_string()),
                 None => self.nowhere(),
             },
+            (Method::Get, ["study"]) => self.studies.form(request, &self.frame),
+            (Method::Get, ["study", "progress.json"]) => self.studies.progress(),
+            (Method::Get, ["study", name]) => {
+                self.studies.page(name, request, &self.frame, || self.is_running())
+            }
             (Method::Get, [name]) if Forms::find(name).is_some() => self.form(name, request),
             (Method::Post, _) if !self.frame.allow_run => self.frame.refused(
                 "this page only shows: start `iodyno web --allow-run` to change something",
@@ -186,6 +195,12 @@ impl Server {
         }
     }
 
+    /// Whether a run is in progress.
+    fn is_running(&self) -> bool {
+        let is_running = |listing: &Listing| listing.lines.iter().any(Line::is_running);
+        self.runs.listing().is_ok_and(|listing| is_running(&listing))
+    }
+
     fn form(&self, name: &str, request: &Request) -> Response {
         let Some(form) = Forms::find(name) else { return self.nowhere() };
         let words = self.forms.words(form, request);
@@ -195,8 +210,7 @@ impl Server {
             Err(why) => error = why,
             Ok(Some(words)) => {
                 command = forms::command_line(&words);
-                let is_running = |listing: &Listing| listing.lines.iter().any(Line::is_running);
-                if self.runs.listing().is_ok_and(|listing| is_running(&listing)) {
+                if self.is_running() {
                     "a run is in progress, which a simulation would disturb: wait for its end"
                         .clone_into(&mut error);
                 } else {

@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// A name that is markup, a script and turned text.
 const HOSTILE: &str =
@@ -458,6 +459,42 @@ fn forms_answer_as_the_command_does() {
 }
 
 /// The intervals of the page's script sum up to the run's, whatever the time of its looks.
+#[test]
+fn a_study_is_simulated_and_shown() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    assert!(server.get("/study").body.contains("value=\"percona-exflash\""));
+    let figure = "/study?study=percona-exflash&figure=sockets";
+    let answer = server.get(figure);
+    assert_eq!(answer.status, 303, "{}", answer.head);
+    let page = answer.head.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(300);
+    let body = loop {
+        let body = server.get(page).body;
+        if !body.contains("Being simulated") {
+            break body;
+        }
+        // Another one waits for its turn.
+        let other = server.get("/study/lenovo-exflash");
+        assert!(other.status == 400 && other.body.contains("is being simulated"), "{}", other.body);
+        assert!(Instant::now() < deadline, "{body}");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert!(body.contains("threads on the socket of the modules") && body.contains("<svg"));
+    for (path, status, why) in [
+        ("/study/percona-exflash?figure=none", 400, "has no figure `none`"),
+        ("/study/none", 404, "no study `none`"),
+        ("/study/..%2Fx", 404, "no study"),
+    ] {
+        let mut answer = server.get(path);
+        // Whether the figure exists is known once the study has been read.
+        while answer.body.contains("Being simulated") {
+            answer = server.get(path);
+        }
+        assert!(answer.status == status && answer.body.contains(why), "{path}: {}", answer.body);
+    }
+}
+
 #[test]
 fn a_run_in_progress_is_shown_as_it_is_stored() {
     let place = Place::new();

@@ -257,6 +257,12 @@ fn runs_are_ticked_and_compared() {
     is_sound(&mut tab, &server, "explain");
     tab.visit(&server.url("/size"));
     is_sound(&mut tab, &server, "size");
+    tab.visit(&server.url("/study"));
+    is_sound(&mut tab, &server, "studies");
+    tab.visit(&server.url("/study/percona-exflash?figure=sockets"));
+    is_sound(&mut tab, &server, "study in progress");
+    tab.wait_for("document.querySelector('svg.chart')");
+    is_sound(&mut tab, &server, "study");
     tab.visit(&server.url("/nowhere"));
     assert_eq!(tab.text("document.querySelector('h1').textContent"), "Not found");
 }
