@@ -1,4 +1,5 @@
-//! `crashtest`: records a program, explores the states that a power cut can leave, and prints what a checker says.
+//! `crashtest`: records a program, explores the states that a power cut can leave, and prints the checker's verdict on
+//! each.
 
 use crate::args::Crashtest;
 use crate::console::{print, print_json};
@@ -25,15 +26,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Name of the folder in which the program runs.
+/// Name of the folder in which the recorded program runs.
 const FOLDER: &str = "program";
 /// Hidden command that judges a SQLite database.
 const CHECK_SQLITE: &str = "check-sqlite";
-/// Rules of a block device with a volatile write cache.
+/// Name of the persistence rules for a block device with a volatile write cache.
 const DEVICE_RULES: &str = "worst";
-/// Environment variable with the file of what a program had printed before the cut.
+/// Environment variable with the path of a file that holds what the program had printed before the cut.
 const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
-/// Time that the program and its set-up may take.
+/// Timeout of the program and of its set-up command.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failure> {
@@ -107,7 +108,7 @@ fn unreadable(file: &Path, e: &InputError) -> Failure {
     Failure::input(format!("{}: {e}", file.display()))
 }
 
-/// Reads a recorded run, or the log of a block device, whose first content --setup makes.
+/// Reads a recorded run, or the log of a block device. `--setup` makes the device's initial content.
 fn read_run(
     flags: &Crashtest,
     file: &Path,
@@ -138,7 +139,7 @@ fn read_run(
     record::of_text(&text).map_err(wrong)
 }
 
-/// The log as an emulated device carries it out.
+/// Replays the log on an emulated device. Returns it with the instants at which changes became durable there.
 fn on_device(log: &History, device: &TargetName) -> Result<History, Failure> {
     const SEED: u64 = 1;
     let mut system = iodyno_serving::system(device, Access::Any)?;
@@ -151,7 +152,7 @@ fn on_device(log: &History, device: &TargetName) -> Result<History, Failure> {
         .map_err(|why| Failure::input(format!("--device {device}: {why}")))
 }
 
-/// Returns the folder that the command of --setup makes, or an empty one.
+/// Runs the command of `--setup` and returns the folder that it makes; without the flag, an empty folder.
 fn set_up(flags: &Crashtest, folders: &Folders, stop: &Arc<AtomicBool>) -> Result<Tree, Failure> {
     const SETUP: &str = "setup";
     let Some(setup) = &flags.setup else { return Ok(Tree::default()) };
@@ -162,7 +163,7 @@ fn set_up(flags: &Crashtest, folders: &Folders, stop: &Arc<AtomicBool>) -> Resul
     Ok(folders.remove(SETUP).unwrap_or_default())
 }
 
-/// Runs the set-up and the program, and returns what the program did.
+/// Runs the set-up and the program, and returns the recorded operations.
 fn run_program(
     flags: &Crashtest,
     folders: &Folders,
@@ -208,7 +209,8 @@ fn program(words: Vec<OsString>, time_limit: Duration, stop: &Arc<AtomicBool>) -
     Program { words, environment: Vec::new(), time_limit, stop: Arc::clone(stop) }
 }
 
-/// Requires that the checker accepts the complete result, in which nothing is lost: else each finding would be false.
+/// Requires that the checker accepts the final state without a power cut; otherwise every finding would be a false
+/// alarm.
 fn accept_complete(
     flags: &Crashtest,
     history: &History,
@@ -250,7 +252,7 @@ fn accept_complete(
     )))
 }
 
-/// Words that run a shell command in another folder. A relative path at its beginning is made absolute.
+/// Command line that runs a shell command in another folder. A relative path at its beginning is made absolute.
 fn shell(command: &str) -> Vec<OsString> {
     let end = command.find(char::is_whitespace).unwrap_or(command.len());
     let (program, arguments) = command.split_at(end);
@@ -263,14 +265,14 @@ fn shell(command: &str) -> Vec<OsString> {
     ["sh".into(), "-c".into(), line].into()
 }
 
-/// Absolute path of a program that is named by a relative path; `None`: it is absolute, or the shell finds it.
+/// Absolute path of a program that is named by a relative path; `None` if it is absolute or the shell searches for it.
 fn absolute(program: &OsStr) -> Option<PathBuf> {
     let path = Path::new(program);
     let is_relative = path.is_relative() && path.components().nth(1).is_some() && path.exists();
     is_relative.then(|| std::path::absolute(path).ok()).flatten()
 }
 
-/// Requires that a program succeeded: the recording of one that failed would show too little.
+/// Requires that a program succeeded. The recording of a failed program would be incomplete.
 fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Failure> {
     match ended {
         Ok(Ended::Exited(status)) if status.success() => Ok(()),
@@ -284,7 +286,7 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
     }
 }
 
-/// The checker that `--check` names.
+/// Builds the checker that `--check` names.
 fn checker<'a>(flags: &Crashtest, folders: &'a Folders) -> Result<Checker<'a>, Failure> {
     let check = flags.check.as_deref().unwrap_or("exit 1");
     let words = match check.strip_prefix("sqlite:") {
@@ -300,7 +302,7 @@ fn checker<'a>(flags: &Crashtest, folders: &'a Folders) -> Result<Checker<'a>, F
     Ok(Checker::new(folders, program(words, Duration::from_nanos(flags.check_time), &never)))
 }
 
-/// Judges a database, as the program of `--check sqlite:FILE`.
+/// Judges a database; the checker program of `--check sqlite:FILE`.
 pub(crate) fn check_sqlite(file: &Path, query: Option<&str>) -> Result<ExitCode, Failure> {
     let acknowledged = match std::env::var_os(ACKNOWLEDGED) {
         Some(promised) => read_text(Path::new(&promised), record::FILE_BYTES_MAX)
