@@ -1,6 +1,6 @@
 //! Command lines of diskspd: [`parse`] converts one to a workload, with the meaning of diskspd 2.2.
 //!
-//! Several targets become several `--on`: in both programs each target has threads of its own. `diskspd/addresses.rs`
+//! Several targets become several `--on`: both programs run separate threads on each target. `diskspd/addresses.rs`
 //! converts the addresses.
 
 mod addresses;

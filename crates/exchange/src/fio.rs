@@ -1,9 +1,9 @@
 //! Job files and command lines of fio: [`read`] converts one to workloads, in groups that run one after the other.
 //! `fio/lines.rs` reads the sections and options of a file, `fio/command_line.rs` those of a command line.
-//! `fio/layout.rs` finds groups and places files, `fio/file_sizes.rs` draws sizes of files, `fio/number.rs` parses fio's
-//! numbers, `fio/options.rs` lists the options that need no code. `fio/job.rs`, `fio/kinds.rs`, `fio/blocks.rs`,
-//! `fio/extent.rs` and `fio/duration.rs` interpret the others, `fio/mix.rs` has the operations that they find,
-//! `fio/lint.rs` finds traps.
+//! `fio/layout.rs` finds groups and places files, `fio/file_sizes.rs` draws sizes of files, `fio/number.rs` parses
+//! fio's numbers, `fio/options.rs` lists the options that need no code. `fio/job.rs`, `fio/kinds.rs`, `fio/blocks.rs`,
+//! `fio/extent.rs` and `fio/duration.rs` interpret the others, `fio/mix.rs` represents a job's operations, and
+//! `fio/lint.rs` warns of traps.
 
 mod blocks;
 mod command_line;
@@ -38,7 +38,7 @@ const MAX_SHOWN: usize = 50;
 /// A parsed job file. Its groups of jobs run one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
-    /// The file's name without its suffix.
+    /// Name of the job file without its suffix.
     pub name: String,
     /// Groups of at least one job. The jobs of a group run at the same time.
     pub groups: Vec<Vec<Job>>,
@@ -47,15 +47,15 @@ pub struct JobFile {
 /// A job, converted to a workload and settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Name, unique in the file.
+    /// Name of the job, unique in the file.
     pub name: String,
     /// The converted workload, as the text of a workload file.
     pub toml: String,
-    /// The converted workload.
+    /// The converted workload, of which `toml` is the text.
     pub spec: Spec,
     /// I/O engine, by its name on iodyno's command line; None: implied by the target.
     pub engine: Option<&'static str>,
-    /// Whether the page cache is bypassed.
+    /// Whether I/O bypasses the page cache.
     pub direct: bool,
     /// Whether pages are dropped from the page cache after each I/O (`RWF_DONTCACHE`).
     pub uncached: bool,
@@ -65,7 +65,7 @@ pub struct Job {
     pub filename: Option<String>,
     /// Path of the file or device, if `filename` names exactly one.
     pub file: Option<PathBuf>,
-    /// Remarks on options that have no effect on results or need an explanation.
+    /// Remarks on options of the job that have no effect on results or need an explanation.
     pub notes: Vec<Note>,
     /// Warnings about settings whose effect the job's author may not expect.
     pub traps: Vec<Note>,
@@ -80,7 +80,7 @@ pub struct Note {
     pub at: String,
     /// The remark as a sentence, without its position.
     pub words: String,
-    /// Whether a run gives a verdict on this problem, based on its measurements.
+    /// Whether a run detects this problem itself from its measurements, and gives a verdict on it.
     pub is_judged: bool,
 }
 
@@ -91,7 +91,7 @@ impl Note {
 }
 
 impl JobFile {
-    /// All jobs, in the order of the file.
+    /// All jobs of all groups, in the order in which the groups run.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.groups.iter().flatten()
     }

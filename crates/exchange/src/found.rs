@@ -1,6 +1,6 @@
-//! Refusals, notes and traps that the reader of a foreign text collects. [`Found::job`] makes the job from its workload,
-//! and reports a broken rule at the option that sets the key. fio's job files have their own collector
-//! (`fio/reading.rs`): their options belong to sections of several files.
+//! Refusals, notes and warnings that the reader of another tool's text collects. [`Found::job`] builds the job from its
+//! workload, and reports a violated rule at the option that sets the key. fio's job files have their own collector
+//! (`fio/reading.rs`), because their options belong to sections of several files.
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, Note};

@@ -1,4 +1,4 @@
-//! Command lines that become one job: their options by name, and the findings at them.
+//! Command lines that define a single job: their options by name, with refusals, notes and warnings at each option.
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};

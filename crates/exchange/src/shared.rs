@@ -1,4 +1,4 @@
-//! Names, words and look-ups that all readers of jobs share.
+//! Messages and helper functions that the readers of all job formats share.
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 

@@ -49,7 +49,7 @@ const IDLE_NS: u64 = 1_000_000_000;
 const WHOLE_SECONDS: &str =
     "the times are whole seconds: operations of the same second are issued together";
 
-/// Format of a trace file.
+/// Format of a trace file, which determines its parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -119,7 +119,7 @@ impl Format {
     }
 }
 
-/// Which event of a block trace counts as an operation.
+/// Which event of a block-layer trace counts as an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockAction {
@@ -134,14 +134,14 @@ pub enum BlockAction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
-    /// Format of the file; None: recognised by its beginning.
+    /// Format of the file; None: recognised from the beginning of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
     /// Names of the files or devices whose operations to read; all if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
-    /// Start of the selection, ns after the start of the file; also the start of the resulting trace. None: the
-    /// trace starts with its first operation.
+    /// Start of the selection and of the resulting trace, ns after the start of the file. None: the trace starts with
+    /// its first operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,
     /// End of the selection (exclusive), ns after the start of the file; None: the end of the file.
@@ -157,7 +157,7 @@ pub struct Selection {
 /// A trace read from a file, with facts about the file.
 #[derive(Clone, Debug)]
 pub struct TraceFile {
-    /// Format that was recognised or requested.
+    /// Format of the file, either recognised or requested.
     pub format: Format,
     /// Operations of the selected part of the file.
     pub trace: Trace,

@@ -63,7 +63,7 @@ impl FromStr for Neighbour {
 pub(crate) struct Changed {
     name: String,
     spec: Spec,
-    /// Name of the workload and a description of the changes.
+    /// Label of the workload in output: its name and a description of the changes.
     words: String,
 }
 
@@ -92,7 +92,8 @@ impl Neighbour {
 }
 
 impl Changed {
-    /// Creates a cell of the workload with the ramp and the time limit of `other`, which runs at the same time.
+    /// Creates a cell of this workload that runs at the same time as `other`, and takes over the ramp and the time
+    /// limit of `other`.
     fn beside(&self, other: &Spec) -> Result<ListedCell, Failure> {
         let limits = other.limits();
         let ramped = self.spec.clone().with_ramp(limits.ramp_ns);

@@ -33,13 +33,13 @@ use std::time::{Duration, Instant};
 const FOLDER: &str = "program";
 /// Hidden command that judges a SQLite database.
 const CHECK_SQLITE: &str = "check-sqlite";
-/// Rules of a block device with a volatile write cache.
+/// Name of the persistence rules for a block device with a volatile write cache.
 const DEVICE_RULES: &str = "worst";
 /// Unit that a guest's disk writes as a whole, bytes: that of most drives. File systems are not made for smaller ones.
 const DISK_ATOMIC_BYTES: u32 = 4096;
-/// Environment variable with the file of what a program had printed before the cut.
+/// Environment variable with the path of a file that holds what the program had printed before the cut.
 const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
-/// Time that the program and its set-up may take.
+/// Timeout of the program and of its set-up command.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Where the program and its checkers run.

@@ -18,15 +18,16 @@ pub(crate) struct Failure {
 
 /// Exit code if the command succeeded but a result misses a required threshold.
 pub(crate) const NOT_HELD: u8 = 6;
-/// Exit code of `crashtest` if a state after a power cut is wrong; the same as of found wrong content.
+/// Exit code of `crashtest` if a state after a power cut is wrong; equal to the code for wrong content found by
+/// verification.
 pub(crate) const WRONG_STATES: u8 = 4;
-/// Exit code of a comparison in which some metric is worse.
+/// Exit code of a comparison in which at least one metric is worse.
 pub(crate) const SLOWER: u8 = 7;
-/// Exit code of an inconclusive comparison: no metric is shown to be worse, but some are undecided.
-/// Also of a replay whose record was truncated, so that its events can't be compared.
+/// Exit code of an inconclusive comparison: no metric is shown to be worse, but some are undecided. Also the code of a
+/// replay whose record was truncated, so that its events can't be compared.
 pub(crate) const OPEN: u8 = 8;
-/// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
-/// Also of a fit: no device of this kind behaves as measured, or most cells have warnings.
+/// Exit code of a run whose method failed: steady state was not reached, or a stage measured nothing. Also the code of
+/// a fit if no device of the kind behaves as measured, or if most cells have warnings.
 pub(crate) const METHOD_FAILED: u8 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +92,7 @@ impl Failure {
         Self::new(Kind::Interrupted, text.into())
     }
 
-    /// Creates the failure of a target.
+    /// Creates the failure of a target: it can't be opened, or it failed during the run.
     pub(crate) fn target(text: impl Into<String>) -> Self {
         Self::new(Kind::Target, text.into())
     }
@@ -110,7 +111,7 @@ impl Failure {
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
 
-    /// A failure of a method: what it measured does not suffice.
+    /// Creates the failure of a method whose measurements do not suffice for a result.
     pub(crate) fn method(text: impl Into<String>) -> Self {
         Self::new(Kind::Method, text.into())
     }

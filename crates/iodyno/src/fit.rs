@@ -1,4 +1,4 @@
-//! `fit`: measures a device, or takes a stored run, and writes a device file that predicts what was not measured.
+//! `fit`: measures a device, or takes a stored run, and writes a device file that predicts other workloads too.
 
 use crate::args::{Cli, Fit};
 use crate::console::{print, print_json, remark};
@@ -27,13 +27,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// All of a capacity, in millionths.
+/// The whole capacity, in millionths.
 const WHOLE_PPM: u32 = 1_000_000;
-/// Name of the run of a fit.
+/// Name under which the measurements of a fit are stored as a run.
 const NAME: &str = "fit";
-/// Share of an SSD's capacity that a fit writes: 0.004 % of what a drive of 0.3 writes a day is rated for in five years.
+/// Fraction of an SSD's capacity that a fit writes by default: 0.004 % of the rated endurance of a drive with 0.3 drive
+/// writes per day for five years.
 const WRITES_SHARE: f64 = 0.02;
-/// Measured time of a cell, ns: of a disk, whose operations are slow, and of others.
+/// Default measured time per cell, ns: for a hard disk, whose operations are slow, and for other devices.
 const TIME_NS: (u64, u64) = (20_000_000_000, 1_000_000_000);
 
 pub(crate) fn command(
@@ -101,7 +102,7 @@ pub(crate) fn command(
     Ok(if fitted.is_misfit() { ExitCode::from(METHOD_FAILED) } else { code })
 }
 
-/// Loads a run of the notebook.
+/// Loads a run from the notebook.
 fn stored_run(selector: &str, cli: &Cli) -> Result<Run, Failure> {
     let notebook = show::open(cli.notebook.as_deref())?.ok_or_else(show::no_notebook)?;
     let mut runs = notebook.load_several(selector)?;
@@ -218,8 +219,8 @@ fn measure(
     Ok(outcome.run)
 }
 
-/// The measured target of a run, the cells to fit to, and those that are held out. A cell with a warning has no weight,
-/// unless `with_doubtful`; an invalid one never.
+/// The measured target of a run, the cells to fit to, and the cells held out for validation. A cell with a warning has
+/// no weight unless `with_doubtful` is set; an invalid cell never has any.
 fn cells(
     run: &Run,
     with_doubtful: bool,
@@ -278,7 +279,7 @@ fn cells(
     Ok((target, fitted, held_out))
 }
 
-/// The devices that the fit starts from.
+/// Candidate devices at which the fit starts.
 fn likes(flags: &Fit, target: &TargetRecord) -> Result<Vec<DescribedDevice>, Failure> {
     match &flags.like {
         Some(name) => Ok(vec![device(name)?]),
@@ -316,7 +317,7 @@ fn device(name: &str) -> Result<DescribedDevice, Failure> {
     }
 }
 
-/// Family of a target of a run.
+/// Family of a target, from the properties stored with a run.
 fn of_record(target: &TargetRecord) -> Family {
     let described = target.description();
     if let Some(family) = described.emulated.family.as_deref() {
@@ -327,7 +328,7 @@ fn of_record(target: &TargetRecord) -> Family {
     of_facts(described.kind, device.kernel_name.as_deref(), device.rotational)
 }
 
-/// Family of a target that was not measured yet.
+/// Family of a target that has not been measured yet, from an inspection.
 fn of_inspected(target: &TargetName) -> Result<Family, Failure> {
     let facts = serde_json::to_value(inspect(target)?)
         .map_err(|e| Failure::input(format!("{target}: {e}")))?;
@@ -347,7 +348,7 @@ fn of_facts(kind: TargetKind, kernel_name: Option<&str>, rotational: Option<bool
     }
 }
 
-/// What the fit starts from: a device in the state in which the target was.
+/// Starting point of the fit: a device in the state in which the target was measured.
 fn start(flags: &Fit, target: &TargetRecord, like: &DescribedDevice) -> Start {
     let described = target.description();
     let name = flags.like.as_deref().unwrap_or(&like.device.name);

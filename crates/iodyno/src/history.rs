@@ -1,4 +1,4 @@
-//! `history`: one figure of all runs of a workload, and where its level shifted.
+//! `history`: one figure of all runs of a workload over time, and the runs at which its level shifted.
 
 use crate::args::History as Flags;
 use crate::console::{print, print_json};
@@ -45,7 +45,7 @@ pub(crate) fn command(
     print(&history::show(&history, style))
 }
 
-/// The last finished run that agrees with the flags.
+/// The last finished run whose workload and target match the flags.
 fn last(flags: &Flags, runs: &[RunSummary]) -> Result<RunSummary, Failure> {
     let agrees = |run: &&RunSummary| {
         run.status == Status::Finished

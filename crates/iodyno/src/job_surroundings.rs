@@ -1,4 +1,4 @@
-//! Environment of jobs of another tool: files, variables, and the flags of the command line.
+//! Environment of another tool's jobs: files, variables, and the flags of the command line.
 
 use crate::args::Run;
 use iodyno_exchange::fio::{Process, Surroundings};

@@ -63,8 +63,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 pub use terminals::Terminals;
 
-/// Runs a command line as one of several ranks (processes of one run): see the crate `iodyno-ranks`.
-/// `arguments` starts with the program's name.
+/// Runs a command line as one of several ranks (processes of one run; see the crate `iodyno-ranks`). `arguments` starts
+/// with the program's name.
 pub fn main_of_rank(ranks: Arc<Ranks>, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ranks::set(ranks);
     main(arguments)

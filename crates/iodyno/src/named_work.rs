@@ -1,5 +1,5 @@
-//! Resolves what `<workload>` names, once, before anything else depends on it. `run`, its `--with`, `explain` and `size` read it
-//! here.
+//! Resolves the argument `<workload>` once, before anything else depends on it. Used by `run`, its flag `--with`,
+//! `explain` and `size`.
 
 use crate::failure::Failure;
 use crate::hints;
@@ -18,7 +18,7 @@ pub(crate) enum NamedWork {
     Workloads(Workloads),
     /// Jobs of another benchmark tool.
     Jobs(Jobs),
-    /// A method, by its file.
+    /// A file that describes a method.
     Method(File),
 }
 

@@ -1,5 +1,5 @@
-//! The private folder of `serve -- CMD` and `crashtest`: sockets, and the folder that FUSE mounts. Those left by killed
-//! processes are removed.
+//! The private folder of `serve -- CMD` and `crashtest`, with sockets and the folder that FUSE mounts. Folders left by
+//! killed processes are removed.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -7,9 +7,9 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Beginning of the folder's name; the number of the process follows.
+/// Beginning of the folder's name; the process number follows.
 const NAME: &str = "iodyno-serve-";
-/// Everything that the folder may contain.
+/// Names of the sockets in the folder. It may contain nothing else but the mount point.
 const SOCKETS: [&str; 2] = ["nbd.sock", "control.sock"];
 const MOUNT: &str = "volumes";
 
@@ -50,7 +50,8 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Removes a private folder with what servers put there. Anything else, and its folder, stays.
+/// Removes a private folder with the sockets and mount point in it. If it contains anything else, that and the folder
+/// stay.
 fn remove(folder: &Path) {
     for socket in SOCKETS {
         let _ = fs::remove_file(folder.join(socket));
@@ -78,7 +79,7 @@ fn remove_stale(all: &Path) {
     }
 }
 
-/// Removes the mount of a dead server: by `fusermount3`, or by `umount` as root. On failure the mount stays.
+/// Removes the mount of a dead server with `fusermount3`, or as root with `umount`. On failure the mount stays.
 fn unmount(folder: &Path) {
     for (program, flag) in [("fusermount3", "-uz"), ("umount", "-l")] {
         let quiet = Stdio::null;

@@ -17,7 +17,7 @@ use std::sync::Mutex;
 
 /// Default path of the NBD socket.
 const SOCKET: &str = "iodyno.sock";
-/// Flags that require emulated storage, at any --speed.
+/// Flags that require emulated storage, whatever the value of --speed.
 const OF_A_DEVICE: [&str; 5] = ["backing", "memory", "speed", "size", "image"];
 /// Flags that require --speed model.
 const OF_THE_MODEL: [&str; 8] =
@@ -51,7 +51,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
 
-/// Exit code for the end of a command, as a shell has it: its own, or 128 plus the number of the signal.
+/// Exit code for a command that has ended, by the shell's rule: its own, or 128 plus the number of the signal.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
@@ -123,7 +123,7 @@ fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
     flags.nbd.iter().map(read).collect()
 }
 
-/// Takes over the file descriptor of `--ready-fd`, which a command does not inherit.
+/// Takes ownership of the file descriptor of `--ready-fd`. A command that the server starts does not inherit it.
 fn ready_file(number: i32) -> Result<File, Failure> {
     // SAFETY: the call changes a flag of the descriptor, if it exists.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {

@@ -1,4 +1,4 @@
-//! `ls`, `show` and `annotate`: print runs from the notebook, and write beside them.
+//! `ls`, `show` and `annotate`: print runs from the notebook, and annotate them.
 
 use crate::console::{print, print_json};
 use crate::failure::Failure;

@@ -36,8 +36,8 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     Arc::clone(stop)
 }
 
-/// As [`stop_flag`], while a command runs: SIGTERM sets the flag. Ctrl-C reaches the command, which decides what it
-/// means, as under a shell.
+/// Like [`stop_flag`], but while a command runs: SIGTERM sets the flag. Ctrl-C reaches the command, which decides what
+/// to do about it, as under a shell.
 pub(crate) fn stop_flag_of_command() -> Arc<AtomicBool> {
     let stop = stop_flag();
     let ignore = on_interrupt_of_command as *const () as libc::sighandler_t;

@@ -153,7 +153,7 @@ fn of_word(level: &str) -> Option<Level> {
     })
 }
 
-/// Limits of response times, except the one of --p99.
+/// Limits on response times from the flags, except the limit of --p99.
 fn limits(flags: &Size) -> Vec<Limit> {
     let all = [
         (None, Tail::P999, flags.p999),

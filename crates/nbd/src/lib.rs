@@ -1,4 +1,4 @@
-//! NBD, the network block device protocol, after its public document, in three layers:
+//! NBD, the network block device protocol, implemented from its public document in three layers:
 //!
 //! * [`wire`]: the protocol as types and state machines, without sockets, for both sides;
 //! * [`server`]: serves any [`Export`]; [`ram`] is one;

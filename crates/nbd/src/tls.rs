@@ -1,6 +1,6 @@
 //! TLS by rustls with ring: certificates from PEM files, and a stream that blocks only where its caller asks.
 //!
-//! Server's and client's files may share a folder, under the names that libvirt, QEMU, libnbd and nbdkit use:
+//! The server's and the client's files may share a folder, under the names that libvirt, QEMU, libnbd and nbdkit use:
 //! `ca-cert.pem`, `server-cert.pem`, `server-key.pem`, `client-cert.pem`, `client-key.pem`.
 //!
 //! Without the feature `tls`, the types exist but can't be constructed.
@@ -22,7 +22,7 @@ pub enum TlsError {
     File {
         /// Path of the certificate or key file.
         file: String,
-        /// Problem with the file.
+        /// Description of the problem with the file, as part of an error message.
         why: String,
     },
     /// The certificate and the key do not match, or their type is not supported.
@@ -113,7 +113,8 @@ mod present {
         TlsError::Unusable(error.to_string())
     }
 
-    /// Certificates and key of a server.
+    /// Certificate chain and private key of a server and, if clients need a certificate, the authorities that may sign
+    /// it.
     #[derive(Clone, Debug)]
     pub struct ServerTls(Arc<ServerConfig>);
 

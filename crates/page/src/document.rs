@@ -5,7 +5,7 @@ use crate::{Figure, Table, Tone};
 /// A document with title, sections and embedded data, which can be rendered as HTML, Markdown or CSV.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// Main heading, and title of the browser window.
+    /// Main heading of the document, and title of the browser window.
     pub title: String,
     /// Short lines below the title, such as test, target and time.
     pub about: Vec<String>,
@@ -24,9 +24,9 @@ pub struct Document {
 /// A titled section of a document that links can target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// Link target, unique in the document.
+    /// Link target of the section, unique in the document.
     pub id: String,
-    /// Heading, also used in the navigation.
+    /// Heading of the section, also used in the navigation.
     pub title: String,
     /// Content of the section, in reading order.
     pub blocks: Vec<Block>,
@@ -45,7 +45,7 @@ pub enum Block {
     Headlines(Vec<Headline>),
     /// Verdicts, the most severe first.
     Verdicts(Vec<Verdict>),
-    /// A figure of full width.
+    /// A figure drawn over the full width of the page.
     Figure(Figure),
     /// Small figures for comparison, in a grid, with equal axes.
     Gallery(Vec<Figure>),
@@ -57,7 +57,7 @@ pub enum Block {
     Code {
         /// Caption shown above the text; may be empty.
         caption: String,
-        /// Text shown unchanged.
+        /// Text shown unchanged, including its line breaks.
         text: String,
     },
 }
@@ -82,7 +82,7 @@ pub struct Headline {
 pub struct Verdict {
     /// Code of the verdict, such as `STEADY_NOT_REACHED`; may be empty.
     pub code: String,
-    /// Severity, shown as colour and sign.
+    /// Severity of the verdict, shown as colour and sign.
     pub tone: Tone,
     /// Problem, reason and remedy, in plain words.
     pub text: String,

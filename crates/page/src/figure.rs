@@ -10,9 +10,9 @@ use crate::{Quantity, Tone};
 pub struct Figure {
     /// Identifier for links and file names, unique in the document: lower-case letters, digits and dashes.
     pub id: String,
-    /// Title, shown above the drawing.
+    /// Title of the figure, shown above the drawing.
     pub title: String,
-    /// Summary of the content in a sentence or two; screen readers read it first.
+    /// Content of the figure in a sentence or two, which screen readers read first.
     pub summary: String,
     /// One line on target and method, with the run's id, the number of runs and the verdict.
     pub conditions: String,
@@ -33,7 +33,7 @@ pub enum Shape {
     Columns(Matrix),
 }
 
-/// One or more panels with a common horizontal axis.
+/// One or more panels, drawn one below the other, with a common horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
     /// Horizontal axis, shared by all panels.
@@ -79,7 +79,7 @@ pub struct Axis {
 /// Type of scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// Linear scale.
+    /// Linear scale, with or without 0.
     Linear {
         /// Whether the axis includes 0, as bars require.
         zero: bool,
@@ -95,20 +95,20 @@ pub enum Scale {
 /// Points drawn with one mark and colour, under one name in the legend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Name in the legend. Series with equal names, in any panel, share one legend entry.
+    /// Name of the series in the legend. Series with equal names, in any panel, share one legend entry.
     pub name: String,
     /// Type of mark, such as line or bars.
     pub mark: Mark,
     /// Index of colour and dash pattern. Related series in different panels should have the same.
     pub color: usize,
-    /// Points, in the order in which a line connects them.
+    /// Points of the series, in the order in which a line connects them.
     pub points: Vec<Point>,
 }
 
 /// Type of mark with which a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A line; with few points it has a dot at each.
+    /// A line, with a dot at each point if there are few points.
     Line,
     /// A dashed line, for an ideal, a fitted law, or a range with too few samples.
     Dashed,
@@ -118,13 +118,13 @@ pub enum Mark {
     Dots,
     /// Rings, larger than dots, for reference values; a dot of equal value stays visible inside.
     Hollow,
-    /// Bars from 0; those of several series stand side by side.
+    /// Bars from 0; bars of several series stand side by side.
     Bars,
     /// Stacked bars: each stands on the bar of the previous series at the same x value.
     Stack,
     /// A filled band between the lower and upper ends of the points' intervals.
     Band,
-    /// A dot with its interval along the **horizontal** axis: an estimate.
+    /// An estimate: a dot with its interval along the **horizontal** axis.
     Interval,
     /// Like [`Mark::Interval`], for an improvement: an upward triangle in the colour of the tone Good.
     Better,
@@ -134,18 +134,18 @@ pub enum Mark {
     Undecided,
 }
 
-/// A point of a series.
+/// A point of a series: its position, and optionally an interval, a label and a tone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// Value on the horizontal axis.
     pub x: f64,
-    /// Value on the vertical axis. A value that is not finite leaves a gap.
+    /// Value on the vertical axis. A value that is not finite interrupts the line.
     pub y: f64,
     /// Lower and upper end of the point's interval; vertical, or horizontal for marks with [`Mark::is_interval`].
     pub interval: Option<(f64, f64)>,
     /// Label of the point, such as a queue depth or rate; may be empty.
     pub label: String,
-    /// Tone of the point; Warning and Bad are shown by a sign.
+    /// Tone of the point. Warning and Bad are shown by a sign at the point.
     pub tone: Tone,
 }
 
@@ -156,22 +156,22 @@ pub struct Span {
     pub from: f64,
     /// Value at the end of the range.
     pub to: f64,
-    /// Name, shown above the first panel if there is room.
+    /// Name of the range, shown above the first panel if there is room.
     pub name: String,
     /// Tone, shown as the colour of the range and a sign before its name.
     pub tone: Tone,
 }
 
-/// A straight line across a panel, such as a limit.
+/// A straight line across the whole panel, such as a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Value on the vertical axis at which the line is drawn; on the horizontal axis if `upright`.
     pub at: f64,
     /// Whether the line is vertical rather than horizontal.
     pub upright: bool,
-    /// Name, shown at the line; may be empty.
+    /// Name of the line, shown next to it; may be empty.
     pub name: String,
-    /// Meaning of the line, such as a warning; sets its colour and the sign before its name.
+    /// Meaning of the line, such as a warning, which determines its colour and the sign before its name.
     pub tone: Tone,
 }
 
@@ -189,7 +189,7 @@ pub struct HeatMap {
     pub of: String,
 }
 
-/// Values for each combination of a column and a row.
+/// A table of numbers: one value for each combination of a column and a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     /// Title of the column axis, such as `share of reads`.
@@ -218,12 +218,12 @@ impl Axis {
         Self { label: label.into(), quantity, scale, range: None }
     }
 
-    /// Creates a logarithmic axis.
+    /// Creates a logarithmic axis whose range follows from the data.
     pub fn log(label: impl Into<String>, quantity: Quantity) -> Self {
         Self { label: label.into(), quantity, scale: Scale::Log, range: None }
     }
 
-    /// Creates an axis of named categories.
+    /// Creates an axis of named categories, in the given order.
     pub fn categories(label: impl Into<String>, names: Vec<String>) -> Self {
         let scale = Scale::Categories(names);
         Self { label: label.into(), quantity: Quantity::Count, scale, range: None }

@@ -1,8 +1,9 @@
 //! Documents with figures, written as one HTML file, as Markdown, as CSV, or figure by figure as SVG; and text for a
 //! terminal ([`terminal`]).
 //!
-//! A [`Document`] is sections of blocks. A [`Figure`] is data with axes and marks; it defines its content, not its
-//! looks. Higher crates make documents of their subjects (a stored run, a comparison, a study); this crate draws them.
+//! A [`Document`] consists of sections, which consist of blocks. A [`Figure`] is data with axes and marks; it defines
+//! its content, not its looks. Higher crates make documents of their subjects (a stored run, a comparison, a study);
+//! this crate draws them.
 //!
 //! **Invariant:** this crate knows nothing of runs and reads no clock, file or environment. Equal documents give equal
 //! bytes.

@@ -1,4 +1,4 @@
-//! Names that are safe as an element's id and as a file name, from any text.
+//! Converts any text to a name that is safe as an HTML id and as a file name.
 
 /// Converts a name to a safe identifier of 1 to 100 characters: replaces all but ASCII letters, digits, `-`
 /// and `_` by `-`.

@@ -1,15 +1,15 @@
-//! Quantities of numbers, which determine their format.
+//! Quantities of numbers, such as latency or throughput. The quantity determines the unit and format of a number.
 
 use iodyno_units::human;
 
 /// Physical quantity of a number, which determines its unit and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Operations per second.
+    /// Operations per second, displayed with the prefixes k, M and G.
     Iops,
-    /// Bytes per second.
+    /// Bytes per second, displayed in powers of 1000, such as MB/s.
     Throughput,
-    /// Latency in nanoseconds.
+    /// A latency in nanoseconds, displayed in ns, µs, ms or s.
     LatencyNs,
     /// Time since the start of a run, in seconds.
     Seconds,
@@ -30,7 +30,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// All quantities.
+    /// All quantities, in the order in which the variants are declared.
     pub const ALL: [Self; 11] = [
         Self::Iops,
         Self::Throughput,

@@ -18,9 +18,9 @@ pub struct Table {
 /// Header, unit and layout of a table column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
-    /// Head of the column.
+    /// Header of the column in full.
     pub title: String,
-    /// Shorter header for a terminal; empty to use the title.
+    /// Shorter header of the column for a terminal; empty to use the title.
     pub short: String,
     /// Unit of the raw values, for data files: `ns`, `bytes/s`; may be empty.
     pub unit: String,
@@ -48,7 +48,7 @@ pub struct Row {
 /// A table cell: displayed text, and the raw value of a number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// Text displayed in the cell.
+    /// Text displayed in the cell, with the number already formatted.
     pub text: String,
     /// Raw value in the column's unit; `None` if the cell is not a number.
     pub value: Option<f64>,
@@ -142,7 +142,7 @@ fn kept<T: Clone>(all: &[T], keeps: &[bool]) -> Vec<T> {
 }
 
 impl Column {
-    /// Creates a column of text.
+    /// Creates a column of text, which a terminal aligns left.
     pub fn words(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
@@ -162,7 +162,7 @@ impl Column {
         Self { is_decimal: true, ..Self::numbers(title, unit) }
     }
 
-    /// Sets the shorter head for terminals.
+    /// Sets the shorter header that terminals use.
     #[must_use]
     pub fn short(self, head: impl Into<String>) -> Self {
         Self { short: head.into(), ..self }
@@ -176,7 +176,7 @@ impl Column {
 }
 
 impl Cell {
-    /// Creates a cell of text.
+    /// Creates a cell of text, without a raw value.
     pub fn words(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
@@ -197,7 +197,7 @@ impl Cell {
         Self { text: UNKNOWN.to_owned(), tone: Tone::Dim, ..Self::default() }
     }
 
-    /// Creates a blank cell.
+    /// Creates a blank cell, which is left empty rather than shown as unknown.
     pub fn empty() -> Self {
         Self::default()
     }
@@ -207,7 +207,7 @@ impl Cell {
         self.text == UNKNOWN
     }
 
-    /// Whether the cell is blank.
+    /// Whether the cell displays no text.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }

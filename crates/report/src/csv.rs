@@ -1,5 +1,5 @@
-//! Runs as CSV (RFC 4180 with line feeds): the tables of `table.rs`. Fields that are unknown, or not supported by the
-//! samples, are empty.
+//! Runs as CSV (RFC 4180 with line feeds), with the tables of `table.rs`. Fields that are unknown, or not supported by
+//! the samples, are empty.
 
 use crate::table::{self, Column};
 use iodyno_notebook::Run;

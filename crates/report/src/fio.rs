@@ -1,9 +1,9 @@
-//! Runs in the output formats of fio 3, for the many tools that read them: JSON with and without bins, terse lines,
-//! log files. `job` defines which cells are jobs, and their options.
+//! Runs in the output formats of fio 3, for the many tools that read them: JSON with and without bins, terse lines, log
+//! files. `job` defines which cells are jobs, and the options of each.
 //!
-//! fio's *clat* is our service time (submission to completion), *lat* is our response time (from the intended start
-//! in open loop; in closed loop both are the same). *slat* is empty, as with fio's `disable_slat`: only a sample of
-//! operations has its submission timed, and not by direction.
+//! fio's *clat* is our service time (submission to completion), *lat* is our response time (from the intended start in
+//! open loop; in closed loop both are the same). *slat* is empty, as with fio's `disable_slat`: submission is timed
+//! only for a sample of operations, and not separately for reads and writes.
 
 mod bins;
 mod job;
@@ -14,5 +14,5 @@ pub mod terse;
 
 pub use bins::COARSENESS_MAX;
 
-/// The version of fio that the formats follow.
+/// Version of fio whose output formats are reproduced.
 const VERSION: &str = "fio-3.36";

@@ -1,4 +1,4 @@
-//! The formats of `iodyno export`, one row each: its name, a line of help, and the functions that make it.
+//! The formats of `iodyno export`: for each its name, a line of help, and the functions that produce it.
 
 use crate::fio::json::Form;
 use crate::{csv, fio, hgrm, json, openmetrics, sysbench_text};
@@ -8,9 +8,9 @@ use serde_json::Value;
 /// A format of `export`, with its help text and the function that makes it.
 #[derive(Debug)]
 pub struct ExportFormat {
-    /// Value of `--format`.
+    /// Name of the format, as given to `--format`.
     pub name: &'static str,
-    /// Help text of the value, in one line.
+    /// One line that describes the format in `iodyno export --help`.
     pub about: &'static str,
     /// Makes the document for standard output; `None` if the format consists of several files.
     pub document: Option<ToDocument>,
@@ -18,7 +18,7 @@ pub struct ExportFormat {
     pub files: Option<ToFiles>,
 }
 
-/// Makes a document from a run.
+/// Function that makes a document from a run, by the document's type.
 #[derive(Clone, Copy, Debug)]
 pub enum ToDocument {
     /// Text, ready to print.

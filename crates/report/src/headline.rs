@@ -1,4 +1,4 @@
-//! The headline of a run in a list: its level, and its result in a few words.
+//! The headline of a run in a list of runs: its verdict level, and its result in a few words.
 
 use crate::kinds;
 use crate::method_headlines;
@@ -35,14 +35,15 @@ impl Standing {
     }
 }
 
-/// Severity to show for a run in a list: that of `standing` if known, otherwise the most severe of its cells.
+/// Severity to show for a run in a list: the level of `standing` if known, otherwise the most severe level of the run's
+/// cells.
 pub fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.verdict.level))
 }
 
-/// Level of a run in a list, which takes into account how the run ended. None while it is in progress, and if nothing was
-/// judged.
+/// Level of a run in a list, which takes into account how the run ended. None while the run is in progress, and if
+/// nothing was judged.
 pub fn listed_level(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     match (&run.status, level_of(run, standing)) {
         (Status::Running, _) | (Status::Finished, None) => None,
@@ -54,7 +55,8 @@ pub fn listed_level(run: &RunSummary, standing: Option<&Standing>) -> Option<Lev
     }
 }
 
-/// Result of a run in a list: its headline, preceded by its status if it did not finish normally. Not cleaned.
+/// Result of a run in a list: the run's headline, preceded by its status if it did not finish normally. The text is not
+/// made safe for a terminal.
 pub fn listed_result(run: &RunSummary, standing: Option<&Standing>) -> String {
     let headline = headline(run, standing);
     match &run.status {

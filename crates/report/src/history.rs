@@ -1,4 +1,4 @@
-//! The history of a workload: one figure of all its runs on the same targets, divided into levels
+//! The history of a workload: one figure of all its runs on the same targets over time, divided into levels
 //! (`measure/src/statistics/levels.rs`).
 
 use crate::terminal::minutes;
@@ -16,37 +16,37 @@ use iodyno_units::text::clean;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Version of the JSON document.
+/// Version of the JSON schema of a history, written to the field `schema`.
 pub const JSON_VERSION: u32 = 1;
 
-/// Values of one figure of a cell, in order of the runs' start.
+/// Values of one metric of a cell in successive runs.
 #[derive(Clone, Debug)]
 pub struct CellHistory {
-    /// Name of the cell.
+    /// Name of the cell whose values are listed.
     pub cell: String,
-    /// Target of the cell.
+    /// Target of the cell; a history never mixes targets.
     pub target: String,
-    /// Metric of the values.
+    /// Metric that all values measure.
     pub metric: Metric,
-    /// In order of the runs' start, without runs that have no value.
+    /// Values in the order in which the runs started. Runs without a value are left out.
     pub runs: Vec<RunValue>,
 }
 
-/// A run's value of a figure.
+/// Value of the metric in one run.
 #[derive(Clone, Debug)]
 pub struct RunValue {
-    /// Id of the run.
+    /// Id of the run in the notebook.
     pub id: String,
-    /// Start of the run.
+    /// Time at which the run started.
     pub started: Timestamp,
-    /// The value: operations or bytes a second, or ns.
+    /// Value of the metric, in operations or bytes per second, or in ns.
     pub value: f64,
-    /// What a person wrote about the run; `None`: nothing.
+    /// Annotation that a user added to the run; `None` if there is none.
     pub annotation: Option<String>,
 }
 
 impl CellHistory {
-    /// The levels of the values, with the shifts between them.
+    /// Divides the values into ranges of runs with a constant level, and returns them with the shifts between them.
     pub fn levels(&self) -> Vec<Level> {
         levels(&self.runs.iter().map(|run| run.value).collect::<Vec<f64>>())
     }
@@ -62,13 +62,13 @@ pub struct History {
 }
 
 impl History {
-    /// The history of a workload without any run.
+    /// Creates an empty history of a workload, to which runs are added.
     pub fn new(workload: &str, metric: Metric) -> Self {
         Self { workload: workload.to_owned(), metric, runs: 0, cells: Vec::new() }
     }
 
-    /// Adds a run that began after all that were added. Cells that are invalid, skipped or not measured leave a gap, and
-    /// repeats of a cell are merged.
+    /// Adds a run, which must have started after all runs added before. Cells that are invalid, skipped or not measured
+    /// leave a gap, and repeats of a cell are merged.
     pub fn add(&mut self, run: &Run) {
         self.runs += 1;
         let is_measured = |cell: &&iodyno_measure::Cell| {
@@ -109,7 +109,7 @@ impl History {
         }
     }
 
-    /// The cells that have a value in some run.
+    /// Cells that have a value in at least one run.
     pub fn cells(&self) -> &[CellHistory] {
         &self.cells
     }
@@ -128,7 +128,8 @@ fn in_words(shift: &Shift) -> String {
     format!("{} ({low} to {high})", percent(shift.ratio))
 }
 
-/// The runs with which a level may have begun: one, or the first and the last.
+/// Id of the run with which a level began; if uncertain, ids of the first and the last run with which it may have
+/// begun.
 fn beginning(history: &CellHistory, level: &Level) -> String {
     let id = |index: usize| history.runs[index].id.clone();
     match &level.shift {
@@ -139,7 +140,7 @@ fn beginning(history: &CellHistory, level: &Level) -> String {
     }
 }
 
-/// A line for each annotated run.
+/// One line of text per annotated run.
 fn annotations(history: &CellHistory) -> impl Iterator<Item = String> {
     history.runs.iter().filter_map(|run| {
         let text = run.annotation.as_ref()?;
@@ -168,7 +169,7 @@ fn rows(history: &CellHistory) -> Table {
     table
 }
 
-/// Formats the history as text.
+/// Formats the history as terminal text: the values and annotations of each cell, and the number of shifts.
 #[must_use]
 pub fn show(history: &History, style: Style) -> String {
     let mut text = Lines::new(style);
@@ -195,7 +196,7 @@ pub fn show(history: &History, style: Style) -> String {
     text.end()
 }
 
-/// The history as JSON (`docs/schema/history-v1.schema.json`).
+/// Returns the history as JSON (`docs/schema/history-v1.schema.json`).
 #[must_use]
 pub fn json(history: &History) -> Value {
     let cells = history.cells.iter().map(|cell| {
@@ -240,7 +241,7 @@ pub fn json(history: &History) -> Value {
     })
 }
 
-/// An axis on which shifts of some percent can be seen.
+/// Creates an axis that need not include 0, so that shifts of a few percent are visible.
 fn without_zero(label: String, quantity: Quantity) -> Axis {
     Axis { label, quantity, scale: Scale::Linear { zero: false }, range: None }
 }
@@ -305,7 +306,8 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
     }
 }
 
-/// The history as a page. `made_by` is program and version, `command` the command line that made it.
+/// Makes the page of a history. `made_by` is the program's name and version, `command` the command line that makes the
+/// page.
 #[must_use]
 pub fn document(history: &History, made_by: &str, command: &str) -> Document {
     let section = |(index, cell): (usize, &CellHistory)| Section {

@@ -1,8 +1,8 @@
-//! Runs as JSON, by the schemas in `docs/schema/`, which are part of the product's contract: within a version,
-//! keys may be added, but not changed or removed.
+//! Runs as JSON, which conforms to the schemas in `docs/schema/`. Within a version of a schema, keys may be added, but
+//! not changed or removed.
 //!
-//! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes bytes,
-//! durations seconds. `null` means "unknown" or "not supported by the samples", never 0.
+//! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes bytes, durations
+//! seconds. `null` means "unknown" or "not supported by the samples", never 0.
 
 use crate::headline::{Standing, headline, level_of};
 use crate::repeats::{self, Repeated};
@@ -24,7 +24,7 @@ pub const SCHEMA_RUN: &str = include_str!("../../../docs/schema/run-v1.schema.js
 /// JSON Schema of [`list`], draft 2020-12.
 pub const SCHEMA_LIST: &str = include_str!("../../../docs/schema/list-v1.schema.json");
 
-/// Optional content of a document.
+/// Optional content of the JSON document of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether to include the series of each cell, interval by interval.
@@ -87,8 +87,8 @@ fn outcome(of: &Outcome) -> Value {
     })
 }
 
-/// Returns a JSON list of runs in the given order. A run without a standing has the most severe verdict of
-/// its cells.
+/// Returns a JSON list of runs in the given order. A run without a [`Standing`] gets the most severe verdict of its
+/// cells.
 pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()

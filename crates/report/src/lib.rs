@@ -1,13 +1,12 @@
 //! Reports on stored runs, for people and programs: terminal text, pages, JSON with a published schema, CSV,
 //! HdrHistogram's percentile text, fio's JSON, OpenMetrics.
 //!
-//! Every figure is computed in one place (`measure/src/summary.rs`) from merged histograms, so the same
-//! percentile is the same number in every format. Tables, JSON and CSV omit figures that the samples can't
-//! support. The two foreign formats, HdrHistogram's and fio's, have everything that their readers expect, with
-//! the counts.
+//! Every figure is computed in one place (`measure/src/summary.rs`) from merged histograms, so the same percentile is
+//! the same number in every format. Tables, JSON and CSV omit figures that the samples can't support. The two foreign
+//! formats, HdrHistogram's and fio's, contain every figure that their readers expect, with the sample counts.
 //!
-//! **Invariant:** everything here is a pure function of stored runs, without a clock, files or the
-//! environment: an old run always looks the same, and is judged by the verdicts stored with it.
+//! **Invariant:** everything here is a pure function of stored runs, without a clock, files or the environment: an old
+//! run always looks the same, and is judged by the verdicts stored with it.
 
 #![forbid(unsafe_code)]
 

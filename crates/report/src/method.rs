@@ -1,4 +1,4 @@
-//! The findings of a run's method, computed from the stored run alone. Formats present them.
+//! Results of a run's method, computed from the stored run alone. Other modules format them.
 
 use iodyno_measure::Verdict;
 use iodyno_method::{Findings, Method, MethodSource, findings};

@@ -20,7 +20,7 @@ pub enum Values {
     Numbers,
 }
 
-/// A column of a table.
+/// Name and type of a column of a table in tidy form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Name of the column, with its unit.
@@ -31,17 +31,17 @@ pub struct Column {
 
 /// Receiver of a table's rows: the values of a row in the order of the columns, then its end.
 pub trait Rows {
-    /// Adds a text; None if the row has none.
+    /// Adds a text to the current row; None if the value is unknown.
     fn text(&mut self, value: Option<&str>);
-    /// Adds an unsigned integer.
+    /// Adds an unsigned integer to the current row; None if the value is unknown.
     fn count(&mut self, value: Option<u64>);
-    /// Adds a floating-point number.
+    /// Adds a floating-point number to the current row; None if the value is unknown.
     fn number(&mut self, value: Option<f64>);
-    /// Ends the row.
+    /// Ends the current row. The next value begins another one.
     fn end(&mut self);
 }
 
-/// Columns that identify the cell of a row.
+/// Columns that identify the cell to which a row belongs, at the start of each row.
 pub fn key_columns() -> Vec<Column> {
     columns(&[
         (Values::Text, &["run", "cell", "target", "workload", "engine"]),
@@ -51,7 +51,7 @@ pub fn key_columns() -> Vec<Column> {
     ])
 }
 
-/// Columns of [`add_cells`].
+/// Columns of the rows that [`add_cells`] adds, in order.
 pub fn cell_columns() -> Vec<Column> {
     let mut all = key_columns();
     all.extend(columns(&[
@@ -95,7 +95,7 @@ pub fn add_cells(run: &Run, out: &mut impl Rows) {
     }
 }
 
-/// Columns of [`add_series`].
+/// Columns of the rows that [`add_series`] adds, in order.
 pub fn series_columns() -> Vec<Column> {
     let mut all = key_columns();
     all.extend(columns(&[
@@ -149,7 +149,7 @@ pub fn add_series(run: &Run, out: &mut impl Rows) {
     }
 }
 
-/// Adds the values of [`key_columns`].
+/// Adds the values for [`key_columns`] to the current row.
 pub fn key_values(out: &mut impl Rows, run: &Run, cell: &Cell) {
     let key = &cell.key;
     for text in [&run.id, &key.name, &key.target, &key.workload, &key.engine] {

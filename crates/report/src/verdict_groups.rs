@@ -1,5 +1,5 @@
-//! Groups of equal verdicts on many cells: a verdict on several cells is one line, counted once per cell. The
-//! terminal and pages use these counts.
+//! Groups of equal verdicts on many cells. A verdict on several cells is shown as one line with the number of these
+//! cells. The terminal and pages use the same counts.
 
 use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_method::findings::Row;

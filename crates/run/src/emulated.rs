@@ -1,9 +1,9 @@
 //! Emulated targets of a run: their system, and the state of its devices when a cell starts.
 //!
-//! Every cell has a new machine, so each cell has its own device state. By default it is the state that the
-//! workload itself would produce after a long time: the workload-dependent preconditioning of the SNIA Solid
-//! State Storage Performance Test Specification. It follows from the cell's writes, or from its reads where it
-//! writes nothing. If at least half of these operations are plainly sequential, the state is sequential, too.
+//! Every cell has a new machine, so each cell has its own device state. By default it is the state that the workload
+//! itself would produce after a long time: the workload-dependent preconditioning of the SNIA Solid State Storage
+//! Performance Test Specification. This state follows from the cell's writes, or from its reads if the cell does not
+//! write. If at least half of these operations are plainly sequential, the state is sequential, too.
 
 use crate::outcome::RunError;
 use iodyno_drive::clock::Clock;
@@ -39,9 +39,9 @@ pub struct Emulated {
 /// An emulated target and its preconditioning.
 #[derive(Clone, Debug)]
 pub struct EmulatedVolume {
-    /// Target name as the user wrote it, stored with the run. With a count, it names several volumes.
+    /// Target name as the user wrote it, stored with the run. A name with a count stands for several volumes.
     pub asked: TargetName,
-    /// The volume's name in results.
+    /// Name of the volume in results; numbered if the target's name has a count.
     pub name: String,
     /// State to which the volume is preconditioned before each cell.
     pub state: Precondition,
@@ -70,7 +70,7 @@ impl EmulatedVolume {
 }
 
 impl Emulated {
-    /// Returns the system with its devices in the state before a cell with workload `spec`.
+    /// Returns a copy of the system with its devices in the state in which a cell with workload `spec` starts.
     pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
         for (number, of) in (0..).zip(&self.volumes) {
@@ -88,8 +88,8 @@ impl Emulated {
         (0..).zip(&self.volumes).map(before).collect()
     }
 
-    /// Describes the state of each volume before a cell without a request of its own. "(auto)" marks a state that
-    /// follows from the workload.
+    /// Describes the state of each volume before a cell that does not itself request a state. "(auto)" marks a state
+    /// that follows from the workload.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
         let mut states = self.states_for(spec, &EmulationOptions::default());
         for (state, volume) in states.iter_mut().zip(&self.volumes) {
@@ -150,10 +150,11 @@ impl Emulated {
         Ok((Arc::clone(&live), volumes.map(medium).collect()))
     }
 
-    /// Plans a workload on all volumes, recorded as a single interval. Failed operations do not end the cell.
+    /// Plans a cell that runs a workload on all volumes, recorded as a single interval. Failed operations do not end
+    /// the cell.
     ///
     /// # Errors
-    /// The workload can't have this length.
+    /// The workload rejects the ramp or the measured time in `length`.
     pub fn experiment(
         &self,
         name: &str,

@@ -194,7 +194,7 @@ fn has_credits(limits: &[Limit]) -> bool {
 }
 
 /// Applies the options of a cloud volume to a device of the target `name`. `shared`: the limits of its system, to which
-/// `credits=` applies too. A device without credits ignores it if these have any.
+/// `credits=` applies too. A device without credits ignores `credits=` if the shared limits have any.
 fn choose(
     device: &mut DescribedDevice,
     name: &ModelName,

@@ -96,7 +96,7 @@ struct Execution<'r> {
     id: String,
     started: Timestamp,
     books: Books,
-    /// Reason why cells ended, the most severe one so far.
+    /// The most severe reason so far for which a cell ended.
     ended: Ended,
     /// Cause of the first engine failure, if any.
     failure: Option<String>,

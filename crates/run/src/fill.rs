@@ -36,7 +36,7 @@ bytes = "128KiB"
 /// Parameters of a fill, which writes a range of each target sequentially.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillShape {
-    /// Workers per target.
+    /// Number of workers per target. They share one sequential stream of writes.
     pub threads: u32,
     /// Number of outstanding writes per worker.
     pub depth: u32,

@@ -7,11 +7,11 @@ use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_workload::{Spec, Workload};
 use std::collections::BTreeMap;
 
-/// Reads a workload file from the catalog or from a path. Accepts a job file of another tool, such as fio, if
-/// it contains a single job.
+/// Reads a workload file from the catalog or from a path. Accepts a job file of another tool, such as fio, if it
+/// contains a single job.
 ///
 /// # Errors
-/// Problems at their positions in the file.
+/// An unknown name, or an invalid file; the error states the position in the file.
 pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
     read_workload(name_or_path, NamedBy::User)
 }
@@ -85,7 +85,7 @@ pub struct Workloads {
 /// Reads a method, a workload or a group of workloads, by name or path.
 ///
 /// # Errors
-/// Problems at their positions in the file.
+/// An unknown name, or an invalid file; the error states the position in the file.
 pub fn work(name_or_path: &str) -> Result<Found, Problem> {
     let is_in_methods = list(Kind::Method).any(|(name, _)| name == name_or_path);
     let kind = if is_in_methods { Kind::Method } else { Kind::Workload };

@@ -43,7 +43,7 @@ pub(crate) struct OpenTarget {
     pub(crate) inspection: Inspection,
     /// The file, memory, connection or emulated volume on which engines issue I/O.
     pub(crate) medium: Medium,
-    /// Alignment required of offsets and lengths, bytes.
+    /// Required alignment of offsets and lengths, bytes.
     pub(crate) align_bytes: u32,
     /// Fraction of the target that has been written at least once; None if unknown.
     pub(crate) written_share: Option<f64>,

@@ -6,7 +6,7 @@ use iodyno_notebook as notebook;
 use iodyno_targets::TargetError;
 use std::path::PathBuf;
 
-/// Result of an executed run.
+/// Result of an executed run: the run as stored, and how it ended.
 #[derive(Debug)]
 pub struct Outcome {
     /// The run in its stored form, even if no notebook stores it.
@@ -24,7 +24,7 @@ pub struct Outcome {
 pub struct NotKept {
     /// Error that prevented the notebook from storing the run.
     pub why: notebook::Error,
-    /// Path of a fallback notebook that stores only this run; or the reason why that failed, too.
+    /// Path of a fallback notebook that stores only this run; or the reason why the fallback failed, too.
     pub instead: Result<PathBuf, String>,
 }
 
@@ -64,15 +64,15 @@ pub enum RunError {
     System {
         /// Action that failed, such as mapping memory.
         what: String,
-        /// The operating system's error.
+        /// Error that the operating system returned.
         source: std::io::Error,
     },
-    /// Another rank of the run failed.
+    /// Another rank (process) of the run failed.
     #[error("rank {rank} on {host}: {why}")]
     OtherRank {
-        /// Number of the rank that failed.
+        /// Number of the failed rank, from 0.
         rank: u32,
-        /// Host of the rank that failed.
+        /// Name of the host on which the failed rank ran.
         host: String,
         /// Exit code of the failed rank; see [`RunError::exit_code`].
         exit_code: u8,

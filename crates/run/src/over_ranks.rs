@@ -1,6 +1,6 @@
-//! Coordination of a run that several processes (ranks) execute. They refuse, open the targets and start each cell
-//! together; rank 0 collects the cells of all ranks, merges them, and distributes the merged ones. With one process
-//! these steps are no-ops.
+//! Coordination of a run that several processes (ranks) execute. The ranks together refuse the request or open the
+//! targets, and start each cell together; rank 0 collects the cells of all ranks, merges them, and distributes the
+//! merged cells. With one process these steps are no-ops.
 //!
 //! Every rank executes the same request in the same steps: each next step follows from the merged cells, which are
 //! equal on all ranks.

@@ -1,5 +1,5 @@
-//! The page cache around a cell. It is dropped before a cell that requests this, or whose I/O is uncached; for
-//! uncached I/O, cached pages are counted before and after the cell.
+//! The page cache around a cell. Drops the page cache before a cell that requests it or whose I/O is uncached; for
+//! uncached I/O, also counts the cached pages before and after the cell.
 
 use crate::open_targets::OpenTarget;
 use iodyno_drive::active_range;

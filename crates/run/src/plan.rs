@@ -30,27 +30,28 @@ pub struct Plan {
     /// depend on results.
     #[serde(skip)]
     pub cell_times_ns: Vec<u64>,
-    /// Whether `time_ns` is simulated time.
+    /// Whether `time_ns` is simulated time, which differs from the time that the simulation takes.
     pub virtual_time: bool,
     /// Whether the targets are emulated, so that nothing real is written.
     pub emulated: bool,
     /// Whether the duration is unknown because a cell ends after a number of operations or bytes.
     pub open_ended: bool,
-    /// Bytes to write as initial content of files.
+    /// Bytes to write as initial content of new files, summed over all targets.
     pub lay_out_bytes: u64,
-    /// Bytes that cells will write, summed over all targets. Only cells that operations, bytes or a rate limit.
+    /// Bytes that cells will write, summed over all targets. Includes only cells with a limit on operations, bytes or
+    /// rate.
     pub cell_write_bytes: u64,
     /// Whether part of `cell_write_bytes` is estimated from an offered rate, which is met only on average.
     #[serde(skip)]
     pub by_rate: bool,
-    /// Whether some workloads run on a single target of their own.
+    /// Whether some workloads run on a single target instead of on all targets of the run.
     #[serde(skip)]
     pub on_own_targets: bool,
-    /// Total time of cells whose writes only the target's speed limits, ns.
+    /// Total time of cells that write as fast as the targets allow, ns. Their bytes are not known in advance.
     pub unlimited_write_ns: u64,
     /// Endurance of each target whose device reports it.
     pub endurance: Vec<Endurance>,
-    /// Budget of a method, such as its bytes to fill; None for a list of cells.
+    /// Estimated cells, duration and fill bytes of a method; None for a list of cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// Description of the plan, one sentence per element.

@@ -72,7 +72,7 @@ impl TryFrom<String> for Processors {
 const SET_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
 impl Processors {
-    /// The processors of a NUMA node.
+    /// Returns the set of processors of a NUMA node.
     ///
     /// # Errors
     /// [`RunError::Impossible`] if the machine has no such node, or the node has no processors.

@@ -27,7 +27,8 @@ const INTERVALS: u64 = 200;
 /// Number of hexadecimal digits of the file's hash in the description.
 const HASH_DIGITS: usize = 16;
 
-/// Maximum number of operations of a trace, so that it fits in half of the available memory.
+/// Maximum number of operations of a trace, so that it fits in half of the available memory. `thinks`: whether each
+/// operation also needs memory for its think time.
 pub fn trace_ops_max(thinks: bool) -> usize {
     let bytes = if thinks { OP_BYTES + WAIT_BYTES } else { OP_BYTES };
     let available_bytes = memory_available_bytes(&SysRoot::real()).unwrap_or(u64::MAX);

@@ -21,7 +21,7 @@ pub(crate) const STORED_AS: &str = "request";
 /// Key of the number of ranks in the plan stored with a run; absent for a single process.
 pub(crate) const RANKS: &str = "ranks";
 
-/// Everything that the user requests of a run: work, targets and settings.
+/// Everything that a user requests of a run: work, targets and settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// Name of the work, such as `four-corners`.
@@ -34,15 +34,15 @@ pub struct RunRequest {
     pub work: Work,
     /// Number of times that the whole list of cells is run, 1 or more. Each repeat has its own random streams.
     pub repeats: u32,
-    /// Thresholds for the results, in addition to those of a method.
+    /// Thresholds for the results, in addition to the thresholds of a method.
     pub thresholds: Vec<Threshold>,
     /// Targets of the run, with the names that the results show.
     pub targets: Vec<TargetName>,
     /// Folder to which relative target paths refer.
     pub folder: PathBuf,
-    /// Files that describe emulated devices and systems, other than those of the catalog.
+    /// Files outside the catalog that describe emulated devices and systems.
     pub files: Files,
-    /// Seed of all random streams.
+    /// Seed from which all random streams of the run are derived.
     pub seed: u64,
     /// I/O engine; None: chosen per target.
     pub engine: Option<EngineKind>,
@@ -81,7 +81,7 @@ pub struct RanksRequest {
     pub targets_by_host: BTreeMap<String, Vec<TargetName>>,
     /// Whether all ranks must share the same target; otherwise the run is refused.
     pub shared: bool,
-    /// Whether ranks that share a target all use the whole target rather than separate regions.
+    /// Whether each of several ranks that share a target uses the whole target rather than a region of its own.
     pub overlap: bool,
 }
 
@@ -102,11 +102,11 @@ impl RunRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A list of cells, in order.
+    /// A list of cells, which are measured one after the other.
     Cells(Vec<ListedCell>),
     /// A method, which chooses each step by the results of earlier steps.
     Method {
-        /// All inputs of the method.
+        /// All inputs of the method: its file, the workload files that it names, and the user's choices.
         source: Box<MethodSource>,
         /// Whether to run the method on one target after the other rather than on all targets together.
         each: bool,
@@ -135,7 +135,7 @@ pub struct TraceRequest {
     pub fit: Fit,
     /// Offset in the target at which the replayed range begins, bytes.
     pub offset_bytes: u64,
-    /// Workers per target.
+    /// Number of workers per target.
     pub threads: u32,
     /// Maximum number of outstanding operations per worker; None: chosen by timing and operation size.
     pub depth: Option<u32>,

@@ -29,7 +29,7 @@ pub struct ResolvedRun {
     pub request: RunRequest,
     /// Cells to measure, in order. For a method, all cells that it may choose.
     pub cells: Vec<CellSpec>,
-    /// The method; None for a list of cells.
+    /// The method, with the settings of its execution; None for a list of cells or a trace.
     pub method: Option<MethodRun>,
     /// Thresholds for the results, the method's own first. They are stored with the run.
     pub thresholds: Vec<Threshold>,
@@ -43,7 +43,7 @@ pub struct ResolvedRun {
     pub notes: Vec<String>,
 }
 
-/// A method to execute, with the settings of its execution.
+/// A method to execute, with the settings that the request makes for it.
 #[derive(Clone, Debug)]
 pub struct MethodRun {
     /// The method, adapted to the run's number of targets.

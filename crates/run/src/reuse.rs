@@ -52,8 +52,8 @@ pub(crate) struct Believed {
     deviation: Option<String>,
 }
 
-/// Whether a preparation step can be skipped because an earlier run has done the same. Records the earlier run in
-/// `evidence`. If the user requested reuse but the step must be repeated, records the reason instead.
+/// Whether a preparation step can be skipped because an earlier run has already performed it. Records the earlier run
+/// in `evidence`. If the user requested reuse but the step must be repeated, records the reason instead.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
     targets: &Range<usize>,

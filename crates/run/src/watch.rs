@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub enum Phase<'a> {
     /// Writing the initial content of a file.
     LayingOut {
-        /// Name or path of the target.
+        /// Name or path of the target that is being written.
         target: &'a str,
-        /// Bytes written so far.
+        /// Bytes of initial content that have been written to the target so far.
         done_bytes: u64,
-        /// Bytes to write in total.
+        /// Bytes of initial content to write to the target in total.
         total_bytes: u64,
     },
     /// Repeating simulated cells to restore the device state in which an earlier process stopped.
@@ -23,7 +23,7 @@ pub enum Phase<'a> {
         /// Duration of the wait, ns.
         ns: u64,
     },
-    /// Calibrating the load generator by a short run on the null engine.
+    /// Calibrating the load generator: a short run on the null engine measures its overhead.
     Calibrating,
     /// Building an emulated system, with preconditioned devices.
     Preparing,
@@ -32,13 +32,14 @@ pub enum Phase<'a> {
 /// Rates of a cell in its latest interval, over all targets and ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Operations per second.
+    /// Operations completed per second, of all kinds.
     pub iops: f64,
-    /// Bytes per second.
+    /// Bytes read and written per second.
     pub bytes_per_s: f64,
     /// Median response time, ns. With several kinds of operation or ranks, the largest of their medians.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest.
+    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest of their
+    /// percentiles.
     pub p99_ns: Option<u64>,
     /// Number of failed operations in the cell so far.
     pub errors: u64,
@@ -53,9 +54,9 @@ pub struct OverRanks {
     pub heard: u32,
     /// Number of the rank with the lowest rate.
     pub slowest: u32,
-    /// Host of the slowest rank.
+    /// Name of the host on which the slowest rank runs.
     pub slowest_host: String,
-    /// IOPS of the slowest rank.
+    /// Operations per second of the slowest rank.
     pub slowest_iops: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Assignment of a [`Provenance`] to each row of a study: the study file names the printed figures that went
-//! into the model; all others follow from these.
+//! Assigns each row of a study its [`Provenance`]: the study file lists the published figures from which model
+//! parameters were chosen; the provenance of all other figures follows from these.
 
 use crate::metric::Recipe;
 use crate::provenance::Provenance;

@@ -1,4 +1,4 @@
-//! The key of a cell (system, workload, point on the axes) and its result in a few numbers.
+//! The key of a cell (system, workload, point on the axes), and the cell's results in a few numbers.
 
 use crate::over_time::OverTime;
 use core::ops::Range;
@@ -16,24 +16,26 @@ pub struct CellKey {
     pub workload: usize,
     /// Think time: pause between a completion and the next submission, ns.
     pub think_ns: u64,
-    /// Size of one operation, bytes.
+    /// Bytes per operation.
     pub block_bytes: u32,
     /// Number of threads per device.
     pub threads: u32,
     /// Outstanding operations per thread.
     pub depth: u32,
-    /// Number of devices under load.
+    /// Number of devices that the cell loads.
     pub devices: u32,
-    /// Preconditioning of the devices before the cell.
+    /// State into which the devices are brought before the cell.
     pub before: Precondition,
-    /// Whether the cell is measured for longer, so that it includes rare events.
+    /// Whether [`long_ops`](crate::Workload::long_ops) operations are measured instead of `ops`, so that rare events
+    /// are included.
     pub long: bool,
     /// Warm-up before the measurement, ns. None: the workload's or the system's, whichever is longer; 0 if
     /// `over_ns` is set.
     pub ramp_ns: Option<u64>,
     /// Fraction of the volume that the files occupy; without files, the fraction written before the cell.
     pub fill: Percent,
-    /// Rate of the workload that runs at the same time, operations per second; 0: that workload's own rate.
+    /// Rate of the workload that runs at the same time, operations per second; 0: the rate that this workload itself
+    /// specifies.
     pub beside_iops: u32,
     /// Length of a longer run that the cell represents, ns. One second of each minute is simulated, until the
     /// cell is stationary and its confidence intervals are narrow enough. None: the cell is simulated in full.
@@ -43,43 +45,43 @@ pub struct CellKey {
     pub over_ns: Option<u64>,
 }
 
-/// A result of a cell that [`Quantity`] does not include.
+/// A result of a cell that can't be selected by a [`Quantity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
-    /// Bytes read per second.
+    /// Bytes read per second, over all devices.
     Reads,
-    /// Bytes written per second.
+    /// Bytes written per second, over all devices.
     Writes,
-    /// Bytes per second in the fastest interval.
+    /// Bytes per second in the fastest of the intervals into which the measurement is divided.
     Peak,
-    /// Standard deviation of the intervals' bandwidth, as a fraction of the mean.
+    /// Standard deviation of the bandwidth over the intervals of the measurement, as a fraction of the mean.
     Variation,
-    /// 25th percentile of latency, ns.
+    /// 25th percentile of latency, ns; 0 without samples.
     LowerQuartile,
-    /// 75th percentile of latency, ns.
+    /// 75th percentile of latency, ns; 0 without samples.
     UpperQuartile,
-    /// Minimum latency, ns.
+    /// Minimum latency, ns; 0 without samples.
     Least,
-    /// Pages programmed per page that the host wrote, with the parity of stripes.
+    /// Flash pages programmed per page that the host wrote, including the parity pages of the device's stripes.
     WriteAmplification,
-    /// Reads per second.
+    /// Reads completed per second, over all devices.
     ReadIops,
-    /// Writes per second.
+    /// Writes completed per second, over all devices.
     WriteIops,
-    /// Mean latency of reads, ns.
+    /// Mean latency of reads, ns; 0 without reads.
     ReadMean,
-    /// Mean latency of writes, ns.
+    /// Mean latency of writes, ns; 0 without writes.
     WriteMean,
 }
 
 impl CellKey {
-    /// Outstanding operations per device.
+    /// Number of outstanding operations per device: threads times depth.
     pub const fn oio(&self) -> u32 {
         self.threads * self.depth
     }
 }
 
-/// Result of measuring a cell in rounds until the steady state.
+/// Result of measuring a cell in rounds until the steady state of SNIA's specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
     /// Number of measured rounds: until the steady state, or the maximum.
@@ -91,11 +93,11 @@ pub struct Rounds {
 /// Result of a cell, combined over all devices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
-    /// Operations per second.
+    /// Operations completed per second, of all kinds.
     pub iops: f64,
-    /// Bytes per second.
+    /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// Mean latency over all operations, ns.
+    /// Mean latency over operations of all kinds, ns; 0 without operations.
     pub mean_ns: f64,
     /// Percentiles and maximum of latency, in which all operations have equal weight. (The means of [`Self::of`]
     /// are weighted.)
@@ -110,19 +112,20 @@ pub struct Taken {
     pub reads: (f64, f64),
     /// Writes per second, and their mean latency, ns.
     pub writes: (f64, f64),
-    /// Bytes per second in the fastest interval.
+    /// Bytes per second in the fastest of the intervals into which the measurement is divided.
     pub peak_bytes_per_s: f64,
     /// Standard deviation of the bytes per interval, as a fraction of their mean.
     pub variation: f64,
     /// 25th and 75th percentile of latency, ns.
     pub quartiles_ns: (f64, f64),
-    /// Minimum latency, ns.
+    /// Minimum latency, ns; 0 without samples.
     pub least_ns: f64,
-    /// Pages programmed per page that the host wrote, with the parity of stripes; 1 without flash devices.
+    /// Flash pages programmed per page that the host wrote, including the parity pages of the device's stripes; 1
+    /// without flash devices.
     pub write_amplification: f64,
     /// Latencies over time; None unless `CellKey::over_ns` is set.
     pub over_time: Option<OverTime>,
-    /// For a cell that represents a longer run (`CellKey::span_ns`), whether it was stationary; otherwise None.
+    /// Whether a cell that represents a longer run (`CellKey::span_ns`) was stationary; None for other cells.
     pub stationary: Option<bool>,
     /// Result of the rounds; None if the cell was not measured in rounds.
     pub rounds: Option<Rounds>,
@@ -143,7 +146,7 @@ impl Taken {
         })
     }
 
-    /// Returns the result that `of` selects.
+    /// Returns the result that `of` selects, in the unit that the variant documents.
     pub const fn figure(&self, of: CellFigure) -> f64 {
         match of {
             CellFigure::Reads => self.kinds_bytes_per_s.0,

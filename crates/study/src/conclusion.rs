@@ -1,6 +1,6 @@
-//! Conclusions of a paper as comparisons between rows of the study, and their test on our figures.
+//! Conclusions of a paper, expressed as comparisons between rows of the study, and their test on the simulated values.
 //!
-//! A comparison is undecided if its figures are within two standard errors of the limit; the conclusion then can't be
+//! A comparison is undecided if its values are within two standard errors of the limit; the conclusion then can't be
 //! tested.
 
 use crate::published::Key;
@@ -17,7 +17,7 @@ const UNDECIDED_ERRORS: f64 = 2.0;
 /// A conclusion of the published paper, and the comparisons by which the study tests it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
-    /// The conclusion, as one sentence of text.
+    /// The conclusion in the words of the study file, as one sentence.
     pub says: String,
     /// Comparisons that must all hold for the conclusion to hold. Empty if the conclusion can't be tested.
     comparisons: Vec<Comparison>,
@@ -30,7 +30,7 @@ pub struct Conclusion {
 struct Comparison {
     figures: Vec<Operand>,
     relation: Relation,
-    /// Description of what the compared values have in common.
+    /// Description of what the compared values have in common, for the evidence.
     of: String,
 }
 
@@ -51,14 +51,14 @@ struct Operand {
     name: String,
 }
 
-/// The result of testing a conclusion.
+/// The result of testing a conclusion of the paper on simulated values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// All comparisons hold.
     Holds,
     /// Values are missing, or too close to a limit to decide.
     Untestable,
-    /// At least one comparison does not hold.
+    /// At least one comparison is clearly violated.
     DoesNotHold,
 }
 
@@ -85,7 +85,7 @@ impl Verdict {
 /// A conclusion with the result of its test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding<'a> {
-    /// The tested conclusion.
+    /// The conclusion, as stated in the study file.
     pub conclusion: &'a Conclusion,
     /// Whether the simulated values support the conclusion.
     pub verdict: Verdict,

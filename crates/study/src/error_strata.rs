@@ -1,5 +1,5 @@
-//! Errors by strata of comparable rows. One mean over all rows would mostly reflect the number of fitted
-//! figures and of repetitions of one device.
+//! Errors by strata of comparable rows. A single mean over all rows would mostly reflect the number of fitted figures,
+//! and how often one device occurs.
 
 use crate::provenance::Provenance;
 use crate::row::{Nearer, Row};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// or all with several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stratum {
-    /// Provenance of the simulated values.
+    /// Provenance that all simulated values of the stratum have.
     pub basis: Provenance,
     /// Name of the workload, without its think time.
     pub workload: String,
@@ -19,7 +19,7 @@ pub struct Stratum {
     pub metric: String,
     /// Whether the rows have more than one device.
     pub several_devices: bool,
-    /// Number of published values.
+    /// Number of published values in the stratum, including flagged ones.
     pub rows: usize,
     /// Number of published values that are not scored because they can't be right.
     pub flagged: usize,
@@ -29,24 +29,24 @@ pub struct Stratum {
     pub error: Spread,
     /// Parts of the errors that rounding of the published values does not explain, over all scored values.
     pub outside: Spread,
-    /// As `outside`, for the predictions of the null model, over scored values that have one.
+    /// Like `outside`, but for predictions of the null model, over the scored values with such a prediction.
     pub null_outside: Spread,
     /// Number of values for which the null model has a prediction.
     pub with_null: usize,
-    /// Number of simulated values that are closer to the published value than the null model.
+    /// Number of simulated values that are closer to the published value than the null model's prediction.
     pub better: usize,
-    /// Number of simulated values that are as close to the published value as the null model.
+    /// Number of simulated values that are as close to the published value as the null model's prediction.
     pub equal: usize,
 }
 
-/// Mean, median and maximum of absolute relative errors. All None if there are no errors.
+/// Mean, median and maximum of absolute relative errors. All are None if there are no errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// Arithmetic mean of the errors.
+    /// Arithmetic mean of the absolute errors.
     pub mean: Option<f64>,
-    /// Median; for an even number of errors, the mean of the two middle ones.
+    /// Median of the absolute errors; for an even number, the mean of the two middle ones.
     pub median: Option<f64>,
-    /// Largest error.
+    /// Largest absolute error.
     pub max: Option<f64>,
 }
 

@@ -1,14 +1,15 @@
-//! Printed figures that can't be right, found by rules: laws that hold for every RAID adapter, whatever its
-//! parameters are. The rules look at printed figures alone, before anything is simulated.
+//! Published figures that can't be right, found by laws that hold for every RAID adapter, whatever its parameters are.
+//! The rules look only at published figures, before anything is simulated.
 //!
 //! 1. *Redundancy costs.* On one system a level with more parity is never faster than one with less: RAID 0, then 5,
-//!    then 6. A small write of RAID 5 needs two reads and two writes of members where RAID 0 needs one write; a large
-//!    write also writes parity; a read is a read of one member at every level. The figure of the level with more
-//!    parity is flagged.
+//! then 6. A small write of RAID 5 needs two reads and two writes of members where RAID 0 needs one write; a large
+//! write also writes parity; a read is a read of one member at every level. The figure of the level with more parity is
+//! flagged.
 //! 2. *Links bound.* No throughput exceeds the bandwidth of the system's links.
-//! 3. *Two tables describe one system.* The number of devices that saturates a system with sequential reads implies a
-//!    throughput: the bandwidth of a slower slot's link, divided by the number of devices that fills it, times the
-//!    number. The number is flagged if this throughput exceeds the system's own printed one by more than a tenth.
+//! 3. *Two tables describe one system.* The paper states how many devices saturate a system with sequential reads. This
+//! implies a throughput: the bandwidth of a slower slot's link, divided by the number of devices that saturate that
+//! link, times the stated number. The stated number is flagged if this throughput exceeds the system's own published
+//! one by more than a tenth.
 //!
 //! All comparisons allow for the rounding of both figures.
 

@@ -1,4 +1,4 @@
-//! The cells of a study as jobs: how long each ramp and window lasts.
+//! Plans the cells of a study as jobs: the lengths of each ramp and window.
 
 use crate::cell::CellKey;
 use crate::study::Study;
@@ -23,7 +23,7 @@ pub(crate) const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
 /// Minimum number of operations of a cell in rounds, as a multiple of its outstanding operations, so that each batch
 /// is longer than one operation.
 const TURNS: f64 = 40.0;
-/// Factor by which the window of a cell in rounds may be extended.
+/// Maximum factor by which the window of a cell in rounds may be extended.
 const LONGER_MAX: u64 = 8;
 /// The window of a cell in rounds is a multiple of this time, ns, so that it divides into intervals and
 /// batches.
@@ -39,14 +39,14 @@ const MINUTE_NS: u64 = 60_000_000_000;
 pub struct Options {
     /// Number of threads; 0: one per processor.
     pub threads: usize,
-    /// Seed of all random streams.
+    /// Seed of all random streams. Each cell derives its own from this seed and the name of the cell.
     pub seed: u64,
     /// Factor by which the study's numbers of operations are multiplied.
     pub ops_share: f64,
     /// Factor by which the study's ramps are multiplied.
     pub ramp_share: f64,
-    /// A cell with an extensible window ends when the 95 % confidence intervals of its rate and mean latency have
-    /// at most this half-width, as a fraction of the value.
+    /// Target for the half-width of the 95 % confidence intervals of rate and mean latency, as a fraction of the value.
+    /// A cell with an extensible window ends when both are narrow enough.
     pub half_width_share: f64,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Job {
     pub(crate) longer_max: u64,
     /// Expected cost of the simulation, in operations of 4 KiB.
     pub(crate) units: u64,
-    /// Whether the job is a pilot, after which the cell with the same coordinates is measured.
+    /// Whether the job is a pilot that is followed by the measured cell with the same coordinates.
     pub(crate) has_cell: bool,
 }
 

@@ -1,6 +1,6 @@
-//! A study as one JSON document, by the schema in `docs/schema/study-v1.schema.json`: within a
-//! version keys are added and never changed or removed. `null` is "no figure at hand", "not known" or "not
-//! supported by the samples"; it is never 0.
+//! A study as one JSON document, which conforms to `docs/schema/study-v1.schema.json`. Within a version of the schema,
+//! keys are added, but never changed or removed. `null` means "no figure", "unknown" or "not supported by the samples";
+//! it is never 0.
 
 use crate::conclusion::Finding;
 use crate::error_strata::{Spread, Stratum};

@@ -3,18 +3,18 @@
 //!
 //! A cell is measured for a window of virtual time, not for a number of operations: at the end of a fixed number the
 //! queue would run empty, and the fastest of several devices would end first. A pilot, a short cell on one device,
-//! estimates the window that holds the requested operations. It decides the length and nothing else. A cell that
-//! issues the same operations as its pilot continues from a clone of the pilot's machine
-//! ([`drive_model_after_pilot`]); its figures equal those of a cell that starts afresh.
+//! estimates the window that holds the requested operations. It decides the length and nothing else. A cell that issues
+//! the same operations as its pilot continues from a clone of the pilot's machine ([`drive_model_after_pilot`]); its
+//! figures equal those of a cell that starts afresh.
 //!
-//! A study may request the rounds of SNIA's specification. Then the window is five rounds, and is extended
-//! beyond the pilot's estimate until rate and mean latency are known well enough ([`Settle`]). If those five
-//! rounds are not steady, the cell is run again, for 25 rounds at most; the figures are those of the last five.
-//! A round is a part of a window in virtual time, not the specification's minute: a device that is constructed
-//! in its steady state needs no minutes to reach it.
+//! A study may request the rounds of SNIA's specification. Then the window is five rounds, and is extended beyond the
+//! pilot's estimate until the confidence intervals of rate and mean latency are narrow enough ([`Settle`]). If those
+//! five rounds are not steady, the cell is run again, for 25 rounds at most; the figures are those of the last five. A
+//! round is a part of a window in virtual time, not the specification's minute: a device that is constructed in its
+//! steady state needs no minutes to reach it.
 //!
-//! Long cells come last: their length depends on the results of the short ones, and the optimum of a map of
-//! demand is known only when the map is.
+//! Long cells come last: their length depends on the results of short cells, and the optimum operating point is known
+//! only after all of its candidates are measured.
 
 use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::job::{Job, Options, Planner, ROUNDS, limited, pilot_of, short, volumes};
@@ -49,7 +49,7 @@ pub struct Progress {
     pub cells: usize,
     /// Total number of cells, including pilots.
     pub cells_total: usize,
-    /// Finished fraction of the expected work, 0 to 1.
+    /// Finished fraction of the expected work, 0 to 1; work is counted in simulated operations, not in cells.
     pub share: f64,
 }
 
@@ -65,9 +65,9 @@ pub enum StudyError {
     /// A cell could not be simulated.
     #[error("{cell}: {why}")]
     Cell {
-        /// Description of the cell.
+        /// Name of the cell, which contains all of its coordinates.
         cell: String,
-        /// Reason, as an error message.
+        /// Reason why the simulation failed, as an error message.
         why: String,
     },
 }

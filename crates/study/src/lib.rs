@@ -1,15 +1,15 @@
-//! Reproduction of published studies: simulations of the tested systems and workloads in virtual time. Each of our
-//! figures is compared with the printed one, and its error with that of a null model.
+//! Reproduction of published studies: simulations of the tested systems and workloads in virtual time. Each simulated
+//! figure is compared with the published one, and its error with that of a null model.
 //!
-//! A study is a file of the catalog ([`load`]) with systems, workloads and panels. A panel is a table or figure of
-//! the paper, given by its axes; every combination of them becomes a row. [`run`] simulates the cells that the rows
-//! need and returns an [`Outcome`], which [`json`] and [`terminal`] show.
+//! A study is a file of the catalog ([`load`]) with systems, workloads and panels. A panel is a table or figure of the
+//! paper, given by its axes; every combination of them becomes a row. [`run`] simulates the cells that the rows need
+//! and returns an [`Outcome`], which [`json`] and [`terminal`] show.
 //!
-//! Printed figures that break a law of arrays are found by rules (`implausible.rs`) and not scored.
+//! Published figures that break a law of arrays are found by rules (`implausible.rs`) and not scored.
 //!
-//! **Invariants:** a study can't tune anything: parameters come from device and system files, and the study's
-//! own file only names the figures that they were chosen by. An outcome depends on the files and the seed
-//! alone, not on threads or time. Nothing is printed here.
+//! **Invariants:** a study can't tune anything: parameters come from device and system files, and the study's own file
+//! only names the published figures from which they were chosen. An outcome depends only on the files and the seed, not
+//! on threads or time. Nothing is printed here.
 
 #![forbid(unsafe_code)]
 

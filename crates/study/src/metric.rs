@@ -1,4 +1,4 @@
-//! The metrics of the studies: the name and unit of each, and the recipe that computes it from cells.
+//! The metrics of the studies: name and unit of each, and the recipe that computes it from cells.
 
 mod recipe;
 
@@ -14,13 +14,13 @@ pub use recipe::{AtOptimum, Optimum, Recipe};
 pub enum Metric {
     /// Highest rate over the panel's queue depths.
     IopsMax,
-    /// Operations per second.
+    /// Operations completed per second, of all kinds.
     Iops,
-    /// Bytes per second.
+    /// Bytes read and written per second.
     Bandwidth,
     /// Mean latency from submission to completion. For a mix, over reads and writes together.
     LatencyMean,
-    /// 99th percentile of latency.
+    /// 99th percentile of latency; of one kind of operation if [`Workload::percentiles`](crate::Workload) names one.
     LatencyP99,
     /// Rate with think time, divided by the rate without think time.
     IopsVsNoThink,
@@ -46,11 +46,11 @@ pub enum Metric {
     IopsHigh,
     /// Maximum latency from submission to completion.
     LatencyMax,
-    /// 99.9th percentile of latency.
+    /// 99.9th percentile of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP999,
-    /// 99.99th percentile of latency.
+    /// 99.99th percentile of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP9999,
-    /// 99.999th percentile of latency.
+    /// 99.999th percentile of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP99999,
     /// Mean latency of one thread with one outstanding operation.
     LatencyMeanAlone,
@@ -60,39 +60,39 @@ pub enum Metric {
     ThreadsBest,
     /// Outstanding operations per thread at the panel's optimum operating point.
     DepthBest,
-    /// Number of devices that saturate a system.
+    /// Number of devices that saturate a system: its maximum rate, divided by the rate of one device.
     UsefulDevices,
-    /// Bytes read per second.
+    /// Bytes read per second, without the writes of a mix.
     BandwidthRead,
-    /// Bytes written per second.
+    /// Bytes written per second, without the reads of a mix.
     BandwidthWrite,
-    /// Bytes per second in the fastest interval.
+    /// Bytes per second in the fastest of the intervals into which the measurement is divided.
     BandwidthPeak,
-    /// Standard deviation of the intervals' bandwidth, as a fraction of the mean.
+    /// Standard deviation of the bandwidth over the intervals of the measurement, as a fraction of the mean.
     BandwidthVariation,
     /// Smallest number of threads that reaches 97 % of the highest rate in the panel.
     ThreadsAtPeak,
-    /// 25th percentile of latency.
+    /// 25th percentile of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP25,
-    /// Median of latency.
+    /// Median of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP50,
-    /// 75th percentile of latency.
+    /// 75th percentile of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP75,
     /// Messages per second: operations per second times messages per operation.
     MessagesPerS,
     /// Minimum latency from submission to completion.
     LatencyMin,
-    /// Pages programmed per page that the host wrote, by the drive's own counters.
+    /// Flash pages programmed per page that the host wrote, as a drive's own counters report it.
     WriteAmplification,
     /// Highest sustained rate of the workload, beyond which an open loop would have a growing backlog.
     KneeRate,
-    /// Reads per second.
+    /// Reads completed per second in a mix of reads and writes.
     ReadIops,
-    /// Writes per second.
+    /// Writes completed per second in a mix of reads and writes.
     WriteIops,
-    /// Mean latency of reads.
+    /// Mean latency of the reads in a mix.
     ReadLatencyMean,
-    /// Mean latency of writes.
+    /// Mean latency of the writes in a mix.
     WriteLatencyMean,
 }
 
@@ -102,7 +102,7 @@ const REACHED_SHARE: f64 = 0.95;
 const PEAK_SHARE: f64 = 0.97;
 
 impl Metric {
-    /// All metrics.
+    /// All metrics, in the order in which the variants are declared.
     pub const ALL: [Self; 41] = [
         Self::IopsMax,
         Self::Iops,
@@ -210,7 +210,7 @@ impl Metric {
         }
     }
 
-    /// Title of the table that shows the metric.
+    /// Title of the table that shows the metric, such as `I/Os a second` or `mean latency`.
     pub const fn title(self) -> &'static str {
         match self {
             Self::IopsMax => "I/Os a second, maximum over all queue depths",
@@ -257,7 +257,7 @@ impl Metric {
         }
     }
 
-    /// Dimension of [`Self::unit`].
+    /// Dimension of [`Self::unit`], within which a published value may have another unit.
     pub const fn dimension(self) -> Dimension {
         self.unit().dimension()
     }

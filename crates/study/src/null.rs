@@ -1,21 +1,21 @@
-//! The null model: the prediction without any model of the device. A model that is not nearer to the printed
-//! figures than this is worthless.
+//! The null model: a prediction without any model of the device. A device model that is not closer to the published
+//! figures than the null model is worthless.
 //!
-//! * Several devices: the printed figure of one device, × n for rates, unchanged for latencies.
+//! * Several devices: the published figure of one device, × n for rates, unchanged for latencies.
 //! * Arrays: the data-sheet rates of one member × n. A random write costs the textbook's member operations (RAID 10:
-//!   two writes; RAID 5: two reads and two writes; RAID 6: three and three). Sequential writes get the share of data
-//!   in a stripe, divided by the copies of mirrors. The upper bound is the bandwidth of the links.
-//! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
-//!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
-//! * A workload with `null`: the printed figure of that workload on the same system, times `null_factor`.
+//! two writes; RAID 5: two reads and two writes; RAID 6: three and three). Sequential writes get the share of data in a
+//! stripe, divided by the copies of mirrors. The upper bound is the bandwidth of the links.
+//! * A mix of reads and writes on one device: time-sharing of the published pure reads and writes of the same block
+//! size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
+//! * A workload with `null`: the published figure of that workload on the same system, times `null_factor`.
 //! * One device that has an entry in `members`: its data-sheet rates, at most its bandwidths, with reads and writes
-//!   sharing the time.
-//! * Threads on memory: the printed latency of one thread with one outstanding operation; for rates, times the number
-//!   of threads, or of cores at the optimum.
+//! sharing the time.
+//! * Threads on memory: the published latency of one thread with one outstanding operation; for rates, times the number
+//! of threads, or of cores at the optimum.
 //! * A system with a `competitor`: the same cell with the competitor's device file, simulated (`outcome.rs`).
 //! * Think time: each operation takes as long as without think time.
 //!
-//! If a printed figure that it needs is missing, there is no null model.
+//! If a published figure that a rule needs is missing, the null model makes no prediction.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
@@ -31,22 +31,22 @@ use iodyno_targets::ArrayName;
 /// Rule by which the null model (a prediction without a device model) predicts a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullModel {
-    /// From the published value of one device: n times the rate, or the same latency.
+    /// Scales the published value of one device: n times the rate, or the same latency.
     Devices,
-    /// From the published values of pure reads and pure writes, which share the device's time.
+    /// Combines the published values of pure reads and pure writes, which share the device's time.
     TimeSharing,
-    /// From the published value without think time: the same latency.
+    /// Assumes that the latency equals the published one without think time.
     NoThink,
-    /// From the published value of one thread: n times the rate.
+    /// Scales the published value of one thread: n times the rate.
     Threads,
-    /// From the data sheet of an array's members: n times the rate, with RAID write penalties, up to the
-    /// bandwidth of the link.
+    /// Scales the data sheet of an array's members: n times the rate, with RAID write penalties, up to the bandwidth of
+    /// the link.
     Members,
-    /// From the data sheet of the device.
+    /// Uses the rates in the data sheet of the device.
     DataSheet,
-    /// From the published value of another workload, times a factor that the study states.
+    /// Uses the published value of another workload, times a factor that the study states.
     OtherWorkload,
-    /// From a simulation with another description of the device, which the study names.
+    /// Simulates another description of the device, which the study names.
     Competitor,
 }
 

@@ -1,5 +1,5 @@
-//! The outcome of a study: every row with our value, its distance from the printed figure, the null
-//! model's value, and the errors by strata. A pure function of the study and of its cells' results.
+//! The outcome of a study: every row with its simulated value, the distance from the published figure, the null model's
+//! value, and the errors by strata. A pure function of the study and of its cells' results.
 
 use crate::cell::{CellKey, Rounds, Taken};
 use crate::conclusion::{Finding, Simulated};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// Results of a completed study.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
-    /// The study that was run.
+    /// The study, whose rows the results belong to.
     pub study: &'a Study,
     /// Results of all rows, in the order of `study.rows`.
     pub rows: Vec<Row>,
@@ -28,9 +28,9 @@ pub struct Outcome<'a> {
     pub conclusions: Vec<Finding<'a>>,
     /// Errors of the simulated values, by groups of comparable rows.
     pub strata: Vec<Stratum>,
-    /// Cells that are plotted over time.
+    /// Latencies of the cells that the study plots over time.
     pub over_time: Vec<TimeLine>,
-    /// Number of simulated cells.
+    /// Number of simulated cells, without pilots.
     pub cells: usize,
     /// Number of cells measured in rounds, and number of these that reached the steady state.
     pub in_rounds: (usize, usize),
@@ -49,9 +49,9 @@ pub struct Outcome<'a> {
 /// Latencies of one cell over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeLine {
-    /// Index in `Study::panels`.
+    /// Index of the cell's panel in `Study::panels`.
     pub panel: usize,
-    /// Coordinates of the cell.
+    /// System, workload and position on the axes of the cell.
     pub at: CellKey,
     /// Latencies and rates of the cell in each interval.
     pub over_time: OverTime,

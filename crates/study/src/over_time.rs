@@ -1,4 +1,4 @@
-//! Latency over the time of a cell: the median and the longest of each interval, and the spikes among them.
+//! Latency over the course of a cell: median and maximum of each interval, and the latency spikes.
 
 use iodyno_measure::{Cell, Histogram};
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// Minimum latency of a spike, as a multiple of the median of the whole time.
 const SPIKE_MEDIANS: f64 = 5.0;
 
-/// Latencies and rates of a cell in equal intervals, over all devices. Latencies of an interval without
+/// Latencies and rates of a cell in intervals of equal length, over all devices. Latencies of an interval without
 /// completions are NaN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
-    /// Length of an interval, ns.
+    /// Length of each interval, ns.
     pub interval_ns: u64,
     /// Median latency over the whole time, ns.
     pub whole_median_ns: f64,
@@ -18,14 +18,14 @@ pub struct OverTime {
     pub median_ns: Vec<f64>,
     /// Maximum latency of each interval, ns.
     pub longest_ns: Vec<f64>,
-    /// Operations per second in each interval.
+    /// Operations completed per second in each interval, over all devices.
     pub iops: Vec<f64>,
 }
 
 /// Statistics of latency spikes. Consecutive intervals with a spike count as one spike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spikes {
-    /// Number of spikes.
+    /// Number of spikes; consecutive intervals with a spike count once.
     pub count: usize,
     /// Mean time between spikes, ns; NaN for fewer than two spikes.
     pub every_ns: f64,

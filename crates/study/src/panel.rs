@@ -1,4 +1,4 @@
-//! A panel: one table or figure of the paper as axes, and every combination of them as a row.
+//! A panel: one table or figure of the paper, given by its axes. Every combination of values on the axes becomes a row.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Optimum, Recipe};
@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Panel {
     /// Name of the table or figure in the paper, such as `Table 4`.
     pub figure: String,
-    /// Title that states the subject of the panel.
+    /// Title of the panel, which states what it compares.
     pub title: String,
-    /// Queue depths, ascending.
+    /// Queue depths on the panel's axis, ascending; empty if the depth does not vary.
     pub depths: Vec<u32>,
-    /// Metrics, in display order.
+    /// Metrics that the panel shows, in display order.
     pub metrics: Vec<Metric>,
 }
 

@@ -1,5 +1,5 @@
-//! The provenance of our figures: taken from the paper, used to choose a parameter, arithmetic on such figures,
-//! or a prediction. Only predictions measure the quality of a model.
+//! The provenance of simulated figures: taken from the paper, used to choose a parameter, computed from such figures,
+//! or predicted. Only predictions measure the quality of a model.
 
 /// Origin of a simulated value, which determines whether it can test the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// All kinds of provenance.
+    /// All kinds of provenance; predictions are last.
     pub const ALL: [Self; 4] = [Self::Input, Self::Fitted, Self::Derived, Self::Predicted];
 
     /// Name of the provenance in files and documents.

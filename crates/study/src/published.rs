@@ -1,7 +1,7 @@
-//! The printed figures of a paper, as CSV: one line a figure, the columns in [`COLUMNS`].
+//! Published figures of a paper, read from CSV: one figure per line, with the columns in [`COLUMNS`].
 //!
-//! Reading ends here: a [`Figure`] has a finite value, a known relation and unit, and a unique key. The meaning
-//! of metrics is not known here.
+//! A [`Figure`] that was read has a finite value, a known relation and unit, and a unique key. The meaning of metrics
+//! is not known here.
 
 use crate::unit::Unit;
 use core::fmt;
@@ -62,7 +62,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// All relations.
+    /// All relations, for the lookup of a symbol in the file of published values.
     pub const ALL: [Self; 4] = [Self::Equal, Self::About, Self::AtLeast, Self::AtMost];
 
     /// Symbol for the relation in the file of published values.
@@ -85,9 +85,9 @@ impl fmt::Display for Relation {
 /// Part of the paper in which a value was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a table, with all printed digits.
+    /// The value is in a table, with all of its digits.
     Table,
-    /// In the text, where values are rounded more coarsely.
+    /// The value is in the text, where values are rounded more coarsely.
     Prose,
 }
 
@@ -104,9 +104,9 @@ impl Place {
 /// A value published in the paper, from one line of the file of published values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Key that identifies the value in the study.
+    /// Key that assigns the value to a row of the study.
     pub key: Key,
-    /// Relation of the published value to the true value.
+    /// Whether the value is exact, approximate, or only a bound.
     pub relation: Relation,
     /// The value, in `unit`; finite and not 0.
     pub value: f64,

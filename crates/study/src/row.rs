@@ -1,5 +1,5 @@
-//! Our results for a row of a study: our value, its distance from the printed figure, and the null
-//! model's value.
+//! Results for a row of a study: the simulated value, its distance from the published figure, and the null model's
+//! value.
 
 use crate::null::NullModel;
 use crate::score::Score;
@@ -16,7 +16,7 @@ pub struct Row {
     pub steady: Option<bool>,
     /// Error of the simulated value; None if no value was published.
     pub score: Option<Score>,
-    /// Whether the published value is flagged, and therefore left out of the error statistics.
+    /// Whether the published value is excluded from the error statistics, for example because it can't be right.
     pub flagged: bool,
     /// Prediction of the null model; None if there is none.
     pub null: Option<Null>,

@@ -1,5 +1,5 @@
-//! The schema of a study file: its keys and the types of their values. `catalog/studies/FORMAT.md` gives their
-//! meaning.
+//! The schema of a study file: its keys and the types of their values. `catalog/studies/FORMAT.md` explains the meaning
+//! of the keys.
 
 use crate::metric::Metric;
 use iodyno_catalog::{File, Key, Kind, Problem, Reader, Record, TIME, ValueType};

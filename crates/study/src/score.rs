@@ -1,8 +1,8 @@
-//! The score of one of our values: its distance from a printed one.
+//! The score of a simulated value: its distance from the published one.
 //!
-//! There are two distances: the plain relative error, and the part of it outside the printed interval. That is the
-//! rounding interval of a figure or, for a printed bound, a tenth beyond the bound on its valid side. A figure that
-//! the paper rounds to 44 000 can't decide between 43 500 and 44 500.
+//! There are two distances: the plain relative error, and the part of it outside the published interval. This interval
+//! is the rounding interval of a figure or, for a published bound, a tenth beyond the bound on its valid side. A figure
+//! that the paper rounds to 44 000 can't decide between 43 500 and 44 500.
 
 use crate::published::{Figure, Relation};
 
@@ -10,7 +10,7 @@ use crate::published::{Figure, Relation};
 /// the simulated value is larger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
-    /// Relative error.
+    /// Difference between the simulated and the published value, as a fraction of the published value.
     pub error: f64,
     /// Part of the relative error that lies outside the interval in which the true value may be. This is the rounding
     /// interval or, for a published bound, up to a tenth beyond the bound on the valid side.

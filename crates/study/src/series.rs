@@ -1,5 +1,5 @@
-//! Rows grouped into lines, as a paper shows them: the rows of one panel and metric that differ in one axis
-//! only.
+//! Rows grouped into lines, as a paper draws them. The rows of a line have the same panel and metric and differ only
+//! along one axis.
 
 use crate::metric::Metric;
 use crate::study::Study;
@@ -11,7 +11,7 @@ use iodyno_units::human;
 pub enum Axis {
     /// Number of devices under load.
     Devices,
-    /// Queue depth.
+    /// Outstanding operations per thread.
     Depth,
     /// Think time, µs.
     Think,
@@ -43,7 +43,7 @@ impl Axis {
 /// One line of a chart, as a list of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Index in `Study::panels`.
+    /// Index of the line's panel in `Study::panels`.
     pub panel: usize,
     /// The metric that the line shows.
     pub metric: Metric,

@@ -1,5 +1,5 @@
-//! A study: systems, workloads, panels of figures, and the printed figures to compare with ours. [`load`] reads
-//! the file, the printed figures and all files that these name, and creates every row of the study.
+//! A study: systems, workloads, panels of figures, and the published figures for comparison. [`load`] reads the file,
+//! the published figures and all files that these name, and creates every row of the study.
 
 use crate::assign_provenance;
 use crate::cell::CellKey;
@@ -31,7 +31,7 @@ pub struct Study {
     pub source: String,
     /// Whether cells are measured in rounds, until the steady state of SNIA's specification.
     pub in_rounds: bool,
-    /// Systems that the paper tests.
+    /// Systems that the paper tests, followed by competing descriptions of their devices for the null model.
     pub systems: Vec<Bench>,
     /// Workloads to which panels can refer.
     pub workloads: Vec<Workload>,
@@ -39,7 +39,7 @@ pub struct Study {
     pub members: Vec<MemberRates>,
     /// Tables and figures of the paper, in the order of the study file.
     pub panels: Vec<Panel>,
-    /// Values published in the paper.
+    /// Values published in the paper, in the order of their file.
     pub printed: Vec<Figure>,
     /// All rows, in the order of the panels. Rows that belong to no panel are at the end.
     pub rows: Vec<Wanted>,
@@ -50,18 +50,18 @@ pub struct Study {
 }
 
 impl Study {
-    /// Keeps only the rows for which `keep` returns true. Cells that no kept row needs are not simulated.
+    /// Keeps only the rows for which `keep` returns true. Cells that no remaining row needs are not simulated.
     pub fn retain(&mut self, keep: impl Fn(&Wanted) -> bool) {
         self.rows.retain(keep);
     }
 
-    /// Cells from which a row is computed, with those of the competitor of its system.
+    /// Cells from which a row is computed, including the cells that simulate the competitor of its system.
     pub(crate) fn cells(&self, row: &Wanted) -> Vec<CellKey> {
         let rival = self.competitor_of(row).map(|rival| rival.cells());
         [row.recipe.cells(), rival.unwrap_or_default()].concat()
     }
 
-    /// The recipe of the same row on the competitor of its system; None without one.
+    /// The recipe of the row, applied to the competitor of its system; None if the system has no competitor.
     pub(crate) fn competitor_of(&self, row: &Wanted) -> Option<Recipe> {
         let rival = self.systems[row.at?.system].competitor?;
         Some(row.recipe.clone().on_system(rival))
@@ -70,7 +70,7 @@ impl Study {
     /// Keeps only the rows of the named tables and figures.
     ///
     /// # Errors
-    /// The study has no table or figure of one of these names. The message lists the names that it has.
+    /// The study has no table or figure with one of these names. The message lists those that it has.
     pub fn only(&mut self, figures: &[String]) -> Result<(), String> {
         let names: BTreeSet<&str> = self.rows.iter().map(|row| row.key.figure.as_str()).collect();
         if let Some(unknown) = figures.iter().find(|name| !names.contains(name.as_str())) {
@@ -86,7 +86,8 @@ impl Study {
 /// Reads a study, by its name in the catalog or by a path, and all files that it names.
 ///
 /// # Errors
-/// The error in the study, its published values, a device or a server, with its position.
+/// An unknown name, or an error in the study, its published values, a device or a server, with the position in the
+/// file.
 pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     let file = find(Kind::Study, name_or_path)?;
     let raw = schema::read(&file)?;

@@ -1,4 +1,4 @@
-//! The test bench: a server and a device of the catalog, combined and set as a study needs them.
+//! A tested system: a server and a device of the catalog, combined and configured as a study needs them.
 
 use core::ops::Range;
 use iodyno_catalog::{Entry, File, Kind, Problem, Record, find};
@@ -24,7 +24,7 @@ pub struct Bench {
     pub host: Host,
     /// Whether the study overrides the socket of the threads or the population of the memory channels.
     pub host_differs: bool,
-    /// The device with all its parameters.
+    /// The type of device in the system, with all its parameters.
     pub device: Device,
     /// Whether the devices are attached to RAID adapters of the server.
     pub has_adapters: bool,
@@ -42,9 +42,10 @@ pub struct Bench {
     pub link_bytes_per_s: Option<f64>,
     /// Minimum warm-up for workloads with writes, ns: the time over which earlier writes affect the results.
     pub ramp_ns: u64,
-    /// Index in `Study::systems` of another description of the device, whose figures are the null model of this one.
+    /// Index in `Study::systems` of a system with another description of the same device, whose simulated values serve
+    /// as this system's null model; None if there is none.
     pub competitor: Option<usize>,
-    /// Whether only panels that name the system have rows of it.
+    /// Whether only panels that explicitly name the system get rows for it.
     pub only_named: bool,
     /// Remarks on the system; mostly empty.
     pub note: String,
@@ -91,17 +92,17 @@ impl Bench {
         if self.array.is_some() { &self.volume } else { &self.device.name }
     }
 
-    /// Number of devices per volume.
+    /// Number of devices per volume: the members of the array, or 1 without an array.
     pub fn members(&self) -> u32 {
         self.array.map_or(1, |array| array.members)
     }
 
-    /// Builds the server with `devices` devices. Each is preconditioned by writing the fraction `fill` of its
-    /// capacity in the pattern `written`, and reduced to one `scale`-th of its capacity. `appends`: writes to a zoned
-    /// device are appends.
+    /// Builds the server with `devices` devices. Each is preconditioned by writing the fraction `fill` of its capacity
+    /// in the pattern `written`, and reduced to one `scale`-th of its capacity. `appends`: writes to a zoned device are
+    /// appends.
     ///
     /// # Errors
-    /// Message about the server's rules of population that this number of devices breaks.
+    /// The number of devices breaks a population rule of the server, which the message names.
     pub fn system(
         &self,
         devices: u32,
@@ -181,7 +182,7 @@ pub(crate) fn benches(
     arrays.iter().map(one).collect()
 }
 
-/// Reads the competitor of a system: the same system with another description of its device.
+/// Reads the competitor of a system: the system's server and settings, with another description of the device.
 pub(crate) fn competitor(
     file: &File,
     raw: &Record,
@@ -305,7 +306,7 @@ pub(crate) fn host(
     Ok(described)
 }
 
-/// Adds the parameters of a device or server to `all`, unless they are already there.
+/// Adds the parameters of a device or server to `all`, unless `all` already contains them.
 fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
     if !all.iter().any(|owned| owned.of == of) {
         let own = |parameter| Owned { of: of.to_owned(), parameter };

@@ -1,16 +1,16 @@
-//! The units of printed figures, with their conversion to the program's own: operations a second, bytes a
-//! second, nanoseconds, or a bare number.
+//! The units of published figures, and their conversion to the base units: operations per second, bytes per second,
+//! nanoseconds, or a bare number.
 
 use iodyno_page::Quantity;
 
-/// Physical dimension of a unit.
+/// Physical dimension of a unit. Units of one dimension can be converted into each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
-    /// Operations per second.
+    /// A rate, with operations per second as base unit.
     Rate,
-    /// Bytes per second.
+    /// A throughput, with bytes per second as base unit.
     Throughput,
-    /// Time, ns.
+    /// A time, with nanoseconds as base unit.
     Time,
     /// A number without a unit, such as a ratio or a count.
     Number,
@@ -40,7 +40,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All units.
+    /// All units, for the lookup of a name in the file of published values.
     pub const ALL: [Self; 9] = [
         Self::PerSecond,
         Self::MegabytesPerSecond,
@@ -68,7 +68,7 @@ impl Unit {
         }
     }
 
-    /// Dimension, by which units can be converted into each other.
+    /// Dimension of the unit. Only units of the same dimension can be converted into each other.
     pub const fn dimension(self) -> Dimension {
         match self {
             Self::PerSecond => Dimension::Rate,

@@ -1,4 +1,5 @@
-//! The workloads and rows that a study requests, each row with its recipe, the cells that it is computed from.
+//! The workloads and rows that a study requests. Each row has a recipe, which lists the cells from which it is
+//! computed.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
@@ -28,7 +29,7 @@ pub struct Workload {
     pub files: Option<u32>,
     /// Default used fraction of the volume if the panel does not vary it.
     pub fill: Percent,
-    /// Fraction of reads, 0 to 1.
+    /// Fraction of operations that are reads, 0 to 1.
     pub read: f64,
     /// Whether addresses are random rather than sequential. Preconditioning writes in the same pattern.
     pub random: bool,
@@ -45,23 +46,24 @@ pub struct Workload {
     /// Size of a message, bytes; an operation contains as many whole messages as fit. None: the workload has no
     /// messages.
     pub message_bytes: Option<u32>,
-    /// Index of the workload that runs at the same time; None: none.
+    /// Index in `Study::workloads` of the workload that runs at the same time; None if this one runs alone.
     pub beside: Option<usize>,
-    /// Kind of operation whose percentiles are the workload's; None: all kinds.
+    /// Kind of operation whose latency percentiles are reported; None: all kinds together.
     pub percentiles: Option<OpKind>,
-    /// Null model: name of a workload whose printed figure, times the factor, predicts this one; None: the usual one.
+    /// Workload whose published value, times the factor, is this workload's null model; None: the usual rules apply.
     pub null: Option<(String, f64)>,
-    /// Passes over the capacity that the workload writes to flash devices before the cell, without time.
+    /// Number of times that the workload overwrites the capacity of flash devices before the cell, outside simulated
+    /// time.
     pub aged_passes: u32,
     /// Divisor of the device's capacity and of the workload's sizes; 1: full size.
     pub scale: u32,
     /// Whether writes to a zoned device are appends.
     pub appends: bool,
-    /// Warm-up before the measurement, ns.
+    /// Warm-up before the measurement, ns. If the system's own warm-up is longer, that one applies.
     pub ramp_ns: u64,
 }
 
-/// A row of the study: a value to compute by simulation, and its published counterpart.
+/// A row of the study: a value to compute by simulation, and the published value to compare it with.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Key of the row, which equals the key of its published value.
@@ -79,9 +81,9 @@ pub struct Wanted {
     pub unit: Unit,
     /// Index of the published value in `Study::printed`; None if there is none.
     pub printed: Option<usize>,
-    /// Provenance of the simulated value.
+    /// How the simulated value depends on published ones.
     pub basis: Provenance,
-    /// Parameters that were chosen to fit the published value; empty unless the value is fitted.
+    /// Names of parameters that were chosen to fit the published value; empty unless the value is fitted.
     pub by: Vec<String>,
 }
 
@@ -94,7 +96,7 @@ impl Workload {
     /// Specification of the workload in a cell, with default limits.
     ///
     /// # Errors
-    /// Message: the rule of workloads that is broken.
+    /// The workload breaks a rule, which the message names.
     pub fn spec(&self, cell: &CellKey) -> Result<Spec, String> {
         let mut spec = self.of_cell(cell)?;
         if let Some(bytes) = self.within_bytes {

@@ -16,7 +16,7 @@ pub(super) struct Queue {
     pub(super) refill_at: Option<u64>,
 }
 
-/// Largest number that a workload file holds. No job ends by as many operations.
+/// Largest number that a workload file can hold. A limit of this many operations never ends a job.
 const COUNT_MAX: u64 = i64::MAX as u64;
 
 /// Total number of operations or bytes after which `number_ios` ends a job: the option's value times the numbers of

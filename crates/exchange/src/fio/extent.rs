@@ -1,4 +1,4 @@
-//! The part of a target that a job runs on: its files, their sizes, the parts of its clones, and the alignment of
+//! The part of a target that a job uses: its files and their sizes, the parts of its clones, and the alignment of
 //! addresses.
 
 use super::layout::{self, Part};

@@ -1,5 +1,5 @@
-//! Groups of jobs that run at the same time, and the part of the target for each job: fio's files lie side by side on
-//! it. `extent.rs` and `duration.rs` define what a job does on its part.
+//! Groups of jobs that run at the same time, and the part of the target that each job uses: fio's files are placed side
+//! by side on the target. `extent.rs` and `duration.rs` define what a job does on its part.
 
 use super::lines::Section;
 use super::number::count;

@@ -1,4 +1,4 @@
-//! Warnings about traps: settings whose result the writer of a job may not expect. `--lint` prints them.
+//! Warnings about traps: settings whose effect the author of a job may not expect. `--lint` prints them.
 
 use super::layout::{self, Group, file_names};
 use super::lines::Section;

@@ -1,5 +1,5 @@
-//! Tables of fio's options: aliases, options that change no result (noted), options that can't be honoured (refused),
-//! options that are flags of the run, and options that other modules interpret.
+//! Tables of fio's options: aliases, options without effect on results (noted), options that can't be honoured
+//! (refused), options that correspond to flags of the run, and options that other modules interpret.
 
 /// Alternative names of options, each with the canonical name.
 const ALIASES: &[(&str, &str)] = &[

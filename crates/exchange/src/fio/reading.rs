@@ -1,4 +1,4 @@
-//! Access to the options of one section by name, and collection of its refusals, notes and traps.
+//! Access to the options of one section by name, and collection of the refusals, notes and warnings about them.
 
 use super::layout::Before;
 use super::lines::{Opt, Place, Section};

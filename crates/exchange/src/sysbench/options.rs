@@ -1,5 +1,5 @@
 //! Tables of the options of sysbench and its `fileio` test: options that have an effect, with their defaults, and
-//! options that change no result; and the test modes.
+//! options that do not change results; and the test modes.
 
 /// Supported options, with their defaults.
 pub(super) const HONOURED: &[(&str, &str)] = &[

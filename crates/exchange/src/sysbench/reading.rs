@@ -1,4 +1,4 @@
-//! Access to the options of a sysbench command line by name: values, places, notes and refusals.
+//! Access to the options of a sysbench command line by name: values, positions, notes and refusals.
 
 use super::options::{ALIASES, HONOURED, NOTED};
 use crate::command_line::Word;

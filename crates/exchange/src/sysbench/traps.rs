@@ -1,4 +1,4 @@
-//! Warnings about traps in sysbench command lines: settings whose result their writer may not expect.
+//! Warnings about traps in sysbench command lines: settings whose effect the author may not expect.
 
 use super::Reading;
 use super::options::Mode;

@@ -19,7 +19,7 @@ use super::sink::Traced;
 use super::{Lines, Sink};
 use iodyno_units::OpKind;
 
-/// Name given to the disk of a trace; a file contains only one.
+/// Name given to the disk of a trace; a file contains only one disk.
 const DISK: &str = "disk";
 
 pub(super) fn is_head(line: &str) -> bool {

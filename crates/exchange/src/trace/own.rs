@@ -1,5 +1,5 @@
-//! Our own traces, which `iodyno run --record-trace` writes: reading and writing of the text. `docs/formats/trace.md`
-//! describes it.
+//! Traces in iodyno's own format, which `iodyno run --record-trace` writes: reading and writing of the text.
+//! `docs/formats/trace.md` describes it.
 //!
 //! ```text
 //! iodyno trace 1
@@ -30,10 +30,10 @@ const TARGETS_MAX: usize = 4096;
 /// time.
 const IN_FLIGHT_MAX: usize = 1 << 20;
 
-/// Identifies an operation within a run.
+/// Identifies an operation within a recorded run, by target, worker and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OwnId {
-    /// Index of the target.
+    /// Index of the target among the targets listed in the trace's header.
     pub target: u32,
     /// Index of the worker among the workers of the target.
     pub worker: u32,

@@ -1,5 +1,5 @@
-//! Records of `iodyno serve --record` as traces: the requests of clients, with their times. Faults are left out. Crate
-//! `live` writes records, and replays them on the machine itself.
+//! Reads records of `iodyno serve --record` as traces: the requests of clients, with their times. Faults are left out.
+//! The crate `live` writes records, and replays them on the emulated machine itself.
 
 use super::sink::Traced;
 use super::{Lines, Sink, number, own};

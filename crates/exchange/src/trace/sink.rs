@@ -1,4 +1,4 @@
-//! Collects the operations of a format: takes those of the selection, and counts everything else.
+//! Collects the operations of a trace file: keeps those of the selection, and counts everything else.
 
 use super::Selection;
 use iodyno_units::OpKind;

@@ -1,5 +1,5 @@
-//! The traces of SYSTOR '17 (virtual desktops of Fujitsu): time in seconds since 1970, response time in seconds, `R`, `W`
-//! or nothing, LUN, offset and size in bytes. Without a type there was no response: such rows are left out.
+//! The traces of SYSTOR '17 (virtual desktops of Fujitsu): time in seconds since 1970, response time in seconds, `R`,
+//! `W` or nothing, LUN, offset and size in bytes. Rows without a type had no response, and are left out.
 //!
 //! Source: README.txt of trace set 4928 of SNIA's IOTTA repository, "I/O trace file format".
 

@@ -1,4 +1,4 @@
-//! The source of a job: a workload at one combination of the values in its run's lists.
+//! What a job is made from: a workload, at one combination of the values in its run's lists.
 
 use super::parameters::{Definition, Value};
 use crate::shared::name;

@@ -1,4 +1,4 @@
-//! Text of an explanation for a terminal. Pure.
+//! Text of an explanation for a terminal.
 
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{Parameter, count_by_source};
@@ -66,7 +66,7 @@ pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -
     page.end()
 }
 
-/// Adds each parameter of the device, with its value and its source.
+/// Adds each parameter of the device, with its value and the origin of the value.
 fn parameters(page: &mut Lines, parameters: &[Parameter]) {
     let style = page.style();
     let counts: Vec<String> = count_by_source(parameters)

@@ -1,4 +1,4 @@
-//! The replay of a record of served storage on the system that it describes, in virtual time.
+//! Replays a record of served storage in virtual time, on an emulated system built from the record's header.
 
 use crate::console::{print, print_json, remark};
 use crate::failure::{Failure, OPEN};
@@ -86,12 +86,12 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Converts a fault at an interface to JSON.
+/// Converts a recorded fault of the storage interface to JSON.
 fn interface_fault(of: &RecordedFault) -> Value {
     json!({ "at_ns": of.at_ns, "volume": of.volume, "fault": described(&of.fault) })
 }
 
-/// Creates the emulated machine that a record's header describes, with its workers.
+/// Creates the emulated machine that a record's header describes, including its workers.
 fn machine(head: &Value, wrong: &dyn Fn(String) -> Failure) -> Result<Machine, Failure> {
     let field = |key: &str| wrong(format!("line 2 lacks `{key}`"));
     let device = head["device"].as_str().ok_or_else(|| field("device"))?;

@@ -1,4 +1,4 @@
-//! A blocking client for tests and tools, not for load: one request at a time, from and to slices.
+//! A blocking client for tests and tools: one request at a time, with data in slices. Not suited to generate load.
 
 use super::{ClientError, Config, Connection, Uri, Wait};
 use crate::wire::{CmdFlags, Errno, Extent, Info, Kind};

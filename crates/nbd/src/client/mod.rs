@@ -38,7 +38,7 @@ const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
 
-/// Options of a connection.
+/// Options of a client's connection: queue depth, TLS, format of replies, and timeout.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Maximum number of requests in flight. A request is identified by a slot number from 0 to `depth - 1`.
@@ -99,7 +99,7 @@ pub enum ClientError {
 /// Whether and how long [`Connection::turn`] waits for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Don't wait.
+    /// Don't wait for completions.
     No,
     /// Wait for at least one completion, without a time limit.
     One,

@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// Port assigned to NBD by IANA.
 const PORT: u16 = 10809;
 
-/// Address of a server.
+/// Address of a server to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// Path of a Unix socket.
@@ -63,7 +63,7 @@ pub enum UriError {
     /// The URI of a TCP server lacks the host.
     #[error("`{0}` names no host")]
     NoHost(String),
-    /// The port is invalid.
+    /// The port is not a number from 1 to 65,535.
     #[error("`{0}` is not a port; a port is a number from 1 to 65,535")]
     Port(String),
     /// A percent sign is not followed by two hexadecimal digits, or the decoded bytes are not UTF-8.

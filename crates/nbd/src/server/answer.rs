@@ -109,7 +109,7 @@ pub enum Answer<'a> {
     Data(&'a [u8]),
     /// Result of a read whose bytes are all zeroes.
     Zeroes,
-    /// Result of a block status: (length, state) of each extent, starting at the request's offset. Extents that
+    /// Result of a block status request: (length, state) of each extent, starting at the request's offset. Extents that
     /// the client did not request (beyond the range, or after the first if it wants one) are dropped.
     Extents(&'a [(u32, u32)]),
 }

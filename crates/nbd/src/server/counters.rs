@@ -23,7 +23,7 @@ pub struct Counters {
 pub struct Snapshot {
     /// Number of open connections, including those that still negotiate.
     pub connections: u64,
-    /// Connections accepted so far.
+    /// Connections accepted since the server started, without those turned away.
     pub accepted: u64,
     /// Connections closed immediately because a limit was reached.
     pub turned_away: u64,
@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub requests: [u64; Kind::COUNT],
     /// Requests refused because of their range, alignment or flags, or because the export is read-only.
     pub refused: u64,
-    /// Requests answered with an error by an export.
+    /// Requests that an export answered with an error.
     pub errors: u64,
     /// Bytes of reads submitted to an export.
     pub read_bytes: u64,

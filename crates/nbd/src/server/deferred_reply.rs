@@ -19,7 +19,7 @@ impl DeferredReply {
         Self { link: Some(link), command }
     }
 
-    /// The request to be answered.
+    /// The deferred request, with its kind, range and flags.
     pub fn command(&self) -> &Command {
         &self.command
     }
@@ -72,8 +72,8 @@ impl Drop for DeferredReply {
     }
 }
 
-/// Collects replies so that one system call per connection sends them. For a thread that handles many
-/// completions in one go. Dropping the batch sends the rest.
+/// Collects replies, so that a thread that handles many completions sends them with one system call per connection.
+/// Dropping the batch sends the rest.
 #[derive(Default)]
 pub struct Batch {
     links: Vec<Arc<Link>>,

@@ -30,7 +30,7 @@ pub trait Export: Send + Sync {
 pub struct Peer {
     /// Address of the client, for messages.
     pub address: String,
-    /// Whether the connection uses TLS.
+    /// Whether the client's connection uses TLS.
     pub secure: bool,
     pub(crate) link: Weak<Link>,
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// Handles the requests of one connection. It is dropped when the connection ends; replies to
+/// Handles the requests of one connection. The session is dropped when the connection ends; replies to
 /// [deferred](Io::later) requests are then discarded.
 pub trait Session {
     /// Starts or performs one request. Called on the connection's thread.
@@ -120,8 +120,8 @@ impl Place {
     }
 }
 
-/// A request passed to a session, which must answer it by one of the methods of this type. If it is dropped,
-/// the server replies with EIO.
+/// A request passed to a session, which must answer it by one of the methods of this type. If the request is dropped
+/// unanswered, the server replies with EIO.
 pub struct Io<'a> {
     pub(crate) command: Command,
     pub(crate) data: &'a [u8],
@@ -132,7 +132,7 @@ pub struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// The decoded request.
+    /// The request: its kind, range and flags, which have been checked.
     pub fn command(&self) -> &Command {
         &self.command
     }
@@ -152,7 +152,7 @@ impl<'a> Io<'a> {
         self.placed
     }
 
-    /// Answers the request immediately.
+    /// Answers the request during the call of [`Session::submit`].
     pub fn answer(mut self, answer: &Answer<'_>) {
         self.answered = true;
         self.out.answer(&self.command, answer);

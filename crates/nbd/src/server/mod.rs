@@ -36,10 +36,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Limits on connections, memory and times.
+/// Limits on a server's connections and memory, and its timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of connections.
+    /// Maximum number of connections. At the limit, a new client replaces the oldest one that is still negotiating, if
+    /// any.
     pub connections: u32,
     /// Timeout for a client's negotiation, including TLS.
     pub handshake: Duration,
@@ -174,7 +175,7 @@ pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 /// Configuration of an NBD server: limits, encryption and logging.
 #[derive(Clone, Default)]
 pub struct ServerConfig {
-    /// Limits on connections, memory and times.
+    /// Limits on connections and memory, and timeouts.
     pub limits: Limits,
     /// Certificates. `Some` makes TLS mandatory, `None` disables it.
     pub tls: Option<ServerTls>,
@@ -243,7 +244,7 @@ impl Server {
         })
     }
 
-    /// Addresses of the server. Port 0 is replaced by the port that the operating system chose.
+    /// Addresses on which the server listens. Port 0 is replaced by the port that the operating system chose.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }

@@ -22,7 +22,7 @@ const REPLIES_MAX: u32 = 10_000;
 pub struct DialConfig {
     /// Name of the export; empty for the default export. At most [`NAME_MAX`] bytes.
     pub export: String,
-    /// Whether TLS is required.
+    /// Whether TLS is required. Without this flag, TLS is never used.
     pub tls: bool,
     /// Whether to request structured replies.
     pub structured: bool,

@@ -27,7 +27,7 @@ pub struct ServerFault(pub &'static str);
 /// An extent in a block status reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Length, bytes; not 0.
+    /// Length of the extent, bytes; never 0.
     pub len_bytes: u32,
     /// Flags: [`super::STATE_HOLE`], [`super::STATE_ZERO`], and perhaps others of the metadata context.
     pub state: u32,
@@ -184,7 +184,7 @@ impl Calls {
         }
     }
 
-    /// Number of requests in flight.
+    /// Number of requests that were started, but not yet reported as done.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
@@ -199,7 +199,7 @@ impl Calls {
         &self.said
     }
 
-    /// Kind and length of the current or last request with this slot number.
+    /// Kind and length (bytes) of the request in flight with this slot number, or of the last request in this slot.
     #[inline]
     pub fn request(&self, slot: u32) -> (Kind, u32) {
         let call = &self.slots[slot as usize];

@@ -14,7 +14,7 @@ pub const SIMPLE_HEADER_BYTES: usize = 16;
 /// Length of the header before the data of a chunk, bytes.
 pub const CHUNK_HEADER_BYTES: usize = 28;
 
-/// Reply format that client and server have agreed on.
+/// Reply format on which client and server have agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replies {
     /// Simple replies only. The kernel's client supports no others.
@@ -85,7 +85,7 @@ pub fn hole(replies: Replies, out: &mut Vec<u8>, command: &Command) -> bool {
     true
 }
 
-/// Writes an error reply.
+/// Writes an error reply. A structured reply also contains the error's message.
 pub fn error(replies: Replies, out: &mut Vec<u8>, cookie: u64, errno: Errno) {
     match replies {
         Replies::Simple => simple(out, cookie, errno.code()),

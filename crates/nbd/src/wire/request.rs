@@ -9,13 +9,13 @@ pub const REQUEST_BYTES: usize = 28;
 /// Maximum payload that is read and discarded if a write is refused, bytes. A longer one ends the connection.
 pub const WRITE_DRAIN_MAX: u32 = 2 * PAYLOAD_MAX;
 
-/// Command of a request, with its number in the protocol.
+/// Command of a request. The discriminant is the number of the command in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {
-    /// Read a range.
+    /// Read a range of the export.
     Read = 0,
-    /// Write a range.
+    /// Write a range of the export.
     Write = 1,
     /// Disconnect. There is no reply.
     Disc = 2,
@@ -25,7 +25,7 @@ pub enum Kind {
     Trim = 4,
     /// Prefetch a range that will be read soon.
     Cache = 5,
-    /// Make a range read as zeroes.
+    /// Make a range read as zeroes, without sending data.
     WriteZeroes = 6,
     /// Query which parts of a range are allocated.
     BlockStatus = 7,
@@ -80,7 +80,7 @@ pub struct Request {
     pub command: u16,
     /// Identifier chosen by the client. The reply repeats it.
     pub cookie: u64,
-    /// Offset in the export, bytes.
+    /// Offset of the range in the export, bytes.
     pub offset_bytes: u64,
     /// Length of the range, bytes.
     pub len_bytes: u32,
@@ -103,7 +103,7 @@ impl Request {
         })
     }
 
-    /// Encodes the request in the form in which it is sent.
+    /// Encodes the request, without its payload, in the form in which it is sent.
     #[inline]
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
@@ -131,7 +131,7 @@ pub struct Command {
     pub flags: CmdFlags,
     /// Identifier chosen by the client. The reply repeats it.
     pub cookie: u64,
-    /// Offset in the export, bytes.
+    /// Offset of the range in the export, bytes; within the export.
     pub offset_bytes: u64,
     /// Length of the range, bytes. May be 0, except for a block status.
     pub len_bytes: u32,
@@ -150,7 +150,7 @@ pub enum Admission {
     Drop(Violation),
 }
 
-/// Rules by which a connection's requests are checked.
+/// Rules by which a connection's requests are checked: range, alignment and allowed flags.
 #[derive(Clone, Debug)]
 pub struct Rules {
     size_bytes: u64,
@@ -194,7 +194,7 @@ impl Rules {
         }
     }
 
-    /// Checks a request against the rules.
+    /// Checks range, alignment and flags of a request, and decides what the server does with it.
     #[inline]
     pub fn admit(&self, request: &Request) -> Admission {
         let Some(kind) = Kind::from_code(request.command) else {

@@ -25,7 +25,7 @@ pub trait Directory {
 /// TLS policy of a server. TLS is never optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPolicy {
-    /// TLS is not available.
+    /// TLS is not available, so that no client can start it.
     Absent,
     /// The client must start TLS before it negotiates anything else.
     Required,
@@ -60,7 +60,7 @@ pub enum Refusal {
 /// Result of the negotiation, as seen by the server.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
-    /// Name of the chosen export.
+    /// Name of the export that the client chose.
     pub name: String,
     /// Whether to reply to reads in chunks (structured replies).
     pub structured: bool,

@@ -77,12 +77,12 @@ pub const WINDOW_BYTES: usize = OPTION_DATA_MAX + 32;
 /// protocol document recommends it.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 
-/// Command flags of a request.
+/// Command flags of a request, as a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CmdFlags(pub u16);
 
 impl CmdFlags {
-    /// No flags.
+    /// The empty set of flags.
     pub const NONE: Self = Self(0);
     /// Force unit access: the data must be durable before the reply.
     pub const FUA: Self = Self(1);
@@ -92,7 +92,7 @@ impl CmdFlags {
     pub const DF: Self = Self(4);
     /// For block status: return only one extent, not longer than the requested range.
     pub const REQ_ONE: Self = Self(8);
-    /// For write-zeroes: fail immediately unless it is faster than writing zeroes.
+    /// For write-zeroes: fail immediately unless zeroing is faster than writing zeroes as data.
     pub const FAST_ZERO: Self = Self(16);
 
     /// Whether all flags of `other` are set.
@@ -203,7 +203,7 @@ pub enum Violation {
     /// An option does not begin with its magic number.
     #[error("an option without its magic number")]
     OptionMagic,
-    /// The data of an option exceeds the limit for discarding it.
+    /// The data of an option is longer than the server is willing to discard.
     #[error("option data of more than 1 MiB")]
     OptionLength,
     /// EXPORT_NAME, an option that has no error reply, named an export that does not exist, or was sent without
@@ -213,7 +213,7 @@ pub enum Violation {
     /// A request does not begin with its magic number.
     #[error("a request without its magic number")]
     RequestMagic,
-    /// The payload of a refused write exceeds the limit for discarding it.
+    /// The payload of a refused write is longer than the server is willing to discard.
     #[error("a write of more than 64 MiB")]
     WriteLength,
 }
@@ -231,7 +231,7 @@ pub struct Info {
     pub max_payload_bytes: u32,
     /// Human-readable description; at most [`NAME_MAX`] bytes.
     pub description: String,
-    /// Whether the export is read-only.
+    /// Whether the export is read-only: writes, trims and write-zeroes are refused.
     pub read_only: bool,
     /// Whether seeks take time, as on a hard disk.
     pub rotational: bool,
@@ -259,19 +259,19 @@ pub struct Info {
 /// Reason why an [`Info`] is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InfoError {
-    /// The size is too large.
+    /// The export's size is 2^63 bytes or more.
     #[error("an export of 2^63 bytes or more")]
     Size,
-    /// The smallest block size is invalid.
+    /// The smallest block size is not a power of two, or exceeds 65,536 bytes.
     #[error("a smallest block that is not a power of two up to 65,536")]
     MinBlock,
-    /// The preferred block size is invalid.
+    /// The preferred block size is not a power of two, or is below 512 bytes or the smallest block size.
     #[error("a preferred block that is not a power of two, or below 512 or the smallest block")]
     PreferredBlock,
     /// The maximum payload is below the preferred block size.
     #[error("a maximum payload below the preferred block")]
     MaxPayload,
-    /// The description is too long.
+    /// The description is longer than [`NAME_MAX`].
     #[error("a description of more than 4,096 bytes")]
     Description,
     /// The server's flags lack the bit that marks them as valid.
@@ -280,7 +280,7 @@ pub enum InfoError {
 }
 
 impl Info {
-    /// Describes a writable export of this size that supports all features.
+    /// Describes a writable export of this size that supports all features, with a smallest block size of 1 byte.
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
@@ -302,7 +302,7 @@ impl Info {
         }
     }
 
-    /// Checks the values against the limits of the protocol document.
+    /// Checks sizes and description against the limits of the protocol document.
     pub fn check(&self) -> Result<(), InfoError> {
         if self.size_bytes >= 1 << 63 {
             return Err(InfoError::Size);

@@ -1,7 +1,8 @@
 //! Heat maps: counts by position, coloured by rank.
 //!
-//! Linear shading hides rare counts, and in storage rare I/Os matter most. So the cells of a figure are ranked by count
-//! and the ranks share the colours evenly; the key lists the counts. One path holds all cells of a colour.
+//! Linear shading hides rare counts, and in storage rare I/Os matter most. So the cells of a figure are ranked by
+//! count, and each colour covers an equal share of the ranks; the key lists the counts. One path holds all cells of a
+//! colour.
 
 use std::fmt::Write as _;
 

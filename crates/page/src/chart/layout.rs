@@ -1,4 +1,4 @@
-//! Layout of a plot: panels, axes, legend, names of spans.
+//! Layout of a plot: positions of panels, axes, legend and names of spans.
 //!
 //! Computed once, for drawing the picture and for describing its scales to the page's script, so that both agree to the
 //! pixel.

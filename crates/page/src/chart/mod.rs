@@ -38,7 +38,8 @@ pub use style::style;
 /// Destination of a picture, which determines its size and whether it includes title and notes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
-    /// In a page that includes the CSS of [`style`], and shows title, conditions and notes itself.
+    /// The picture is part of a page that includes the CSS of [`style`], and that shows title, conditions and notes
+    /// itself.
     #[default]
     Embedded,
     /// Like `Embedded`, but half as wide, for figures shown side by side.

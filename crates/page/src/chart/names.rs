@@ -1,5 +1,5 @@
-//! Names of categories at an axis: their lines and angle, so that each name is complete, and none touches another or
-//! leaves the picture.
+//! Names of categories at an axis: their line breaks and angle, chosen so that each name is complete, and none touches
+//! another or leaves the picture.
 //!
 //! A name longer than all of its lines is cut, with the full name in a `title`. If categories are closer together than
 //! the line height, only every N-th has a name.

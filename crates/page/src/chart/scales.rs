@@ -1,7 +1,7 @@
-//! Description of a picture for a page's script: boxes, axes, series with their points.
+//! Description of a picture for a page's script: boxes, axes, and series with their points.
 //!
-//! With it, the script converts between positions and values without knowing how the picture was drawn. Numbers have
-//! six significant digits; gaps are null.
+//! With this description, the script converts between positions and values without knowing how the picture was drawn.
+//! Numbers have six significant digits; gaps are null.
 
 use serde_json::{Map, Number, Value, json};
 

@@ -150,7 +150,7 @@ pub fn page(document: &Document) -> String {
     })
 }
 
-/// Style of pages, without that of charts, for other pages that shall look alike.
+/// CSS of pages without the CSS of charts, for other pages that should look the same.
 pub fn style() -> String {
     slim(STYLE)
 }

@@ -1,4 +1,4 @@
-//! A text built line by line, prepared for the terminal.
+//! Builds a text line by line, formatted for the terminal.
 
 use super::Style;
 use super::text::{Role, clean, hanging, pad, paint, shown};
@@ -10,12 +10,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Creates an empty text for a terminal of the given style.
+    /// Creates an empty text for a terminal with these capabilities.
     pub const fn new(style: Style) -> Self {
         Self { style, text: String::new() }
     }
 
-    /// Style of the terminal for which the text is written.
+    /// Capabilities of the terminal for which the text is written.
     pub const fn style(&self) -> Style {
         self.style
     }
@@ -47,7 +47,7 @@ impl Lines {
         }
     }
 
-    /// Returns the finished text.
+    /// Returns the text as one string.
     pub fn end(self) -> String {
         self.text
     }

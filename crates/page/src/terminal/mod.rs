@@ -1,4 +1,5 @@
-//! Text for a terminal: the terminal's abilities, harmless text that fits, tables. The caller decides the content.
+//! Text for a terminal: the terminal's capabilities, untrusted text made safe and cut to fit, and tables. The caller
+//! decides the content.
 //!
 //! Nothing here queries the terminal: the caller passes its width, and whether it shows colours and non-ASCII
 //! characters. Text from files, devices and servers reaches a terminal only through [`clean`](text::clean).

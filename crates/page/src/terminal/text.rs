@@ -1,4 +1,4 @@
-//! Text for a terminal: made harmless, measured in columns, cut, wrapped, indented, painted.
+//! Text for a terminal: removal of control characters, width in columns, truncation, wrapping, indentation and colours.
 
 use super::Style;
 use iodyno_units::text::{is_hidden, isolated};
@@ -143,7 +143,7 @@ pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Pads text to `columns` with blanks.
+/// Pads text to `columns` with blanks, before it if `right_aligned`, otherwise after it. Longer text is unchanged.
 pub fn pad(text: &str, columns: usize, right_aligned: bool) -> String {
     let blanks = " ".repeat(columns.saturating_sub(width(text)));
     if right_aligned { blanks + text } else { format!("{text}{blanks}") }

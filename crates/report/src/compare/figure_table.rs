@@ -1,4 +1,4 @@
-//! The compared figures as a table, for the terminal and the page.
+//! Table of the compared figures, for the terminal and the page.
 
 use super::{Compared, Row};
 use crate::terminal::conditions;

@@ -1,5 +1,5 @@
-//! A comparison as JSON, by `docs/schema/compare-v1.schema.json`: within a version, keys may be
-//! added, but not changed or removed.
+//! A comparison as JSON, which conforms to `docs/schema/compare-v1.schema.json`. Within a version of the schema, keys
+//! may be added, but not changed or removed.
 
 use super::{Compared, Covers, Finding, Omission, Row};
 use iodyno_measure::statistics::compare::{Better, Difference};

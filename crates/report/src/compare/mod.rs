@@ -1,10 +1,10 @@
-//! Comparison of runs, cell by cell: which of B's figures are better than A's, worse or the same, and which the runs
-//! can't decide.
+//! Comparison of runs, cell by cell: which figures are better, worse or the same in B than in A, and which are
+//! undecided.
 //!
 //! `pairing.rs` pairs the cells, `values.rs` computes the values and `conditions.rs` lists the conditions;
-//! [`iodyno_measure::statistics::compare`] judges. The unit of inference is the run. If each side is one run
-//! with repeats of its cells, the repeats are compared, and the result states that the interval covers only
-//! those. Each omission is listed with its reason.
+//! [`iodyno_measure::statistics::compare`] judges. The unit of inference is the run. If each side is one run with
+//! repeats of its cells, the repeats are compared, and the result states that the interval covers only those. Each
+//! omission is listed with its reason.
 //!
 //! Like everything in this crate, a comparison is a pure function of stored runs.
 
@@ -31,9 +31,9 @@ use iodyno_units::human;
 /// One side of a comparison, A or B, with its runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// The side as written on the command line.
+    /// Names or ids of the side's runs, as written on the command line.
     pub asked: &'a str,
-    /// Runs of the side.
+    /// Stored runs of the side. With several runs, each contributes one value per metric.
     pub runs: &'a [Run],
 }
 
@@ -44,7 +44,7 @@ pub struct Options {
     pub metrics: Vec<Metric>,
     /// Smallest shift from A to B that matters, as a fraction of A; above 0.
     pub threshold_share: f64,
-    /// For runs on several targets: also compare the cells of each target, in addition to the merged cells.
+    /// Whether to compare the cells of each target, in addition to the merged cells, for runs on several targets.
     pub each_target: bool,
 }
 
@@ -73,11 +73,11 @@ pub enum Covers {
 /// The comparison of one metric of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Coordinates of the cell in A.
+    /// Name, workload and load of the cell in A's runs.
     pub a_key: CellKey,
-    /// Coordinates of the cell in B.
+    /// Name, workload and load of the cell in B's runs. The load differs from A's if the cells were paired by name.
     pub b_key: CellKey,
-    /// The metric, with its kind of operation.
+    /// The compared metric, with its kind of operation.
     pub metric: Metric,
     /// Source of the values: runs, repeats within a run, or a single value per side.
     pub covers: Covers,
@@ -94,16 +94,16 @@ pub struct Row {
 pub struct Omission {
     /// Name of the omitted cell, or of the cell whose metric is omitted.
     pub cell: String,
-    /// Coordinates of the cell, if its name does not identify it.
+    /// Name, workload and load of the omitted cell, for messages in which the name alone is ambiguous.
     pub key: CellKey,
     /// Side without a value for the metric: `a`, `b`, or `both`.
     pub side: &'static str,
     /// The metric that was not compared; None for the whole cell.
     pub metric: Option<Metric>,
-    /// Reason for the omission.
+    /// Reason why the cell or metric was not compared, for display.
     pub why: String,
-    /// Whether the omission loses information. It does not if a merged cell represents the omitted cell of a
-    /// single target, or if neither side issued the kind of operation.
+    /// Whether the omission loses information. False for a single target's cell that a merged cell represents, and for
+    /// a kind of operation that neither side issued.
     pub is_loss: bool,
 }
 
@@ -123,26 +123,26 @@ pub enum Finding {
 pub struct Compared<'a> {
     /// Runs and targets of A and of B.
     pub sides: [SideFacts<'a>; 2],
-    /// The significance level and threshold behind the verdicts.
+    /// Significance level and threshold by which the verdicts were reached.
     pub criteria: Criteria,
-    /// Compared metrics, grouped by cell.
+    /// One row per compared metric of a cell, grouped by cell.
     pub rows: Vec<Row>,
     /// Cells and metrics that were not compared.
     pub omissions: Vec<Omission>,
     /// Test conditions that differ, except for the target.
     pub conditions: Vec<Condition>,
-    /// Remarks on the whole comparison.
+    /// Warnings and remarks that concern the whole comparison rather than one of its rows.
     pub remarks: Vec<Verdict>,
 }
 
 /// The runs and targets of a side, for headings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideFacts<'a> {
-    /// The side as written on the command line.
+    /// Names or ids of the side's runs, as written on the command line.
     pub asked: &'a str,
-    /// Ids of the side's runs.
+    /// Ids of the side's runs in the notebook.
     pub runs: Vec<&'a str>,
-    /// Distinct names of the side's runs.
+    /// Distinct names of the workloads or methods that the side's runs measured.
     pub names: Vec<&'a str>,
     /// Distinct names of the side's runs, each with the command-line flags that changed its workload.
     pub headings: Vec<String>,

@@ -1,10 +1,9 @@
 //! Pairing of A's cells with B's.
 //!
-//! Cells are identified by their coordinates (name, workload, threads, depth, blocks, offered rate). The target
-//! is not among them, because comparing targets may be the purpose: in a run with one target its cell
-//! represents the run, in a run with several the merged cell does. A cell without a counterpart by coordinates
-//! is paired by its name, if both sides have exactly one left of that name; the differences are then reported
-//! as conditions.
+//! Cells are identified by their coordinates (name, workload, threads, depth, blocks, offered rate). The target is not
+//! among them, because comparing targets may be the purpose: a run with one target is represented by the cell of that
+//! target, a run with several by the merged cell. A cell without a counterpart by coordinates is paired by its name, if
+//! both sides have exactly one unpaired cell of that name; the differences are then reported as conditions.
 
 use super::Omission;
 use iodyno_measure::cell::representative;

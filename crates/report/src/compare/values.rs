@@ -1,6 +1,6 @@
-//! The values to compare: one per run, or, if each side is a single run, one per repeat of the cell in it.
-//! Repeats within a run share much that differs between runs, so the two are never mixed as equals: with
-//! several runs, the repeats of a run make one value, from their merged histograms and the sum of their times.
+//! The values to compare: one per run, or, if each side is a single run, one per repeat of the cell in it. Repeats
+//! within a run have much in common that differs between runs, so the two kinds of value are never mixed: with several
+//! runs, the repeats of a run make one value, from their merged histograms and the sum of their times.
 
 use super::pairing::{Entry, omission};
 use super::{Covers, Omission, Row, remark};

@@ -1,5 +1,5 @@
-//! fio's latency bins: 64 per power of two, up to 2^34 ns. Our buckets are twice as fine and nest in them, so
-//! that counts carry over exactly.
+//! fio's latency bins: 64 per power of two, up to 2^34 ns. iodyno's buckets are twice as fine and nest in fio's bins,
+//! so that counts convert exactly.
 
 use iodyno_measure::Histogram;
 

@@ -1,9 +1,9 @@
-//! The `steadystate` object of a job in fio's JSON. If a steady state rule may end the job, its
-//! values are those of each second in the last window; for a tracking variable of a method, those
-//! of each round in the measurement window.
+//! The `steadystate` object of a job in fio's JSON. If a steady state rule may end the job, the object has one value
+//! for each second of the last window; for a tracking variable of a method, one for each round of the measurement
+//! window.
 //!
-//! The keys and units are fio's. If a window is incomplete, fio pads its arrays with zeroes and
-//! includes these in the means; ours have measured values only.
+//! The keys and units are fio's. If a window is incomplete, fio pads its arrays with zeroes and includes these in the
+//! means; here the arrays have measured values only.
 
 use crate::method;
 use iodyno_measure::statistics::steady::SteadyLimits;

@@ -13,14 +13,14 @@ use iodyno_measure::{Cell, CellKey, ClassStats, Histogram, Interval, Level};
 use iodyno_notebook::Run;
 use iodyno_units::OpKind;
 
-/// Media type of the OpenMetrics text.
+/// Media type of the OpenMetrics text, for the HTTP header `Content-Type`.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Latency quantiles with their labels. A quantile is exported only if there are enough samples.
 const QUANTILES: [(f64, &str); 5] =
     [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99"), (0.999, "0.999"), (0.9999, "0.9999")];
 
-/// A stored run as OpenMetrics text.
+/// Formats a stored run as OpenMetrics text.
 pub fn text(run: &Run) -> String {
     let of = RunLabels {
         id: run.id.clone(),

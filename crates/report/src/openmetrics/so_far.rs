@@ -36,7 +36,7 @@ impl SoFar {
         Self { run: RunLabels { id, name, version }, ..Self::default() }
     }
 
-    /// Begins the measurement of one cell per target; `first` is the index in the run of the first of them.
+    /// Begins the measurement of one cell per target. `first` is the run's index of the first of these cells.
     pub fn begin(&mut self, first: usize, cells: &[Cell]) {
         self.first = first;
         for (at, cell) in cells.iter().enumerate() {
@@ -54,8 +54,8 @@ impl SoFar {
         }
     }
 
-    /// Replaces the running counts with those of the finished `cells`; `first` is the index in the run of the
-    /// first of them.
+    /// Replaces the running counts with the counts of the finished `cells`. `first` is the run's index of the first
+    /// cell.
     pub fn finish(&mut self, first: usize, cells: &[Cell]) {
         for (at, cell) in cells.iter().enumerate() {
             let counts = CellCounts::of(cell);

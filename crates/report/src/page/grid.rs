@@ -1,5 +1,5 @@
-//! Sections of a grid: the load curve for a load axis, scaling for an axis of concurrency, a heat table for
-//! two axes, bars for one; and the table of its points.
+//! Sections for a sweep over a grid of points: a load curve over a load axis, scaling over an axis of concurrency, a
+//! heat table for two axes, bars for one axis, and the table of all points.
 
 use super::distribution::{Curve, histogram, spectrum};
 use super::load::{of_load, of_scaling};

@@ -31,10 +31,10 @@ use std::borrow::Cow;
 
 use iodyno_page::{Block, Document, Embedded, Figure, Section};
 
-/// Optional content of a report.
+/// Optional content of a report, and the text of its footer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Program and version, for the footer.
+    /// Name and version of the program, for the footer.
     pub made_by: String,
     /// Whether to additionally draw grids of two axes as three-dimensional columns, as in SNIA's test
     /// specification.
@@ -48,7 +48,7 @@ pub struct Options {
 /// Maximum number of intervals per embedded run, summed over its cells. An interval takes some hundred bytes.
 const CARRIED_INTERVALS_MAX: usize = 4_000;
 
-/// Makes the report on one run.
+/// Makes the report on one run, with all of its cells, verdicts and settings.
 pub fn document(run: &Run, options: &Options) -> Document {
     let mut document = Document {
         title: run.head.heading(),

@@ -1,4 +1,4 @@
-//! The confidence of a table's rates and percentiles: a table of their intervals under it.
+//! Table of the confidence intervals of another table's rates and percentiles, printed below that table.
 
 use iodyno_measure::statistics::within::Within;
 use iodyno_page::terminal::text::{Role, paragraph};

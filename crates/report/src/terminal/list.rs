@@ -16,8 +16,8 @@ const RESULT_COLUMNS_MIN: usize = 16;
 /// Width reserved for the result column before the columns of time and targets, which are less important.
 const RESULT_COLUMNS: usize = 36;
 
-/// Formats a table of runs in the given order. For a run without a standing, the
-/// table shows the most severe verdict of its cells.
+/// Formats a table of runs in the given order. For a run without a [`Standing`], the table shows the most severe
+/// verdict of its cells.
 pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();

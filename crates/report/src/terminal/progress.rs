@@ -11,7 +11,7 @@ pub struct Progress<'a> {
     pub cell: &'a str,
     /// Number of the current cell, from 1.
     pub index: usize,
-    /// Number of cells in the run.
+    /// Number of cells in the run; 0 if unknown.
     pub count: usize,
     /// The current activity, such as `laying out`, `ramp` or `measuring`.
     pub phase: &'a str,
@@ -19,15 +19,15 @@ pub struct Progress<'a> {
     pub elapsed_ns: u64,
     /// Duration of the phase, ns; None if unknown.
     pub total_ns: Option<u64>,
-    /// Recent operations per second.
+    /// Operations per second in the latest interval.
     pub iops: f64,
-    /// Recent bytes per second.
+    /// Bytes read and written per second in the latest interval.
     pub bytes_per_s: f64,
-    /// Recent median latency, ns.
+    /// Median latency in the latest interval, ns; None if unknown.
     pub p50_ns: Option<u64>,
-    /// Recent 99th percentile of the latency, ns.
+    /// 99th percentile of the latency in the latest interval, ns; None if unknown.
     pub p99_ns: Option<u64>,
-    /// Number of failed operations in this cell.
+    /// Number of failed operations in the current cell so far.
     pub errors: u64,
     /// Remark on the ranks (processes that measure together); empty for a single process.
     pub ranks: &'a str,

@@ -1,5 +1,5 @@
-//! Latency breakdown and resource utilization of a window, from the counters of a machine's parts: the time of one
-//! I/O by phase, and for each resource its busy share and the rate at which it would saturate. Pure.
+//! Latency breakdown and resource utilization of a window, from the counters of a machine's parts: the time of one I/O
+//! by phase, and for each resource its busy share and the rate at which it would saturate.
 
 use iodyno_emulate::System;
 use iodyno_emulate::usage::{self, Of, Phase, Snapshot};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Operations of one kind in the measured window, with their mean time in each phase.
 #[derive(Debug)]
 pub struct KindAccount {
-    /// Rate and latencies of these operations.
+    /// Rate and latencies of the operations of this kind.
     pub summary: KindSummary,
     /// Mean time in each phase, in the order of the I/O path. Phases without time are left out.
     pub phases: Vec<PhaseAccount>,
@@ -43,12 +43,12 @@ impl PhaseAccount {
 }
 
 impl KindAccount {
-    /// Mean service time, ns.
+    /// Mean service time of the operations of this kind in the window, ns.
     pub fn mean_ns(&self) -> Option<f64> {
         self.summary.service_time().mean_ns
     }
 
-    /// 99th percentile of the service time, ns; None if there are too few samples.
+    /// 99th percentile of the service time in the window, ns; None if there are too few samples.
     pub fn p99_ns(&self) -> Option<f64> {
         self.summary.service_time().get(Quantity::Quantile(0.99))
     }
@@ -79,7 +79,7 @@ pub struct LevelAccount {
     pub level: &'static str,
     /// Reads or writes. Operations of an array are counted per stripe, and include those of caches and rebuilds.
     pub kind: OpKind,
-    /// Operations of this kind per second.
+    /// Operations of this kind per second, summed over all components of the level.
     pub rate_iops: f64,
     /// Mean number of flash pages per read, if a read fetches several in parallel and `phases` describe single
     /// pages; otherwise None.
@@ -190,12 +190,13 @@ pub struct Share {
     pub held: bool,
     /// Mean utilization of the group's resources, 0 to 1.
     pub busy: f64,
-    /// Estimated operations per second at full utilization; None if the resource was idle.
+    /// Estimated rate of the whole cell, operations per second, if the resource were fully utilized; None if it was
+    /// idle.
     pub bound_iops: Option<f64>,
 }
 
 impl Share {
-    /// Returns the utilization as JSON.
+    /// Returns name, number, utilization and bound of the resources as JSON.
     pub fn json(&self) -> Value {
         json!({
             "name": self.name,
@@ -207,7 +208,7 @@ impl Share {
     }
 }
 
-/// Utilization of every resource in the measured window, in descending order.
+/// Utilization of every resource in the measured window, the busiest first. `iops` is the rate of the cell.
 pub fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
     let device = |volume: usize| system.volumes[volume].name.as_str();
     let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));

@@ -1,5 +1,4 @@
-//! The properties that follow from a device's parameters without a run: its size, its endurance,
-//! and its content after a power cut.
+//! Properties that follow from a device's parameters without a run: size, endurance, and content after a power cut.
 
 use iodyno_emulate::describe::{DescribedDevice, count_by_source};
 use iodyno_emulate::endurance::{Outlook, outlook};
@@ -145,7 +144,7 @@ impl Described {
         lines
     }
 
-    /// The description as JSON.
+    /// Returns the device's properties and parameters as JSON, with the source of each parameter.
     pub fn json(&self) -> Value {
         let parameter = |p: &iodyno_emulate::describe::Parameter| json!({ "key": p.key, "value": p.text, "rule": p.rule, "source": p.from.name(), "why": p.why });
         let sources: serde_json::Map<String, Value> = count_by_source(&self.device.parameters)

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 /// Utilization from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// What limits a cell's throughput. The module's documentation explains the rules.
+/// The factor that limits a cell's throughput, found by the rules in the documentation of this module.
 #[derive(Clone, Debug)]
 pub enum Limit {
-    /// A resource is saturated.
+    /// This resource is saturated, and limits the throughput.
     Resource(Share),
     /// No resource is saturated; the schedule offers I/Os at a fixed rate.
     Offered {
@@ -36,7 +36,7 @@ pub enum Limit {
     Latency {
         /// Mean number of outstanding I/Os on all devices.
         outstanding: f64,
-        /// Mean latency of an I/O, ns.
+        /// Mean latency of an I/O, ns, over all kinds of operation.
         latency_ns: f64,
         /// Resource with the highest utilization; None if the emulated machine reports none.
         busiest: Option<Share>,

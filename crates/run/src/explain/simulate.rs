@@ -1,4 +1,4 @@
-//! One cell in virtual time, as short as its figures allow.
+//! Simulates one cell in virtual time, no longer than its figures need.
 
 use super::account::{KindAccount, LevelAccount, Share, kinds, levels, shares};
 use super::limit::{Limit, limit};
@@ -22,9 +22,9 @@ pub struct ExplainedCell {
     pub name: String,
     /// State of the devices at the cell's start, as text.
     pub state: String,
-    /// Number of volumes under load.
+    /// Number of volumes that the cell loads simultaneously.
     pub volumes: usize,
-    /// Threads per volume.
+    /// Number of threads per volume.
     pub threads: u32,
     /// Outstanding I/Os per thread.
     pub depth: u32,
@@ -32,17 +32,17 @@ pub struct ExplainedCell {
     pub block_bytes: u32,
     /// Length of the measured window, ns.
     pub window_ns: u64,
-    /// Operations per second.
+    /// Operations per second, summed over all volumes.
     pub iops: f64,
-    /// Bytes read and written per second.
+    /// Bytes read and written per second, summed over all volumes.
     pub bytes_per_s: f64,
-    /// Operations of each kind that the cell issued.
+    /// Rate, latency and phases of each kind of operation that the cell issued.
     pub kinds: Vec<KindAccount>,
     /// Operations on components below the volumes: arrays behind adapters, and devices of arrays.
     pub below: Vec<LevelAccount>,
     /// Utilization of all resources, in descending order.
     pub shares: Vec<Share>,
-    /// What limits the cell's throughput.
+    /// The factor that limits the cell's throughput.
     pub limit: Limit,
     /// Flash operations in the measured window, summed over all flash devices; None if there is no flash.
     pub counts: Option<Counts>,
@@ -56,8 +56,8 @@ pub struct ExplainedCell {
     pub ios_per_cpu_s: f64,
 }
 
-/// Default workloads that explain a device of `system`, each with one worker. Those of a zoned device read one zone, and
-/// write zone by zone.
+/// Default workloads that explain a device of `system`, each with one worker. On a zoned device, reads stay in one
+/// zone, and writes fill zone after zone.
 pub fn predictions(system: &System) -> Vec<(&'static str, Spec)> {
     let zones = system.devices().find_map(PlacedDevice::zones);
     let random =
@@ -100,8 +100,8 @@ pub fn predictions(system: &System) -> Vec<(&'static str, Spec)> {
     reads.into_iter().chain(writes).map(spec).collect()
 }
 
-/// Ramp and measured time of a cell: longer for disks, which are slow and must first fill their buffer, and for
-/// limits, which an idle device may exceed during their window; shorter for memory.
+/// Ramp and measured time of a cell: longer for disks, which are slow and must first fill their buffer, and for rate
+/// limits, which an idle device may exceed during the limit's window; shorter for memory.
 fn length(system: &System) -> Length {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, window_ns) = if any(|k| matches!(k, Kind::Disk(_))) {

@@ -1,4 +1,4 @@
-//! Recipes: how a value is computed from cells.
+//! Recipes: rules by which a value of the study is computed from cells.
 
 use crate::cell::{CellFigure, CellKey, Taken};
 use iodyno_measure::Quantity;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Recipe {
     /// A quantity of one cell, such as its rate.
     Of(Quantity, CellKey),
-    /// A result of one cell that [`Quantity`] does not include.
+    /// A result of one cell that can't be selected by a [`Quantity`].
     Figure(CellFigure, CellKey),
     /// Messages per second in one cell; the number is the messages per operation.
     Messages(u32, CellKey),
@@ -30,7 +30,7 @@ pub enum Recipe {
     Lowest(Vec<Recipe>),
     /// The highest of several values; none if one of them is missing.
     Highest(Vec<Recipe>),
-    /// Arithmetic mean of several values.
+    /// Arithmetic mean of several values; none if one of them is missing.
     Mean(Vec<Recipe>),
     /// Number of devices at which a system saturates: the rate of the second cell (the saturated system), divided by
     /// the rate per device of the first. At most the devices of the second cell.
@@ -43,7 +43,7 @@ pub enum Recipe {
 /// rate close to the maximum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
-    /// Candidates for the optimum.
+    /// Cells among which the optimum is sought.
     pub cells: Vec<CellKey>,
     /// Maximum accepted mean latency, ns.
     pub ceiling_ns: u64,
@@ -54,11 +54,11 @@ pub struct Optimum {
 pub enum AtOptimum {
     /// A quantity of the optimum, measured by a long cell.
     Of(Quantity),
-    /// Total number of outstanding operations.
+    /// Total number of outstanding operations at the optimum.
     Oio,
     /// Number of threads at the optimum.
     Threads,
-    /// Outstanding operations per thread.
+    /// Outstanding operations per thread at the optimum.
     Depth,
 }
 
@@ -108,7 +108,7 @@ impl Recipe {
         }
     }
 
-    /// The same recipe on another system.
+    /// Returns this recipe with each of its cells moved to the system with the given index.
     #[must_use]
     pub fn on_system(self, system: usize) -> Self {
         let on = |cell: CellKey| CellKey { system, ..cell };

@@ -1,4 +1,4 @@
-//! The figures of a study: our values as lines, the printed ones as rings, and measured ones over both.
+//! Figures of a study: simulated values as lines, published values as rings, and measured values drawn over both.
 
 use super::{Measured, Overlay, quantity};
 use crate::error_strata::Spread;

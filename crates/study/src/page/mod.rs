@@ -1,5 +1,5 @@
-//! A study as a document: each table and figure of the paper with our values next to it, the differences
-//! coloured, and, if there is one, the measurement of a real device over it.
+//! A study as a document: each table and figure of the paper with the simulated values next to it, the differences
+//! coloured, and optionally the measurement of a real device drawn over it.
 
 mod boxes;
 mod figures;
@@ -27,20 +27,20 @@ pub struct Overlay {
     pub cells: Vec<Measured>,
 }
 
-/// A measured cell in an [`Overlay`], with its conditions and results.
+/// A measured cell of an [`Overlay`]: its conditions and results. A row of the study with the same conditions shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Fraction of reads, 0 to 1.
+    /// Fraction of operations that are reads, 0 to 1.
     pub read: f64,
-    /// Whether addresses are random.
+    /// Whether addresses are random rather than sequential.
     pub random: bool,
-    /// Bytes of one operation.
+    /// Bytes per operation.
     pub block_bytes: u32,
     /// Number of threads per target.
     pub threads: u32,
     /// Outstanding operations per thread.
     pub depth: u32,
-    /// Number of targets under load.
+    /// Number of targets under load, which corresponds to the devices of a row.
     pub targets: u32,
     /// Measured rates and latencies.
     pub summary: Summary,

@@ -1,4 +1,4 @@
-//! The tables of a study: printed, ours and the difference, row by row.
+//! Tables of a study: published value, simulated value and difference, row by row.
 
 use super::figures::{capital, ours};
 use crate::conclusion::{self, Finding, Verdict};

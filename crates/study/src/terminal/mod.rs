@@ -1,5 +1,5 @@
-//! A study as terminal text, for comparison with the paper: its tables with the paper's columns,
-//! and under each printed figure ours, the error, and that of the null model.
+//! A study as terminal text, for comparison with the paper. Its tables have the paper's columns; below each published
+//! figure are the simulated one, its error, and the error of the null model.
 
 mod number;
 

@@ -1,5 +1,5 @@
-//! Figures as text in a table: one unit for all, a printed figure with the digits of the paper, ours with at
-//! least four.
+//! Figures as text in a table: one unit for all, published figures with the digits of the paper, simulated ones with at
+//! least four digits.
 
 use crate::published::Figure;
 use crate::unit::Unit;

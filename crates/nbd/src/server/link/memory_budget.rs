@@ -3,10 +3,10 @@
 //! Each connection has its own share ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), which is not counted
 //! here: small requests never wait for another connection. Memory beyond it needs a *grant* from the budget. While the
 //! budget is spent, connections with further requests wait in order. Two connections never wait for each other: a
-//! waiting one still sends what it owes its client, and a grant shrinks as answers are taken.
+//! waiting one still sends the replies that it owes its client, and a grant shrinks as the client reads them.
 //!
-//! A client that takes nothing would keep its grant forever. So while connections wait, a grant holder whose client
-//! has taken and sent less than one step for [`Limits::stall`](crate::server::Limits::stall) is ended. A connection
+//! A client that reads nothing would keep its grant forever. So while connections wait, the server ends a grant holder
+//! whose client has transferred less than one step within [`Limits::stall`](crate::server::Limits::stall). A connection
 //! without a grant is not tracked, and takes no lock.
 
 use super::Link;
