@@ -107,7 +107,7 @@ fn run(path: &str, size: u64, depth: u32, seconds: f64) -> std::io::Result<Strin
     Ok(format!("{ops} {elapsed} {} {}", after.0 - cpu.0, after.1 - cpu.1))
 }
 
-/// CPU time of this process in user and in kernel mode, s.
+/// CPU time that this process has used in user mode and in kernel mode, s.
 pub(crate) fn cpu_seconds() -> (f64, f64) {
     // SAFETY: an all-zero rusage is valid, and getrusage fills it.
     let usage = unsafe {

@@ -1,5 +1,5 @@
-//! Runs a contender once and reads its figures: iodyno's, fio's and elbencho's from JSON, sysbench's from text,
-//! those of the loop without a tool from one line.
+//! Runs a contender once and parses its results: JSON from iodyno, fio and elbencho, text from sysbench, one line
+//! from the bare loops, which use no tool.
 
 use serde_json::Value;
 use std::path::PathBuf;

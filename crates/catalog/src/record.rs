@@ -126,7 +126,7 @@ impl Record {
         self.get(path)?.text()
     }
 
-    /// The text at a path; empty if it is missing.
+    /// Text at a path; empty if the key is missing.
     pub fn said(&self, path: &str) -> &str {
         self.text(path).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The result as text for a terminal, and as a JSON document. Pure.
+//! Formats the result of an exploration as text for a terminal, and as a JSON document. Does no I/O.
 
 use crate::check::Verdict;
 use crate::explore::Explored;
@@ -12,21 +12,22 @@ use iodyno_units::text::clean;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Version of the JSON document.
+/// Version of the JSON document's format.
 pub const JSON_VERSION: u32 = 1;
-/// Width of the labels, in columns.
+/// Width of the label column in the text, in characters.
 const LABEL: usize = 12;
-/// Lost effects that a terminal lists.
+/// Maximum number of lost effects that the text lists for a finding.
 const LOST_MAX: usize = 6;
-/// Lines of a checker's output that a terminal shows.
+/// Maximum number of lines of a checker's output that the text shows for a finding.
 const OUTPUT_LINES_MAX: usize = 5;
 
-/// Rules, or an emulated device, from which the states after a power cut follow.
+/// The rules, or the emulated device, that determine the states after a power cut. Shown with the result.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Rules for what may survive.
+    /// Rules of the file system, which say what may survive a power cut.
     pub rules: Rules,
-    /// Name of the emulated device that carried the run out; `None`: the rules alone decide.
+    /// Name of the emulated device on which the run's writes were executed; `None`: the rules alone decide what
+    /// survives.
     pub device: Option<String>,
     /// File system and kernel of the guest in which the program ran on a disk; `None`: it ran in a folder.
     pub guest: Option<String>,
@@ -44,7 +45,7 @@ pub struct Outcome {
 }
 
 impl Setting {
-    /// The heading's second part, and the line about it.
+    /// Describes the rules or the device: the second part of the heading, and a line that explains it.
     fn in_words(&self) -> (String, String) {
         if let Some(guest) = &self.guest {
             let about = "the guest's disk has a volatile write cache: of the writes since a flush each can be lost, and \
@@ -67,21 +68,21 @@ impl Setting {
 /// Summary of a recorded run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Changes of the folder.
+    /// Number of changes that the program made in the folder.
     pub changes: usize,
-    /// Completed fsyncs and the like.
+    /// Number of syncs by the program, such as fsync and syncfs, including failed ones.
     pub syncs: usize,
-    /// Lines that the program printed.
+    /// Number of lines that the program printed to standard output.
     pub lines: usize,
     /// Whether the program printed several lines, all of them after its last change: its output was probably buffered,
     /// so that it promised nothing before.
     pub printed_at_end: bool,
-    /// Duration of the run.
+    /// Duration of the recorded run.
     pub took: Duration,
 }
 
 impl Recorded {
-    /// Summarises a run.
+    /// Counts the changes, syncs and printed lines of a run.
     #[must_use]
     pub fn of_history(history: &History, took: Duration) -> Self {
         let mut summary = Self { changes: 0, syncs: 0, lines: 0, printed_at_end: false, took };
@@ -105,7 +106,7 @@ impl Recorded {
     }
 }
 
-/// A number with its noun: `1 change`, `2 changes`.
+/// Formats a number with its noun: `1 change`, `2 changes`.
 fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

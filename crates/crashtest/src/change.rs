@@ -1,13 +1,13 @@
-//! Changes of a file tree.
+//! Changes of a file tree, such as creating, renaming and writing files.
 
 use crate::hex;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Number of a file, directory or symbolic link. A number is not used again after a deletion.
+/// Number of a file, directory or symbolic link in a tree. Never reused, even after a deletion.
 pub type NodeId = u64;
 
-/// A change of a tree that either takes effect as a whole or not at all, except [`Change::Write`].
+/// A change of a tree. Atomic: it takes effect as a whole or not at all, except [`Change::Write`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -15,31 +15,31 @@ pub enum Change {
     Make {
         /// Directory that contains the name.
         directory: NodeId,
-        /// The name, without a path.
+        /// Name of the new node, without a path.
         #[serde(with = "hex")]
         name: Vec<u8>,
         /// Number of the new node.
         node: NodeId,
         /// Kind of a new node.
         made: Made,
-        /// Its permissions.
+        /// Permissions of the new node, as in `st_mode` without the type.
         mode: u32,
     },
-    /// Gives a node a further name.
+    /// Adds a name for an existing node (hard link).
     Link {
         /// Directory that contains the name.
         directory: NodeId,
-        /// The name, without a path.
+        /// The added name, without a path.
         #[serde(with = "hex")]
         name: Vec<u8>,
-        /// Node that gets the name.
+        /// Node that gets the additional name.
         node: NodeId,
     },
     /// Removes a name: unlink and rmdir.
     Remove {
         /// Directory that contains the name.
         directory: NodeId,
-        /// The name, without a path.
+        /// The removed name, without a path.
         #[serde(with = "hex")]
         name: Vec<u8>,
         /// Node that had the name.
@@ -47,46 +47,46 @@ pub enum Change {
     },
     /// Renames a node. A node that already has the new name loses it.
     Rename {
-        /// Directory and name before.
+        /// Directory and name before the rename.
         #[serde(with = "hex::entry")]
         from: (NodeId, Vec<u8>),
-        /// Directory and name after.
+        /// Directory and name after the rename.
         #[serde(with = "hex::entry")]
         to: (NodeId, Vec<u8>),
-        /// Node that moves.
+        /// Node that is renamed.
         node: NodeId,
-        /// Node that had the new name; `None`: the name was free.
+        /// Node that had the new name before the rename; `None`: the name was free.
         replaced: Option<NodeId>,
-        /// Whether the two nodes swap names (`RENAME_EXCHANGE`).
+        /// Whether the renamed and the replaced node swap names (`RENAME_EXCHANGE`).
         exchange: bool,
     },
-    /// Writes bytes, and extends the file if they end past its end.
+    /// Writes bytes to a file. Extends the file if the range goes beyond the file's end.
     Write {
-        /// The file.
+        /// File that is written.
         node: NodeId,
-        /// Position of the first byte.
+        /// Offset of the first written byte in the file.
         offset: u64,
-        /// The bytes.
+        /// The written bytes.
         #[serde(with = "hex")]
         data: Arc<[u8]>,
     },
     /// Zeroes a range without changing the size: a punched hole or a zeroed range.
     Zero {
-        /// The file.
+        /// File that contains the range.
         node: NodeId,
-        /// Position of the first byte.
+        /// Offset of the first zeroed byte in the file.
         offset: u64,
-        /// Length in bytes.
+        /// Length of the zeroed range, bytes.
         len_bytes: u64,
     },
     /// Sets a file's size: truncation, and extension by ftruncate or fallocate.
     Resize {
-        /// The file.
+        /// File that is truncated or extended.
         node: NodeId,
-        /// New size in bytes.
+        /// Size of the file after the change, bytes.
         size_bytes: u64,
     },
-    /// Sets permissions.
+    /// Sets the permissions of a node (chmod).
     Mode {
         /// Node whose permissions are set.
         node: NodeId,
@@ -95,11 +95,11 @@ pub enum Change {
     },
 }
 
-/// What [`Change::Make`] creates.
+/// Kind of node that [`Change::Make`] creates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Made {
-    /// A regular file.
+    /// A regular file, initially empty.
     File,
     /// An empty directory.
     Directory,

@@ -1,4 +1,4 @@
-//! The judgement of a state by a checker.
+//! Runs a checker on a state, and derives the verdict from the checker's exit.
 
 use crate::folder::Watch;
 use crate::history::Event;
@@ -8,18 +8,18 @@ use crate::tree::Tree;
 use serde::Serialize;
 use std::io;
 
-/// How a checker judged a state.
+/// Verdict of a checker on one state after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Verdict {
     /// The checker accepts the state.
     Consistent,
-    /// The checker rejects the state, but accepts it if told that nothing was acknowledged: the state lacks something
-    /// that the program had acknowledged.
+    /// The checker rejects the state, but accepts it when told that nothing was acknowledged: acknowledged data is
+    /// missing.
     LostAcknowledged,
-    /// The checker says that the program does not start on the state.
+    /// The checker reports that the program does not start on the state.
     RefusesToOpen,
-    /// The checker rejects the state for other reasons.
+    /// The checker rejects the state for a reason other than those above.
     WrongContent,
     /// The checker could not judge: it was not found or not executable, or a signal ended it.
     CheckerFailed,
@@ -28,7 +28,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict's word in output.
+    /// Word for the verdict in output.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -42,22 +42,23 @@ impl Verdict {
     }
 }
 
-/// One run of a checker.
+/// Result of one run of a checker on a state.
 #[derive(Clone, Debug)]
 pub struct CheckRun {
-    /// How it ended.
+    /// How the checker ended: by itself, by a signal, or at its time limit.
     pub ended: Ended,
     /// The checker's standard output and error, truncated.
     pub output: Vec<u8>,
-    /// Its changes of the folder: recovery, and its own writes.
+    /// Changes that the checker made in the folder: those of the recovery, and its own writes.
     pub events: Vec<Event>,
 }
 
 /// Runs a checker on a state.
 pub trait Check: Sync {
-    /// Runs the checker in a folder with this content. `watch` is told what it reads.
+    /// Runs the checker in a folder with this content, and tells `watch` which parts the checker reads.
     ///
     /// # Errors
+    ///
     /// The folder can't be made, or the checker can't be started.
     fn check(
         &self,
@@ -67,17 +68,17 @@ pub trait Check: Sync {
     ) -> io::Result<CheckRun>;
 }
 
-/// Exit statuses by which a shell says that it found no program, or could not execute it.
+/// Exit statuses with which a shell reports that it did not find a program, or could not execute it.
 const NOT_STARTED: [i32; 2] = [126, 127];
-/// Exit statuses by which a shell says that a signal ended its program: 128 and the signal's number.
+/// Exit statuses with which a shell reports that a signal ended its program: 128 plus the signal's number.
 const BY_SIGNAL: std::ops::RangeInclusive<i32> = 129..=159;
 
-/// Whether an exit status of a shell says that its program did not start or was ended by a signal.
+/// Whether a shell's exit status means that the program did not start, or was ended by a signal.
 fn is_failure(code: i32) -> bool {
     NOT_STARTED.contains(&code) || BY_SIGNAL.contains(&code)
 }
 
-/// The verdict that a single run gives; `None`: the state is rejected, for a reason that the run does not tell.
+/// Derives the verdict from a single run. `None`: the checker rejects the state, but the run alone does not tell why.
 pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
     match checked.ended {
         Ended::TimedOut => Some(Verdict::Hangs),
@@ -93,7 +94,7 @@ pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
     }
 }
 
-/// First letters, digits and underscores of a line.
+/// Returns the letters, digits and underscores at the start of a line.
 fn first_word(line: &[u8]) -> &[u8] {
     let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     &line[..line.iter().take_while(|byte| is_inside(byte)).count()]

@@ -1,4 +1,4 @@
-//! A checker that is a program: it runs in a folder that holds the state.
+//! A checker that is an external program, run in a folder that contains the state.
 
 use crate::change::{Change, Made};
 use crate::check::{Check, CheckRun};
@@ -9,11 +9,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Name of the file in which the checker finds the output that the program under test had printed before the cut. Its
-/// folder is separate from the state under test.
+/// Name of the file that tells the checker what the program under test had printed before the power cut. The file is
+/// in a folder separate from the state under test.
 pub const PROMISE: &str = "acknowledged";
 
-/// Runs a program on each state.
+/// A checker that runs an external program on each state.
 #[derive(Debug)]
 pub struct Checker<'a> {
     folders: &'a Folders,
@@ -22,14 +22,14 @@ pub struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// A checker whose states are folders of this mount.
+    /// Creates a checker that presents each state as a folder of this mount.
     #[must_use]
     pub fn new(folders: &'a Folders, program: Program) -> Self {
         Self { folders, program, next: AtomicU64::new(0) }
     }
 }
 
-/// Tree of a folder with the file [`PROMISE`], which holds what the program had printed.
+/// Creates the tree of a folder with the file [`PROMISE`], which contains what the program had printed.
 #[must_use]
 pub fn promise(acknowledged: &[u8]) -> Tree {
     let mut tree = Tree::default();

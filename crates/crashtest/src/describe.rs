@@ -1,4 +1,4 @@
-//! A finding in words: what is lost, and what would have kept it.
+//! Describes a finding in words: which effects are lost, and which sync would have kept them.
 
 use crate::change::{Change, NodeId};
 use crate::effects::Act;
@@ -9,34 +9,34 @@ use crate::states::States;
 use crate::tree::Tree;
 use serde::Serialize;
 
-/// An effect that a state lost or tore.
+/// An effect that was lost or torn in a state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// The effect, with file and range.
+    /// Description of the effect, with file and range.
     pub effect: String,
-    /// The sync that would have made it durable.
+    /// Description of the sync that would have made the effect durable.
     pub kept_by: String,
-    /// Number of the recorded event.
+    /// Index of the recorded event that caused the effect.
     pub event: usize,
 }
 
-/// Describes a finding.
+/// Description of a finding: losses, later effects that survive, and the program's output before the cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Described {
-    /// Lost and torn effects in order.
+    /// Lost and torn effects, in the order of the run.
     pub lost: Vec<Loss>,
-    /// Later effects that survive.
+    /// Number of surviving effects that come after a lost or torn one.
     pub later_survivors: usize,
-    /// The first of [`Self::later_survivors`], in words; empty if there is none.
+    /// Description of the first of [`Self::later_survivors`]; empty if there is none.
     pub first_later_survivor: String,
-    /// Lines that the program had printed.
+    /// Number of lines that the program had printed before the power cut.
     pub acknowledged_lines: usize,
-    /// The last of [`Self::acknowledged_lines`]; empty if there is none.
+    /// The last of the [`Self::acknowledged_lines`]; empty if there is none.
     pub last_acknowledged: String,
 }
 
 impl Finding {
-    /// Describes the finding.
+    /// Describes what the smallest wrong state of this finding lost, and what survived.
     #[must_use]
     pub fn describe(&self) -> Described {
         let states = &*self.states;
@@ -77,7 +77,7 @@ impl Finding {
     }
 }
 
-/// Effects in words, with the paths that files had at the time. `effects` need not be sorted.
+/// Describes effects, with the paths that files had at the time. `effects` need not be sorted.
 fn in_words(states: &States, effects: &[usize]) -> Vec<Loss> {
     let all = &states.effects().all;
     let mut order: Vec<usize> = (0..effects.len()).collect();

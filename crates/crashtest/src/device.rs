@@ -1,4 +1,4 @@
-//! The log of a block device, carried out by an emulated device: its machine decides when data become durable.
+//! Executes a block device's recorded writes on an emulated device, which decides when data becomes durable.
 
 use crate::change::{Change, NodeId};
 use crate::history::{Event, History};
@@ -8,11 +8,11 @@ use iodyno_units::{Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Largest length of a write; a longer one of the log becomes several.
+/// Maximum length of a submitted write, bytes. Longer writes of the log are split.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
-/// Largest length of an operation that zeroes.
+/// Maximum length of a submitted zeroing operation, bytes.
 const ZERO_BYTES_MAX: u64 = 1 << 31;
-/// Largest number of the machine's events until an operation must be complete.
+/// Maximum number of machine events until an operation must have completed.
 const EVENTS_MAX: u64 = 10_000_000;
 
 /// Carries out the changes and flushes of a log in virtual time, one after another on the only volume of `system`, and
@@ -80,7 +80,7 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
     Ok(History { start: log.start.clone(), events: run.events })
 }
 
-/// Units that the log writes.
+/// Units that at least one write of the log touches.
 fn written_units(log: &History) -> BTreeSet<u64> {
     let mut all = BTreeSet::new();
     for event in &log.events {
@@ -98,7 +98,7 @@ fn written_units(log: &History) -> BTreeSet<u64> {
     all
 }
 
-/// Units that a range of bytes touches.
+/// Units that a byte range touches, even in part.
 fn units(bytes: &Range<u64>) -> Range<u64> {
     bytes.start / UNIT_BYTES..bytes.end.div_ceil(UNIT_BYTES)
 }
@@ -107,14 +107,15 @@ struct Run {
     machine: Machine,
     capacity_bytes: u64,
     worker: u32,
-    /// Token of the last operation; tokens ascend.
+    /// Token of the last submitted operation. Tokens ascend.
     token: u64,
     events: Vec<Event>,
-    /// Changes of each unit that are not durable yet: token and number of the event, ascending.
+    /// For each unit, changes that are not durable yet: token and index of the event, ascending.
     units: BTreeMap<u64, Vec<(u64, usize)>>,
-    /// Zeroed ranges of units that the log never writes and that are not durable yet: token, units, number of the event.
+    /// Zeroed ranges that the log never writes and that are not durable yet: token, range in units, index of the
+    /// event.
     zeroed: Vec<(u64, Range<u64>, usize)>,
-    /// Events of the machine's content; empty between steps.
+    /// Content events that the machine has reported; empty between steps.
     told: Vec<ContentEvent>,
 }
 
@@ -129,7 +130,7 @@ impl Run {
         self.operation(OpKind::Write, &bytes, fua)
     }
 
-    /// Zeroes a range. Units that the log writes change each by itself, since a write may overtake the zeroes.
+    /// Zeroes a range. Units that the log also writes are separate changes, since a write may overtake the zeroes.
     fn zero(
         &mut self,
         node: NodeId,
@@ -166,7 +167,7 @@ impl Run {
         self.events.push(Event::Change(Change::Zero { node, offset: from, len_bytes: to - from }));
     }
 
-    /// Adds a change of one unit by the next operation.
+    /// Registers a change of one unit, to be made by the next operation.
     fn push(&mut self, unit: u64, change: Change) {
         self.units.entry(unit).or_default().push((self.token + 1, self.events.len()));
         self.events.push(Event::Change(change));
@@ -183,7 +184,7 @@ impl Run {
         self.carry_out(&Op { offset_bytes: bytes.start, len_bytes, kind, fua })
     }
 
-    /// Submits an operation, and lets the machine run until it is complete.
+    /// Submits an operation, and runs the machine until the operation completes.
     fn carry_out(&mut self, op: &Op) -> Result<(), String> {
         self.token += 1;
         let now = self.machine.now_ns();
@@ -204,7 +205,8 @@ impl Run {
         Err(format!("operation {} does not end", self.token))
     }
 
-    /// Lets the machine write its buffer, until it is at rest or all changes are durable: some drives fold data without end.
+    /// Runs the machine until it is at rest or all changes are durable. The second condition is needed because some
+    /// drives fold data without end.
     fn rest(&mut self) -> Result<(), String> {
         for _ in 0..EVENTS_MAX {
             if self.units.is_empty() && self.zeroed.is_empty() || !self.step() {
@@ -214,7 +216,7 @@ impl Run {
         Err("it does not come to rest".to_owned())
     }
 
-    /// Processes one event of the machine. False: there is none.
+    /// Processes one event of the machine. Returns false if there is none.
     fn step(&mut self) -> bool {
         let more = self.machine.step(u64::MAX);
         self.machine.changes(&mut self.told);
@@ -238,7 +240,7 @@ impl Run {
         more
     }
 
-    /// Finds the changes of these units that are durable with the version of `token`.
+    /// Finds the changes of these units that become durable with the version of `token`, and adds them to `landed`.
     fn land(&mut self, units: Range<u64>, token: u64, landed: &mut Vec<usize>) {
         let mut done = Vec::new();
         for (unit, waiting) in self.units.range_mut(units.clone()) {
@@ -259,7 +261,7 @@ impl Run {
     }
 }
 
-/// First byte of a range within a unit, and the byte after its end there.
+/// Part of a byte range that lies within a unit: offset of its first byte in the unit, and of the byte after its end.
 fn within(unit: u64, bytes: &Range<u64>) -> (u64, u64) {
     (bytes.start.max(unit * UNIT_BYTES), bytes.end.min((unit + 1) * UNIT_BYTES))
 }

@@ -1,5 +1,5 @@
-//! Effects of a recorded run: pieces of its changes that a power cut can separate, with what each requires and when
-//! it became durable.
+//! Effects of a recorded run: the parts of its changes that a power cut can separate. Each has the effects that it
+//! requires, and the event that made it durable.
 
 use crate::change::{Change, Made, NodeId};
 use crate::history::{Event, History};
@@ -11,28 +11,28 @@ use std::sync::Arc;
 /// A part of a change that survives or is lost as a whole (data may be torn).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// A change of names, permissions or size, or zeroing.
+    /// A change of names, permissions or size, or the zeroing of a range.
     Metadata(Change),
-    /// Bytes of a write. They do not extend the file.
+    /// Bytes of a write, without the growth of the file that they may cause.
     Data {
-        /// The file.
+        /// File that is written.
         node: NodeId,
-        /// Position of the first byte.
+        /// Offset of the first byte in the file.
         offset: u64,
-        /// The bytes.
+        /// The written bytes.
         data: Arc<[u8]>,
     },
-    /// Growth of a file by a write.
+    /// Growth of a file by a write, separate from the written bytes.
     Grow {
-        /// The file.
+        /// File that grows.
         node: NodeId,
-        /// Size in bytes that the file has at least.
+        /// Minimum size of the file after the growth, bytes.
         size_bytes: u64,
     },
 }
 
 impl Act {
-    /// Makes the change.
+    /// Makes the change in a tree.
     pub fn apply(&self, tree: &mut Tree) {
         match self {
             Self::Metadata(change) => tree.apply(change),
@@ -41,7 +41,7 @@ impl Act {
         }
     }
 
-    /// The file or directory whose own content or size changes; `None` for names.
+    /// The file or directory whose own content or size changes; `None` if only names change.
     fn content_of(&self) -> Option<NodeId> {
         match self {
             Self::Data { node, .. }
@@ -66,22 +66,22 @@ impl Act {
     }
 }
 
-/// An effect of a recorded change.
+/// An effect of a recorded change, the unit of what a power cut can lose.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// Index of the event in the history that caused the effect.
+    /// Index in the history of the event that caused the effect.
     pub event: usize,
-    /// The change that the effect makes.
+    /// What the effect changes in the tree.
     pub act: Act,
-    /// Earlier effects without which this one can't survive.
+    /// Indices of earlier effects without which this one can't survive.
     pub requires: Vec<usize>,
-    /// Number of the event that made it durable; `None`: no event did.
+    /// Index of the event that made the effect durable; `None` if no event did.
     pub durable_at: Option<usize>,
-    /// Whether a sync of it failed, so that no later sync makes it durable.
+    /// Whether a sync of the effect failed, so that no later sync makes it durable.
     pub is_given_up: bool,
 }
 
-/// Effects of a run in order, under a set of rules.
+/// All effects of a run in order, derived under a set of file system rules.
 #[derive(Clone, Debug)]
 pub struct Effects {
     /// Rules of the file system under which the effects were derived.
@@ -93,7 +93,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Derives the effects of a run.
+    /// Derives the effects of a recorded run under the given rules.
     #[must_use]
     pub fn of_history(history: &History, rules: Rules) -> Self {
         let mut derivation = Derivation {
@@ -125,28 +125,28 @@ impl Effects {
 /// State of a file while effects are derived.
 #[derive(Default)]
 struct File {
-    /// Data and growth that no rename over another file has waited for.
+    /// Effects of data and growth for which no rename over another file has waited.
     contents: Vec<usize>,
     last_growth: Option<usize>,
-    /// Last truncation, and the size that it left.
+    /// Effect of the last truncation, and the size that it left.
     cut: Option<(usize, u64)>,
-    /// Last write of each atomic unit.
+    /// Effect of the last write to each atomic unit.
     last_writes: BTreeMap<u64, usize>,
-    /// Whether growth was given up, so that the next write extends the file again on the device.
+    /// Whether a failed sync gave up growth, so that the next write extends the file again on the device.
     grows_again: bool,
 }
 
 struct Derivation {
     effects: Effects,
-    /// The folder as the program sees it.
+    /// Current content of the folder as the program sees it.
     now: Tree,
-    /// All effects before this one are durable.
+    /// Index of an effect: all effects before it are durable.
     open_from: usize,
     last_metadata: Option<usize>,
     files: BTreeMap<NodeId, File>,
     /// Directory in which each node was created.
     made_in: BTreeMap<NodeId, NodeId>,
-    /// Renames between two directories, by effect, of which this directory alone was synced.
+    /// Renames between two directories of which only this directory was synced, by effect.
     half_synced: BTreeMap<usize, NodeId>,
 }
 
@@ -206,7 +206,7 @@ impl Derivation {
         file.contents.extend(contents);
     }
 
-    /// Whether growth to this size survives only with the written data.
+    /// Whether growth of the file to the size `end` survives only with the written data.
     fn grows_with_data(&self, node: NodeId, end: u64) -> bool {
         const BLOCK_BYTES: u64 = PAGE_BYTES as u64;
         match self.effects.rules.growth_with_data {
@@ -263,7 +263,7 @@ impl Derivation {
         self.make_durable(event, kept);
     }
 
-    /// Makes the data and zeros durable that lie in a range of a file.
+    /// Makes the data and zeroes within a range of a file durable.
     fn sync_range(&mut self, event: usize, node: NodeId, range: std::ops::Range<u64>) {
         let written = |act: &Act| match act {
             Act::Data { node, offset, data } => Some((*node, *offset, data.len() as u64)),
@@ -281,7 +281,7 @@ impl Derivation {
         self.make_durable(event, covered);
     }
 
-    /// Makes all effects of these events durable.
+    /// Makes all effects of the events `changes` durable.
     fn land(&mut self, event: usize, changes: &[usize]) {
         let all = &self.effects.all;
         let effects = |change: &usize| {
@@ -292,7 +292,7 @@ impl Derivation {
         self.make_durable(event, landed);
     }
 
-    /// Marks the written data of a file whose sync failed, with the growth that belongs to them.
+    /// Marks the written data of a file whose sync failed, and the growth caused by these writes, as given up.
     fn give_up(&mut self, node: NodeId) {
         for effect in &mut self.effects.all[self.open_from..] {
             let is_written = matches!(effect.act, Act::Data { .. } | Act::Grow { .. });

@@ -1,5 +1,5 @@
-//! Explores the states of a recorded run within a time limit: takes classes in turn, and does not check a state that
-//! equals a judged one.
+//! Explores the states of a recorded run within a time limit. Takes the classes of states in turn, and does not check
+//! a state that equals one already judged.
 
 use crate::check::{Check, Verdict};
 use crate::history::History;
@@ -19,57 +19,58 @@ use std::time::{Duration, Instant};
 /// Parameters of an exploration.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Rules of the file system.
+    /// Rules of the file system, which determine the possible states.
     pub rules: Rules,
-    /// Classes of states.
+    /// Classes of states to explore.
     pub classes: Vec<Class>,
-    /// Largest number of effects that a state of the class `subset` loses or keeps.
+    /// Maximum number of effects that a state of the class `subset` loses or keeps.
     pub bound: usize,
     /// Unit of atomic writes, bytes; `None`: that of the rules.
     pub atomic_bytes: Option<u32>,
-    /// Whether a second power cut is explored, during the recovery of each state.
+    /// Whether to explore a second power cut during the recovery of each state.
     pub again: bool,
-    /// Time limit for all checks.
+    /// Time limit for all checks together.
     pub time: Duration,
-    /// Number of checkers at a time.
+    /// Number of checkers that run concurrently.
     pub workers: usize,
     /// Verdicts that end the exploration once each has a finding. Empty: all states are judged.
     pub enough: Vec<Verdict>,
 }
 
-/// States of a class: how many there are, and how many were judged.
+/// Number of states in a class, and how many of them were judged.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClassCount {
-    /// Class, as `--class` takes it.
+    /// Name of the class, as in `--class`.
     pub class: &'static str,
-    /// States in the class.
+    /// Number of states in the class.
     pub states: u64,
-    /// Judged states.
+    /// Number of states of the class that were judged.
     pub judged: u64,
 }
 
-/// Result of an exploration.
+/// Result of an exploration: counts of states and verdicts, and the smallest wrong states.
 #[derive(Debug, Default)]
 pub struct Explored {
-    /// States by class. With [`Plan::again`] the last entry, `again`, counts the states after a second cut.
+    /// Number of states by class. With [`Plan::again`] the last entry, `again`, counts the states after a second cut.
     pub classes: Vec<ClassCount>,
-    /// Judged states by verdict.
+    /// Number of judged states by verdict.
     pub verdicts: BTreeMap<Verdict, u64>,
-    /// Judged states that had the content of an earlier one.
+    /// Number of states not checked because an earlier one had the same content.
     pub same_content: u64,
-    /// Judged states that agreed with an earlier one in all that its checker read.
+    /// Number of states not checked because an earlier one agreed in everything that its checker read.
     pub same_reads: u64,
-    /// Runs of the checker, without those that minimise.
+    /// Number of runs of the checker, not counting those that minimise findings.
     pub checked: u64,
-    /// Judged states from before the program's first output, when it had promised nothing; and wrong ones of them.
+    /// Number of judged states from before the program's first output, when nothing was promised; and how many of
+    /// them are wrong.
     pub before_output: (u64, u64),
-    /// Number of states checked although an earlier one agreed in all that its checker read, and number of them with
-    /// another verdict.
+    /// Number of states that were checked although an earlier one agreed in everything that its checker read, and how
+    /// many of them got another verdict.
     pub spot_checks: (u64, u64),
-    /// Smallest wrong states: at most [`FINDINGS_MAX`] of each verdict from after the program's first output, then as
+    /// Smallest wrong states: at most [`FINDINGS_MAX`] per verdict from after the program's first output, then as
     /// many from before it.
     pub findings: Vec<Finding>,
-    /// Time that the checks took.
+    /// Wall-clock time of the exploration.
     pub elapsed: Duration,
 }
 
@@ -80,7 +81,7 @@ impl Explored {
         self.classes.iter().all(|count| count.judged == count.states)
     }
 
-    /// Number of wrong states.
+    /// Number of judged states that are wrong, over all verdicts.
     #[must_use]
     pub fn wrong(&self) -> u64 {
         let is_wrong = |(verdict, _): &(&Verdict, &u64)| **verdict != Verdict::Consistent;
@@ -88,15 +89,16 @@ impl Explored {
     }
 }
 
-/// Findings of each verdict that are minimised and reported, from before and from after the first output.
+/// Maximum number of findings per verdict that are minimised and reported, separately for states from before and
+/// after the program's first output.
 pub const FINDINGS_MAX: usize = 3;
-/// Time after the exploration that a finding may take to be reduced.
+/// Maximum time for minimising a finding after the end of the exploration.
 const MINIMISE_TIME: Duration = Duration::from_secs(5);
-/// Recoveries whose states wait to be explored. States of further ones count as not judged.
+/// Maximum number of recoveries queued for exploration. States of further recoveries count as not judged.
 const RECOVERIES_MAX: usize = 256;
 
-/// Hands out the states of a run: one of each class in turn, and of a class in an order that is spread over all of
-/// them, so that a short time sees something of everything.
+/// Hands out the states of a run: one of each class in turn, and those of a class in an order spread over the whole
+/// class, so that even a short exploration covers some of everything.
 struct Cursor {
     job: Arc<Job>,
     classes: Vec<Spread>,
@@ -105,7 +107,7 @@ struct Cursor {
 
 struct Spread {
     class: Class,
-    /// For each epoch, the number of states of all earlier ones.
+    /// For each epoch, the number of states in all earlier epochs.
     starts: Vec<u64>,
     total: u64,
     stride: u64,
@@ -161,7 +163,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Everything that the workers share.
+/// State of an exploration that all workers share.
 struct Shared<'a> {
     plan: &'a Plan,
     judge: Judge<'a>,
@@ -178,7 +180,7 @@ struct Progress {
     was_recovery: bool,
     busy: usize,
     judged: BTreeMap<&'static str, u64>,
-    /// States of recoveries, all of them.
+    /// Total number of states of all recoveries.
     again: u64,
     explored: Explored,
     failed: Option<io::Error>,
@@ -187,11 +189,11 @@ struct Progress {
 /// Name of the class of states after a second cut.
 const AGAIN: &str = "again";
 
-/// Explores the states of a run.
-///
-/// `stop` ends the exploration early. `progress` is told the number of judged states, and of wrong ones.
+/// Explores the states of a run. Setting `stop` ends the exploration early. Calls `progress` with the numbers of
+/// judged and of wrong states.
 ///
 /// # Errors
+///
 /// The checker can't be started.
 pub fn explore(
     history: History,
@@ -253,7 +255,7 @@ pub fn explore(
     Ok(explored)
 }
 
-/// Interval between looks for a new recovery, while the other workers may still find one.
+/// Interval at which an idle worker checks for a new recovery, while other workers may still find one.
 const TICK: Duration = Duration::from_millis(1);
 
 impl Shared<'_> {
@@ -316,7 +318,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Queues the states of a recovery.
+    /// Queues the states of a recovery for exploration.
     fn add_recovery(
         &self,
         job: &Job,
@@ -341,7 +343,7 @@ impl Shared<'_> {
 }
 
 impl Progress {
-    /// The next state: of the program's run and of a recovery in turn.
+    /// Returns the next state to judge, alternately from the program's run and from a recovery.
     fn next(&mut self) -> Option<(Arc<Job>, StateId)> {
         self.was_recovery = !self.was_recovery;
         if self.was_recovery
@@ -355,7 +357,7 @@ impl Progress {
         }
     }
 
-    /// Recoveries take turns, too.
+    /// Returns the next state of a recovery. Recoveries take turns.
     fn next_of_recovery(&mut self) -> Option<(Arc<Job>, StateId)> {
         while let Some(mut cursor) = self.recoveries.pop_front() {
             if let Some(id) = cursor.next() {
@@ -367,7 +369,7 @@ impl Progress {
         None
     }
 
-    /// Counts a judged state. True: a wrong one that should be minimised.
+    /// Counts a judged state. Returns true if the state is wrong and should be minimised.
     fn count(&mut self, class: &'static str, judged: &Judged, is_before_output: bool) -> bool {
         *self.judged.entry(class).or_default() += 1;
         *self.explored.verdicts.entry(judged.verdict).or_default() += 1;
@@ -390,7 +392,7 @@ impl Progress {
             && verdicts.iter().all(|wanted| findings.iter().any(|f| f.verdict == *wanted))
     }
 
-    /// Whether another finding of this kind is wanted.
+    /// Whether the result has space for another finding with this verdict.
     fn has_room(&self, verdict: Verdict, is_before_output: bool) -> bool {
         let is_alike = |known: &&Finding| {
             known.verdict == verdict && known.is_before_output() == is_before_output
@@ -398,7 +400,7 @@ impl Progress {
         self.explored.findings.iter().filter(is_alike).count() < FINDINGS_MAX
     }
 
-    /// Keeps a finding unless another one has the same smallest state, or there are enough of its kind.
+    /// Adds a finding, unless another has the same smallest state or there are enough of this kind.
     fn add_finding(&mut self, finding: Finding) {
         let is_known = self.explored.findings.iter().any(|known| known.name == finding.name);
         if !is_known && self.has_room(finding.verdict, finding.is_before_output()) {
@@ -407,9 +409,11 @@ impl Progress {
     }
 }
 
-/// The classes with these names. Without names: all classes of what may survive, or on a device what it keeps.
+/// Parses names of classes. Without names, returns all classes of possible states or, on a device, the class of what
+/// the device keeps.
 ///
 /// # Errors
+///
 /// A name is unknown, or only a device has the class.
 pub fn classes_named(names: &[String], is_on_device: bool) -> Result<Vec<Class>, String> {
     let known: Vec<Class> =

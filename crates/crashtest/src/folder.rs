@@ -33,9 +33,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub use watch::{Access, Item, Watch};
 
-/// Position of a folder's number in an inode number; the tree's number of the node is below it.
+/// Position of the folder's number in an inode number, in bits. The lower bits are the node's number in the folder's
+/// tree.
 const NODE_BITS: u32 = 32;
-/// Bounds for the number of threads that answer the kernel.
+/// Minimum and maximum number of threads that answer the kernel's requests.
 const THREADS: (usize, usize) = (2, 8);
 
 /// User and group IDs by node.
@@ -54,7 +55,7 @@ pub struct Folders {
     shared: Arc<Shared>,
 }
 
-/// State shared with the threads that answer the kernel.
+/// State that all threads that answer the kernel share.
 #[derive(Debug, Default)]
 struct Shared {
     index: RwLock<Index>,
@@ -67,11 +68,11 @@ struct Shared {
 struct Index {
     numbers: BTreeMap<Vec<u8>, u32>,
     folders: BTreeMap<u32, Arc<Slot>>,
-    /// Number of the last added folder. Numbers start at 1: the top directory has number 0.
+    /// Number of the last added folder. Numbers start at 1, since the top directory has number 0.
     last: u32,
 }
 
-/// A folder; `None` once it is removed.
+/// A folder of the mount; `None` once the folder is removed.
 #[derive(Debug)]
 struct Slot(Mutex<Option<Folder>>);
 
@@ -92,7 +93,7 @@ impl Shared {
         index.folders.get(&number).map(Arc::clone)
     }
 
-    /// Runs an operation on a node's folder. Operations on a removed folder fail with EIO.
+    /// Runs an operation on the folder that contains a node. Operations on a removed folder fail with EIO.
     fn on<T>(
         &self,
         inode: INodeNo,
@@ -107,7 +108,7 @@ impl Shared {
         operation(folder.as_mut().ok_or(Errno::EIO)?, inode.0 & ((1 << NODE_BITS) - 1))
     }
 
-    /// Calls a function on a folder by its name; `None`: there is no such folder.
+    /// Calls a function on the folder with this name; `None`: no such folder exists.
     fn named<T>(&self, name: &str, call: impl FnOnce(&mut Folder) -> T) -> Option<T> {
         let slot = self.slot(self.number(name.as_bytes())?)?;
         let mut folder = slot.lock();
@@ -116,10 +117,11 @@ impl Shared {
 }
 
 impl Folders {
-    /// Mounts on an empty directory that is private to this process: as root by system call, otherwise by
-    /// `fusermount3`.
+    /// Mounts the file system on an empty directory that is private to this process: as root by system call,
+    /// otherwise by `fusermount3`.
     ///
     /// # Errors
+    ///
     /// The directory does not exist, the kernel lacks FUSE, or `fusermount3` is missing for a user other than root.
     pub fn mount(at: &Path) -> io::Result<Self> {
         let mut config = Config::default();
@@ -148,10 +150,12 @@ impl Folders {
         Ok(Self { session: Some(session), notifier, at: at.to_owned(), shared })
     }
 
-    /// Adds a folder with this tree, and returns its path. With `record`, operations become events. New nodes are
-    /// numbered from [`Tree::last_node`] + 1 on: the tree must already contain each node that a watcher may add.
+    /// Adds a folder with this tree, and returns the folder's path. With `record`, operations become events. New
+    /// nodes are numbered from [`Tree::last_node`] + 1 on, so the tree must already contain each node that a watcher
+    /// may add.
     ///
     /// # Panics
+    ///
     /// A folder has this name, or the name contains `/`.
     pub fn add(
         &self,
@@ -172,8 +176,8 @@ impl Folders {
         self.at.join(name)
     }
 
-    /// Removes a folder and returns its tree; `None`: there is no such folder. Its events are lost: see
-    /// [`Self::take_events`]. Later operations of open files fail with EIO.
+    /// Removes a folder and returns its tree; `None`: no such folder exists. Events not yet taken by
+    /// [`Self::take_events`] are lost. Later operations on open files fail with EIO.
     pub fn remove(&self, name: &str) -> Option<Tree> {
         let slot = {
             let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
@@ -185,39 +189,40 @@ impl Folders {
         Some(folder.into_tree())
     }
 
-    /// Makes the kernel drop what it knows of a folder: the name, inodes and pages. No lock may be held: the kernel may
-    /// wait for an answer to another request.
+    /// Makes the kernel drop a folder's name, inodes and pages from its caches. The caller must hold no lock, because
+    /// the kernel may wait for an answer to another request.
     fn forget(&self, name: &str) {
         let _ = self.notifier.inval_entry(INodeNo::ROOT, OsStr::new(name));
     }
 
-    /// Events of a folder since the last call.
+    /// Returns the events of a folder since the last call.
     pub fn take_events(&self, name: &str) -> Vec<Event> {
         self.shared.named(name, Folder::take_events).unwrap_or_default()
     }
 
-    /// Lets a sync of a folder fail with EIO: `number` 1 for the next one. Others succeed.
+    /// Makes a later sync of a folder fail with EIO; `number` 1 is the next one. Other syncs succeed.
     pub fn fail_sync(&self, name: &str, number: u64) {
         self.shared.named(name, |folder| folder.fail_sync(number));
     }
 
-    /// Appends an event to those of a folder.
+    /// Appends an event to the recorded events of a folder.
     pub fn note(&self, name: &str, event: Event) {
         self.shared.named(name, |folder| folder.note(event));
     }
 
-    /// Makes a pipe the source of a folder's [`Event::Output`]. Before each event, the bytes in the pipe are recorded,
-    /// so that what a program printed before an operation comes before it. The pipe must be in non-blocking mode.
+    /// Makes a pipe the source of a folder's [`Event::Output`]. The bytes in the pipe are recorded before each event,
+    /// so that what a program printed before an operation precedes the operation. The pipe must be in non-blocking
+    /// mode.
     pub(crate) fn capture(&self, name: &str, output: OwnedFd) {
         self.shared.named(name, |folder| folder.capture(Some(File::from(output))));
     }
 
-    /// Records the bytes in the pipe of [`Self::capture`]. Returns whether more may follow.
+    /// Records the bytes in the pipe set by [`Self::capture`]. Returns whether more may follow.
     pub(crate) fn drain(&self, name: &str) -> bool {
         self.shared.named(name, Folder::drain).unwrap_or_default()
     }
 
-    /// Ends [`Self::capture`].
+    /// Stops recording from the pipe set by [`Self::capture`].
     pub(crate) fn release(&self, name: &str) {
         self.shared.named(name, |folder| folder.capture(None));
     }

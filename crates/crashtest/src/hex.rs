@@ -1,8 +1,8 @@
-//! Bytes as hexadecimal digits in JSON: names, paths and data need not be text.
+//! Serde format of bytes as hexadecimal digits: names, paths and data need not be valid text.
 
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-/// Writes lower-case digits, two for each byte.
+/// Serializes bytes as lower-case digits, two per byte.
 pub(crate) fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, to: S) -> Result<S::Ok, S::Error> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -10,7 +10,7 @@ pub(crate) fn serialize<S: Serializer>(bytes: &impl AsRef<[u8]>, to: S) -> Resul
     to.serialize_str(&text)
 }
 
-/// Reads digits of either case.
+/// Deserializes digits of either case.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>, B: From<Vec<u8>>>(
     from: D,
 ) -> Result<B, D::Error> {
@@ -28,7 +28,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>, B: From<Vec<u8>>>(
     Ok(bytes.into())
 }
 
-/// The same for a directory and a name in it.
+/// Serde format of a directory and a name in it, with the name as hexadecimal digits.
 pub(crate) mod entry {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,4 +1,4 @@
-//! What a program did in its folder, in order.
+//! Recorded operations of a program in its folder, in order.
 
 use crate::change::{Change, NodeId};
 use crate::hex;
@@ -13,42 +13,42 @@ pub enum Event {
     Change(Change),
     /// A completed fsync or, with `data_only`, fdatasync of a file or directory.
     Sync {
-        /// The file or directory.
+        /// File or directory that was synced.
         node: NodeId,
-        /// Whether it was fdatasync, which leaves out times and mode.
+        /// Whether the sync was fdatasync, which omits times and mode.
         data_only: bool,
     },
     /// An fsync or fdatasync that failed. The file system reported the error once and no longer counts the file's data
     /// as dirty, so a later sync does not write them.
     SyncFailed {
-        /// The file or directory.
+        /// File or directory whose sync failed.
         node: NodeId,
     },
-    /// A range of a file became durable, by a write of a device with FUA.
+    /// A range of a file became durable through a device's write with FUA.
     SyncRange {
-        /// The file.
+        /// File that contains the range.
         node: NodeId,
-        /// First byte.
+        /// Offset of the first durable byte in the file.
         offset: u64,
-        /// Length in bytes.
+        /// Length of the range, bytes.
         len_bytes: u64,
     },
     /// Data of earlier changes became durable on a device, whether or not they were flushed.
     Landed {
-        /// Numbers of their events.
+        /// Indices of the events that made these changes.
         changes: Vec<usize>,
     },
-    /// A completed syncfs or sync.
+    /// A completed sync or syncfs, which makes everything in the folder durable.
     SyncAll,
-    /// Bytes that the program wrote to standard output. They count as promises to the user.
+    /// Bytes that the program wrote to standard output. Whatever they acknowledge must survive a power cut.
     Output(#[serde(with = "hex")] Vec<u8>),
 }
 
-/// A recorded run of a program.
+/// A recorded run of a program: its folder at the start, and all events.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// The folder at the start, all of it durable.
+    /// Content of the folder at the start of the run, all of it durable.
     pub start: Tree,
-    /// Events in order.
+    /// Recorded events, in the order in which they took effect.
     pub events: Vec<Event>,
 }

@@ -8,13 +8,14 @@ use crate::states::{Choice, States};
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// A run whose states are explored: the program's, or a recovery.
+/// A run whose states are explored: the program's run, or a checker's recovery.
 pub(crate) struct Job {
     pub(crate) states: Arc<States>,
     bases: Vec<Tree>,
-    /// Name of the state that the run started from; empty for the program's.
+    /// Name of the state from which a recovery started; empty for the program's run.
     start: Vec<CutName>,
-    /// Output that a recovery is judged against; `None`: each epoch has its own.
+    /// Output against which the states of a recovery are judged; `None`: the output that the program had printed in
+    /// each epoch.
     acknowledged: Option<Vec<u8>>,
 }
 
@@ -36,7 +37,7 @@ impl Job {
         }
     }
 
-    /// Makes this the recovery from a state, judged against what the program had printed.
+    /// Marks this run as the recovery from a state, to be judged against what the program had printed.
     pub(crate) fn after(self, start: StateName, acknowledged: Vec<u8>) -> Self {
         Self { start: start.0, acknowledged: Some(acknowledged), ..self }
     }

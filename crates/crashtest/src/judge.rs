@@ -1,5 +1,5 @@
-//! Judges states, and remembers what it judged: a state whose content is known, or that agrees with an earlier one in
-//! all that the checker read there, is not checked again.
+//! Judges states and remembers the verdicts. A state is not checked again if its content is known, or if it agrees
+//! with an earlier state in everything that the checker read there.
 
 use crate::check::{Check, CheckRun, Verdict, verdict};
 use crate::history::Event;
@@ -9,53 +9,53 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// How a verdict came about.
+/// How a verdict was found: by a run of the checker, or from an earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A state with the same content had been judged.
+    /// An earlier state with the same content had been judged.
     SameContent,
-    /// A state with the same content in all that the checker read had been judged.
+    /// An earlier state had been judged that has the same content wherever the checker read.
     SameReads,
-    /// The checker ran.
+    /// The checker ran on this state.
     Checked,
 }
 
-/// A judged state.
+/// Verdict on a state, and how it was found.
 pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
     pub(crate) source: Source,
-    /// What the checker printed, if it ran.
+    /// Output of the checker; empty if it did not run.
     pub(crate) output: Vec<u8>,
-    /// What the checker changed, if it ran.
+    /// Changes by the checker; empty if it did not run.
     pub(crate) events: Vec<Event>,
 }
 
-/// Content of a state, and length of the output that it is judged against.
+/// Hash of a state's content, and length of the output against which the state is judged.
 type Key = (u64, usize);
 
 #[derive(Default)]
 struct Known {
     contents: HashMap<Key, Verdict>,
-    /// By the length of the output.
+    /// Traces with their verdicts, by the length of the output against which the state was judged.
     traces: HashMap<usize, VecDeque<(Trace, Verdict)>>,
-    /// States whose reads were known and that were checked nevertheless.
+    /// Number of states that were checked although their reads were known.
     spot_checks: u64,
-    /// States that agreed in their reads.
+    /// Number of states that agreed with an earlier one in their reads.
     agreed: u64,
-    /// Spot checks whose verdict differed.
+    /// Number of spot checks whose verdict differed from the known one.
     diverged: u64,
 }
 
-/// The first few states that agree with another in their reads are checked nevertheless, and then one in this number:
-/// if a checker is not deterministic, its verdicts can't be reused.
+/// Interval of spot checks: of the states that agree with another in their reads, the first few and then one in this
+/// number are checked nevertheless. If a checker is not deterministic, its verdicts can't be reused.
 const SPOT_CHECK_PERIOD: u64 = 64;
 const SPOT_CHECKS_FIRST: u64 = 4;
 
-/// Traces that a state is compared with, for each length of the output. More would cost more than the checks that they
-/// save.
+/// Maximum number of traces that are kept per length of the output. Comparing with more would cost more than the
+/// saved checks.
 const TRACES_MAX: usize = 4096;
 
-/// A checker with a memory.
+/// A checker that reuses its earlier verdicts.
 pub(crate) struct Judge<'a> {
     check: &'a dyn Check,
     known: Mutex<Known>,
@@ -66,7 +66,7 @@ impl<'a> Judge<'a> {
         Self { check, known: Mutex::default() }
     }
 
-    /// Number of spot checks, and of those with another verdict.
+    /// Number of spot checks, and number of those with another verdict than the known one.
     pub(crate) fn spot_checks(&self) -> (u64, u64) {
         let known = self.lock();
         (known.spot_checks, known.diverged)
@@ -76,9 +76,10 @@ impl<'a> Judge<'a> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Judges a state.
+    /// Judges a state, by the checker or from an earlier verdict.
     ///
     /// # Errors
+    ///
     /// The checker can't be started.
     pub(crate) fn judge(&self, tree: &Tree, acknowledged: &[u8]) -> io::Result<Judged> {
         let key = (tree.content_hash(), acknowledged.len());
@@ -135,7 +136,7 @@ impl<'a> Judge<'a> {
 }
 
 impl Known {
-    /// Keeps a trace, and drops the oldest of too many.
+    /// Keeps a trace with its verdict. Drops the oldest trace if there are too many.
     fn remember(&mut self, acknowledged: usize, trace: Trace, verdict: Verdict) {
         let traces = self.traces.entry(acknowledged).or_default();
         if traces.len() == TRACES_MAX {
@@ -144,7 +145,8 @@ impl Known {
         traces.push_back((trace, verdict));
     }
 
-    /// Verdict of a state that agrees in its reads, and whether it may be used without a spot check.
+    /// Returns the verdict on an earlier state that agrees in its reads, and whether the verdict may be used without
+    /// a spot check.
     fn by_reads(&mut self, tree: &Tree, acknowledged: usize) -> Option<(Verdict, bool)> {
         let agrees = |(trace, _): &&(Trace, Verdict)| {
             trace.iter().all(|(item, known)| value(item, tree) == *known)

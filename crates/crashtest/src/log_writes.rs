@@ -15,12 +15,12 @@ pub const DISK: &str = "disk";
 
 const SECTOR_BYTES_MIN: u64 = 512;
 const SECTOR_BYTES_MAX: u64 = 4096;
-/// Length of an entry without its padding, bytes.
+/// Length of an entry in the log without its padding, bytes.
 const ENTRY_BYTES: u64 = 32;
-/// Largest device, bytes.
+/// Maximum size of a logged device, bytes.
 const DEVICE_BYTES_MAX: u64 = 1 << 50;
 
-/// Whether a file begins as such a log does.
+/// Whether a file begins with the magic number of such a log.
 #[must_use]
 pub fn is_log(bytes: &[u8]) -> bool {
     number(bytes, 0) == Ok(MAGIC)
@@ -67,7 +67,7 @@ pub fn of_bytes(bytes: &[u8], mut start: Tree) -> Result<History, String> {
 
 struct Log<'a> {
     bytes: &'a [u8],
-    /// Position of the next entry.
+    /// Position of the next entry in the log.
     at: u64,
     sector_bytes: u64,
     node: NodeId,
@@ -119,7 +119,7 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Bytes of a number of sectors; `None`: more than a device has.
+    /// Converts a number of sectors to bytes; `None` if no device has as many.
     fn device_bytes(&self, sectors: u64) -> Option<u64> {
         sectors.checked_mul(self.sector_bytes).filter(|bytes| *bytes <= DEVICE_BYTES_MAX)
     }

@@ -1,4 +1,4 @@
-//! Looks for the smallest wrong state: one that loses as little as possible and still has the verdict.
+//! Searches for the smallest wrong state: one that loses as little as possible and still has the same verdict.
 
 use crate::check::Verdict;
 use crate::job::Job;
@@ -10,35 +10,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// A wrong state.
+/// A wrong state, reduced to the fewest lost effects.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// How the checker judged the state.
+    /// Verdict of the checker on the state.
     pub verdict: Verdict,
-    /// Name of the smallest wrong state found from it.
+    /// Name of the smallest wrong state found, which `--state` accepts.
     pub name: StateName,
-    /// Class of the state that was found first.
+    /// Class of the wrong state from which the search started.
     pub class: &'static str,
     /// States of the run in which the last cut falls: the program's run, or a recovery.
     pub states: Arc<States>,
-    /// The state.
+    /// Surviving effects of the smallest wrong state.
     pub choice: Choice,
-    /// Output of the program before the cut.
+    /// Output of the program under test up to the power cut.
     pub acknowledged: Vec<u8>,
-    /// Output of the checker.
+    /// Output of the checker on the state.
     pub output: Vec<u8>,
 }
 
 impl Finding {
-    /// Whether the program had printed nothing yet: nothing was promised, and the state may be one of a store that was
-    /// still being created.
+    /// Whether the program had printed nothing before the cut. Then nothing was promised, and the state may be one of
+    /// a store that was still being created.
     #[must_use]
     pub fn is_before_output(&self) -> bool {
         self.acknowledged.is_empty()
     }
 }
 
-/// Largest number of states that are judged for one finding.
+/// Maximum number of states that are judged to minimise one finding.
 const TRIALS_MAX: usize = 200;
 
 /// Gives effects back to a wrong state while it keeps its verdict: the torn part first, then halves, quarters and so on
@@ -105,14 +105,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Positions of lost effects among the open ones.
+    /// Positions of the lost effects among the open ones.
     fn lost(&self) -> Vec<usize> {
         let torn = self.smallest.torn.map(|torn| torn.position);
         let survives = &self.smallest.survives;
         (0..survives.len()).filter(|at| !survives[*at] && torn != Some(*at)).collect()
     }
 
-    /// Tries the torn write as a whole.
+    /// Tries whether the state stays wrong if the torn write survives as a whole.
     fn mend_torn(&mut self) -> io::Result<()> {
         if let Some(torn) = self.smallest.torn {
             let mut mended = self.smallest.clone();
@@ -124,7 +124,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Gives back the lost effects at these positions of their list. True: the state is still wrong.
+    /// Restores `length` lost effects, starting at `from` in the list of them. Returns whether the state is still
+    /// wrong.
     fn give_back(&mut self, from: usize, length: usize) -> io::Result<bool> {
         let open = &self.job.states.epochs[self.epoch].open;
         let lost = self.lost();

@@ -8,7 +8,7 @@ use crate::states::{Choice, States, Torn};
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// Name of a state: the epoch and the choice of each cut.
+/// Name of a state: for each power cut, the epoch and the lost effects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StateName(pub Vec<CutName>);
 
@@ -19,7 +19,7 @@ pub struct CutName {
     pub epoch: usize,
     /// Positions of the lost effects among the open ones, ascending. A torn write is not among them.
     pub lost: Vec<usize>,
-    /// The torn write, if there is one.
+    /// The torn write; `None` if no write is torn.
     pub torn: Option<Torn>,
 }
 
@@ -33,7 +33,7 @@ impl CutName {
         Self { epoch, lost, torn: choice.torn }
     }
 
-    /// The choice; `None`: the run has no such epoch or effects.
+    /// Returns the choice of surviving effects; `None`: the run has no such epoch or effects.
     #[must_use]
     pub fn choice(&self, states: &States) -> Option<Choice> {
         let mut survives = vec![true; states.epochs.get(self.epoch)?.open.len()];
@@ -86,7 +86,7 @@ impl FromStr for StateName {
     }
 }
 
-/// Largest position that a name may contain.
+/// Maximum position that a name may contain.
 const POSITION_MAX: usize = 1 << 24;
 
 fn parse(text: &str) -> Option<CutName> {

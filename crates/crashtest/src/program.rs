@@ -16,45 +16,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum length of each of a checker's outputs that is kept, bytes. The rest is discarded.
+/// Maximum length of a checker's standard output that is kept, and likewise of its standard error, bytes. The rest is
+/// discarded.
 const KEPT_BYTES: usize = 64 << 10;
-/// Time that killed processes have to disappear. Those of other parents may stay as zombies.
+/// Maximum time to wait until killed processes have disappeared. Those of other parents may stay as zombies.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Interval between looks at the flag that stops a program.
+/// Interval between checks of the flag that stops a program.
 const STOP_PERIOD: Duration = Duration::from_millis(100);
-/// Interval between checks whether they have.
+/// Interval between checks whether killed processes have disappeared.
 const TICK: Duration = Duration::from_millis(1);
 
-/// A command and its environment.
+/// A command to run, with its environment and its limits.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The program and its arguments.
+    /// Name or path of the program, then its arguments.
     pub words: Vec<OsString>,
-    /// Variables that are added to the environment.
+    /// Environment variables to add to those of this process.
     pub environment: Vec<(OsString, OsString)>,
-    /// Time after which it is killed.
+    /// Time after which the program is killed.
     pub time_limit: Duration,
-    /// Kills it once set, as at its time limit.
+    /// Flag that kills the program once set, as at its time limit.
     pub stop: Arc<AtomicBool>,
 }
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It ended by itself or by a signal.
+    /// The program ended by itself or by a signal.
     Exited(ExitStatus),
-    /// It was killed at its time limit.
+    /// The program was killed, at its time limit or by its stop flag.
     TimedOut,
 }
 
-/// End of a checker, and what it printed.
+/// How a checker ended, and what it printed.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// How the checker ended.
     pub ended: Ended,
-    /// First 64 KiB of its standard output.
+    /// First 64 KiB of the checker's standard output.
     pub output: Vec<u8>,
-    /// First 64 KiB of its standard error.
+    /// First 64 KiB of the checker's standard error.
     pub errors: Vec<u8>,
 }
 
@@ -121,7 +122,7 @@ impl Program {
         })
     }
 
-    /// Waits for the end, reads the streams, and kills what is left of the process group.
+    /// Waits until the child ends, reads its streams, and kills what is left of its process group.
     fn wait(&self, mut child: Child, streams: &mut [Stream<'_>]) -> io::Result<Ended> {
         let group = Pid::from_child(&child);
         let in_time = until_end(&child, self.time_limit, &self.stop, streams);
@@ -139,21 +140,21 @@ impl Program {
     }
 }
 
-/// An output of a program.
+/// An output stream of a running program.
 struct Stream<'a> {
     pipe: &'a PipeReader,
     /// Reads what is in the pipe. Returns whether more may follow.
     read: &'a mut dyn FnMut() -> bool,
 }
 
-/// A pipe whose reading end does not block.
+/// Creates a pipe whose reading end does not block.
 fn pipe() -> io::Result<(PipeReader, io::PipeWriter)> {
     let (reader, writer) = io::pipe()?;
     ioctl_fionbio(&reader, true)?;
     Ok((reader, writer))
 }
 
-/// Reads what is in a pipe, and keeps the beginning of the whole output. Returns whether more may follow.
+/// Reads what is in a pipe, and keeps only the beginning of the whole output. Returns whether more may follow.
 fn keep(mut pipe: &PipeReader, kept: &mut Vec<u8>) -> bool {
     let mut bytes = [0; 4096];
     loop {
@@ -169,7 +170,7 @@ fn keep(mut pipe: &PipeReader, kept: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Reads the streams until the child ends. False: the time limit came first.
+/// Reads the streams until the child ends. Returns false if the time limit came first.
 fn until_end(
     child: &Child,
     limit: Duration,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Largest file that is read, in bytes.
+/// Maximum size of a file that is read, bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
 const FORMAT: &str = "iodyno-crashtest";
 const VERSION: u32 = 1;
@@ -17,11 +17,11 @@ const VERSION: u32 = 1;
 struct Head {
     format: String,
     version: u32,
-    /// Number of changes that make the folder at the start.
+    /// Number of changes at the beginning of the file that create the folder's initial content.
     start: usize,
 }
 
-/// Writes a run.
+/// Formats a run as the text of such a file.
 #[must_use]
 pub fn to_text(history: &History) -> String {
     let start = changes_of(&history.start);
@@ -36,9 +36,10 @@ pub fn to_text(history: &History) -> String {
     text
 }
 
-/// Reads a run.
+/// Parses the text of a recorded run.
 ///
 /// # Errors
+///
 /// The text is not such a file, or a line of it can't be read; the message names the line.
 pub fn of_text(text: &str) -> Result<History, String> {
     let mut lines = text.lines();
@@ -72,7 +73,7 @@ pub fn of_text(text: &str) -> Result<History, String> {
     Ok(history)
 }
 
-/// Changes that make a tree.
+/// Returns the changes that create a tree.
 fn changes_of(tree: &Tree) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut known = BTreeSet::from([ROOT]);

@@ -1,4 +1,4 @@
-//! One state of a recorded run, by its name.
+//! Re-creates one state of a recorded run by its name.
 
 use crate::check::{Check, Verdict};
 use crate::explore::Plan;
@@ -9,19 +9,20 @@ use crate::name::StateName;
 use crate::tree::Tree;
 use std::io;
 
-/// A state, with what its program had printed.
+/// A state of a run, with what the program had printed before the cut.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// The folder.
+    /// Content of the folder in this state.
     pub tree: Tree,
-    /// The program's output up to the first cut.
+    /// Output of the program under test up to the first power cut.
     pub acknowledged: Vec<u8>,
 }
 
-/// Makes a state of a run. If its name has several cuts, `check` recovers the state of each cut before the last, and
-/// the next cut belongs to that recovery.
+/// Re-creates a state of a run. If its name has several cuts, `check` recovers the state of each cut before the last,
+/// and the next cut belongs to that recovery.
 ///
 /// # Errors
+///
 /// The run has no such state under this plan, or the checker can't be started.
 pub fn replay(
     history: History,
@@ -57,9 +58,10 @@ pub fn replay(
     Err(missing())
 }
 
-/// Judges one state. Returns the verdict, and what the checker printed.
+/// Judges one state. Returns the verdict, and the output of the checker.
 ///
 /// # Errors
+///
 /// The checker can't be started.
 pub fn judge_once(
     check: &dyn Check,

@@ -1,22 +1,22 @@
-//! Rules by which file systems make effects durable.
+//! Rules by which file systems make changes durable.
 //!
 //! Each set is a model with a documented origin, not the file system itself. A finding under a set is a claim about
-//! the set; a guest with the real file system confirms it.
+//! the set; a test on the real file system, in a guest, confirms it.
 
-/// What a file system promises about effects that were not yet made durable.
+/// Promises of a file system about changes that were not yet made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Name in the command line and in output.
+    /// Name of the set in the command line and in output, such as `ext4`.
     pub name: &'static str,
-    /// One line for the reader of a result.
+    /// One-line description of the set, shown with a result.
     pub about: &'static str,
-    /// Whether names, permissions, truncations and punched holes survive in their order, as in a journal.
+    /// Whether changes of names, permissions and sizes, and punched holes, survive in their order, as in a journal.
     pub metadata_in_order: bool,
-    /// How much of the journal an fsync makes durable.
+    /// Which changes of names an fsync makes durable.
     pub commit: Commit,
     /// Which growth of a file survives a crash only if the data written there survives too.
     pub growth_with_data: Growth,
-    /// What a rename over another file waits for.
+    /// What survives of a file whenever its rename over another file survives.
     pub replace: Replace,
     /// Unit of atomic writes, bytes. A longer write can be torn at multiples of it.
     pub atomic_bytes: u32,
@@ -39,9 +39,9 @@ pub enum Growth {
 pub enum Replace {
     /// Nothing: the new name may survive without data.
     Nothing,
-    /// The file's size, since its blocks were allocated; its data may read as zeros.
+    /// The file's size, because its blocks were allocated; its data may read as zeros.
     Size,
-    /// Its size and data.
+    /// The file's size and data.
     Data,
 }
 
@@ -58,7 +58,7 @@ pub enum Commit {
 
 const PAGE: u32 = 4096;
 
-/// All sets. The first is the default.
+/// All sets of rules. The first is the default.
 pub const ALL: [Rules; 5] = [
     Rules {
         name: "ext4",
@@ -111,7 +111,7 @@ pub const ALL: [Rules; 5] = [
 ];
 
 impl Rules {
-    /// The set with this name; `None`: unknown.
+    /// Finds the set of rules with this name; `None` if unknown.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|rules| rules.name == name)

@@ -7,7 +7,7 @@ use crate::rules::Growth;
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// A kind of combination of open effects.
+/// A pattern by which states are chosen: which of the open effects survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// The first k effects survive.
@@ -16,7 +16,7 @@ pub enum Class {
     OneMissing,
     /// Only one effect survives, with the effects that it requires.
     OneAlone,
-    /// One write is torn. Of the other effects, either those before it survive, or all.
+    /// One write is torn. Of the other effects, either only those before the write survive, or all.
     Torn,
     /// All effects survive except a few, or only a few survive.
     Subset,
@@ -43,14 +43,14 @@ impl Class {
     }
 }
 
-/// Position of a state in the enumeration.
+/// Identifies a state by its class, epoch and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId {
-    /// Pattern of lost effects.
+    /// Class of the state, the pattern of surviving effects.
     pub class: Class,
     /// Number of the epoch in which power is cut, from 0.
     pub epoch: usize,
-    /// Number of the state among those of its class and epoch.
+    /// Number of the state within its class and epoch, from 0.
     pub number: u64,
 }
 
@@ -58,18 +58,18 @@ pub struct StateId {
 /// may be lost.
 #[derive(Clone, Debug)]
 pub struct Epoch {
-    /// Number of the event that ends it, which has not taken effect; the number of events for the last epoch.
+    /// Index of the event that ends the epoch, and has not taken effect; the number of events for the last epoch.
     pub end: usize,
-    /// Open effects in order.
+    /// Indices of the open effects, in order.
     pub open: Vec<usize>,
 }
 
 /// One state, as a choice among the open effects of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
-    /// Whether each open effect survives.
+    /// For each open effect, whether it survives as a whole.
     pub survives: Vec<bool>,
-    /// An open effect of data that survives in part, by its position among the open ones.
+    /// The write that survives only in part; `None` if no write is torn.
     pub torn: Option<Torn>,
 }
 
@@ -78,9 +78,9 @@ pub struct Choice {
 pub struct Torn {
     /// Position of the write among the open effects.
     pub position: usize,
-    /// First and last atomic unit of the write that the pattern names, from 0; the last is not included.
+    /// Atomic units of the write that the pattern names: the first, and the exclusive end. Counted from 0.
     pub units: (usize, usize),
-    /// Whether the named units are lost. Otherwise they alone survive.
+    /// Whether the named units are lost. Otherwise only they survive.
     pub is_lost: bool,
 }
 
@@ -89,22 +89,22 @@ pub struct Torn {
 pub struct States {
     history: Arc<History>,
     effects: Effects,
-    /// Epochs in order.
+    /// Epochs of the run, in order.
     pub epochs: Vec<Epoch>,
-    /// Largest number of effects that a state of the class `subset` loses or keeps.
+    /// Maximum number of effects that a state of the class `subset` loses or keeps.
     bound: usize,
     /// Unit of atomic writes, bytes.
     pub(crate) atomic_bytes: u64,
 }
 
-/// Number of epochs that share a base: fewer take memory, more take time.
+/// Number of epochs per stored base. A smaller number takes more memory, a larger one more time.
 const BASE_PERIOD: usize = 16;
-/// Largest number of patterns in which one write is torn at its beginning, at its end, or in its middle.
+/// Maximum number of patterns by which one write is torn at its beginning, at its end, or in its middle.
 const TORN_PATTERNS_MAX: usize = 16;
 
 impl States {
-    /// Splits a run into epochs. `bound` is the largest number of effects that a state of the class `subset` loses or
-    /// keeps. `atomic_bytes` replaces the unit of atomic writes of the rules.
+    /// Splits a run into epochs. `bound` is the maximum number of effects that a state of the class `subset` loses or
+    /// keeps. `atomic_bytes` replaces the rules' unit of atomic writes.
     #[must_use]
     pub fn of_history(
         history: Arc<History>,
@@ -135,13 +135,13 @@ impl States {
         &self.history
     }
 
-    /// The effects, with their rules.
+    /// The run's effects, with the rules under which they were derived.
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// What the program had printed before an event.
+    /// Output of the program before the event with index `end`.
     #[must_use]
     pub fn acknowledged(&self, end: usize) -> Vec<u8> {
         let mut output = Vec::new();
@@ -170,14 +170,14 @@ impl States {
         }
     }
 
-    /// Number of ways in which a write is torn.
+    /// Number of patterns by which the effect with this index can be torn; 0 if it can't be torn.
     fn torn_patterns(&self, number: usize) -> u64 {
         let ends = self.units(number).saturating_sub(1).min(TORN_PATTERNS_MAX) as u64;
         // Beginnings, ends, and single units in the middle that are lost.
         2 * ends + ends.saturating_sub(1)
     }
 
-    /// Number of atomic units that a write touches; 0: not data.
+    /// Number of atomic units that the effect with this index writes; 0 if it is not data.
     fn units(&self, number: usize) -> usize {
         match &self.effects.all[number].act {
             Act::Data { offset, data, .. } if !data.is_empty() => {
@@ -188,7 +188,7 @@ impl States {
         }
     }
 
-    /// The state with this number; `None`: there is none.
+    /// Returns the surviving effects of a state; `None` if no such state exists.
     #[must_use]
     pub fn choice(&self, id: StateId) -> Option<Choice> {
         let open = &self.epochs.get(id.epoch)?.open;
@@ -230,7 +230,7 @@ impl States {
         Some(Choice { survives, torn })
     }
 
-    /// Whether every surviving effect of a choice has the effects that it requires.
+    /// Whether each surviving effect of a choice comes with all effects that it requires.
     #[must_use]
     pub fn is_possible(&self, epoch: usize, choice: &Choice) -> bool {
         let open = &self.epochs[epoch].open;
@@ -241,7 +241,7 @@ impl States {
         chosen.all(|number| self.effects.all[*number].requires.iter().all(survives))
     }
 
-    /// Removes an effect and all open ones that require it.
+    /// Marks an open effect as lost, and with it all open effects that require it.
     pub(crate) fn lose(&self, open: &[usize], survives: &mut [bool], position: usize) {
         survives[position] = false;
         for later in position + 1..open.len() {
@@ -257,7 +257,7 @@ impl States {
         }
     }
 
-    /// Adds an effect and all open ones that it requires.
+    /// Marks an open effect as surviving, and with it all open effects that it requires.
     pub(crate) fn keep(&self, open: &[usize], survives: &mut [bool], position: usize) {
         survives[position] = true;
         for required in &self.effects.all[open[position]].requires {
@@ -269,7 +269,8 @@ impl States {
         }
     }
 
-    /// Where a size need not follow its data, a torn write has extended its file.
+    /// Marks the growth of a file by its torn write as surviving, under rules that let a size survive without its
+    /// data.
     fn keep_own_growth(&self, open: &[usize], survives: &mut [bool], position: usize) {
         let event = self.effects.all[open[position]].event;
         let next = position + 1;
@@ -343,14 +344,14 @@ impl States {
         (0..self.epochs.len()).step_by(BASE_PERIOD).map(base).collect()
     }
 
-    /// Number of effects before the end of an epoch, and the first open one.
+    /// Exclusive end of the effects of an epoch, and index of its first open effect.
     fn bounds(&self, epoch: usize) -> (usize, usize) {
         let Epoch { end, open } = &self.epochs[epoch];
         let end = self.effects.all.partition_point(|effect| effect.event < *end);
         (end, open.first().copied().unwrap_or(end))
     }
 
-    /// The folder that a choice leaves in an epoch, made from the last one of [`States::bases`] before it.
+    /// Builds the folder that a choice leaves in an epoch, from the nearest earlier one of [`States::bases`].
     #[must_use]
     pub fn tree_on(&self, bases: &[Tree], epoch: usize, choice: &Choice) -> Tree {
         let mut tree = bases[epoch / BASE_PERIOD].clone();
@@ -375,7 +376,7 @@ impl States {
         tree
     }
 
-    /// First byte of the named units of a torn write, and the byte after their end.
+    /// Byte range of the named units of a torn write: first byte, and exclusive end.
     pub(crate) fn torn_range(&self, effect: usize, torn: Torn) -> (u64, u64) {
         let Act::Data { offset, data, .. } = &self.effects.all[effect].act else { return (0, 0) };
         let border = |unit: usize| {

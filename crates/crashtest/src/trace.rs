@@ -1,5 +1,5 @@
-//! What a checker reads of a state. Two states that agree in everything that a checker read in one of them are one
-//! state to it, so it runs once for both.
+//! Records what a checker reads of a state. If two states agree in everything that a checker read in one of them, the
+//! checker can't tell them apart, so it runs only once.
 
 use crate::change::NodeId;
 use crate::folder::{Access, Item, Watch};
@@ -33,17 +33,17 @@ pub(crate) fn value(item: &Item, tree: &Tree) -> u64 {
     }
 }
 
-/// Records a trace.
+/// Observer of a folder that records a checker's trace.
 #[derive(Debug, Default)]
 pub(crate) struct Tracer {
     touched: BTreeSet<Item>,
-    /// For each file whose end was cut off, its first page that was.
+    /// For each file that was truncated, the first page that was cut off.
     cut_from: BTreeMap<NodeId, u64>,
     trace: Arc<Mutex<Trace>>,
 }
 
 impl Tracer {
-    /// A tracer, and the trace that it fills.
+    /// Creates a tracer, and the trace that it fills.
     pub(crate) fn new() -> (Self, Arc<Mutex<Trace>>) {
         let tracer = Self::default();
         let trace = Arc::clone(&tracer.trace);

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// The top directory.
+/// Number of the top directory in every tree.
 pub const ROOT: NodeId = 1;
-/// Size of a page in bytes. Files consist of pages; a missing page reads as zeros.
+/// Size of a page, bytes. Files consist of pages; a missing page reads as zeros.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Content of a page, with its hash, computed when first asked for.
+/// Content of a page. Its hash is computed on first use.
 #[derive(Clone)]
 pub struct Page {
     bytes: [u8; PAGE_BYTES],
@@ -58,7 +58,7 @@ pub enum Kind {
         /// Written pages by number. Pages past the end are not visible; a write whose new size was lost leaves them.
         pages: BTreeMap<u64, Arc<Page>>,
     },
-    /// Names and their nodes. A directory contains no `.` and `..`.
+    /// Names in the directory, with their nodes. `.` and `..` are not included.
     Directory(BTreeMap<Vec<u8>, NodeId>),
     /// Path that a symbolic link contains.
     Symlink(Vec<u8>),
@@ -74,26 +74,26 @@ pub struct Node {
 }
 
 impl Node {
-    /// An empty regular file.
+    /// Creates an empty regular file with these permissions.
     #[must_use]
     pub fn file(mode: u32) -> Self {
         Self { mode, kind: Kind::File { size_bytes: 0, pages: BTreeMap::new() } }
     }
 
-    /// An empty directory.
+    /// Creates an empty directory with these permissions.
     #[must_use]
     pub fn directory(mode: u32) -> Self {
         Self { mode, kind: Kind::Directory(BTreeMap::new()) }
     }
 
-    /// A symbolic link to `path`.
+    /// Creates a symbolic link to `path`.
     #[must_use]
     pub fn symlink(path: &[u8]) -> Self {
         Self { mode: 0o777, kind: Kind::Symlink(path.to_vec()) }
     }
 }
 
-/// A file tree.
+/// A file tree in memory. Clones share unchanged nodes and pages.
 #[derive(Clone, Debug)]
 pub struct Tree {
     nodes: BTreeMap<NodeId, Arc<Node>>,
@@ -106,13 +106,13 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// The node with this number; `None`: it does not exist.
+    /// Returns the node with this number; `None` if no such node exists.
     #[must_use]
     pub fn node(&self, node: NodeId) -> Option<&Node> {
         self.nodes.get(&node).map(|node| &**node)
     }
 
-    /// The largest number in use.
+    /// Largest node number in use.
     #[must_use]
     pub fn last_node(&self) -> NodeId {
         self.nodes.last_key_value().map_or(ROOT, |(node, _)| *node)
@@ -137,7 +137,7 @@ impl Tree {
         }
     }
 
-    /// A page of a file; `None`: never written, so it reads as zeros.
+    /// Returns a page of a file; `None` if the page was never written, so that it reads as zeros.
     #[must_use]
     pub fn page(&self, node: NodeId, number: u64) -> Option<&Arc<Page>> {
         match &self.node(node)?.kind {
@@ -146,7 +146,7 @@ impl Tree {
         }
     }
 
-    /// Reads from a file, up to its end.
+    /// Reads bytes of a file. The result is shorter if the range goes beyond the file's end.
     #[must_use]
     pub fn read(&self, node: NodeId, offset: u64, len_bytes: usize) -> Vec<u8> {
         let end = self.size_bytes(node).min(offset.saturating_add(len_bytes as u64));
@@ -160,7 +160,7 @@ impl Tree {
         bytes
     }
 
-    /// Makes a change. A change of a node that does not exist, or whose directory does not, has no effect.
+    /// Applies a change to the tree. Ignored if the changed node or its directory does not exist.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Make { directory, name, node, made, mode } => {
@@ -237,7 +237,7 @@ impl Tree {
         }
     }
 
-    /// Sets a file's size and drops what is past it.
+    /// Sets a file's size. Drops all bytes beyond the new end.
     pub fn resize(&mut self, node: NodeId, size: u64) {
         let Some(Kind::File { size_bytes, pages }) = self.kind_mut(node) else { return };
         *size_bytes = size;
@@ -250,7 +250,7 @@ impl Tree {
         }
     }
 
-    /// Zeroes a range without changing the size.
+    /// Zeroes a range of a file without changing the file's size.
     pub fn zero(&mut self, node: NodeId, offset: u64, len_bytes: u64) {
         const PAGE: u64 = PAGE_BYTES as u64;
         let Some(pages) = self.pages_mut(node) else { return };
@@ -358,15 +358,15 @@ impl Tree {
 pub(crate) struct Piece {
     /// Number of the page.
     pub(crate) page: u64,
-    /// Position in the page.
+    /// Offset of the part within the page, bytes.
     pub(crate) at: usize,
-    /// Position in the range.
+    /// Offset of the part within the whole range, bytes.
     pub(crate) from: usize,
-    /// Length in bytes.
+    /// Length of the part, bytes.
     pub(crate) len: usize,
 }
 
-/// Splits a byte range at the borders of pages.
+/// Splits a byte range at page boundaries.
 pub(crate) fn pieces(offset: u64, len_bytes: usize) -> impl Iterator<Item = Piece> {
     let mut from = 0;
     std::iter::from_fn(move || {

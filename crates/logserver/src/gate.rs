@@ -65,7 +65,7 @@ impl Gate {
     }
 }
 
-/// Permission for one costly scan, returned when dropped.
+/// Permission for one costly scan, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Pass<'a>(&'a Gate);
 

@@ -46,7 +46,7 @@ impl FromStr for Order {
     }
 }
 
-/// Points to measure: one or more workloads, varied along axes.
+/// Points to measure: all combinations of one or more workloads and the values of the axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     /// Workloads before the axes are applied, with their names; at least one. If there are several, the first

@@ -114,7 +114,7 @@ pub struct Rounds {
     pub ceilings: Vec<Ceiling>,
 }
 
-/// A tracking variable of the steady-state test.
+/// Quantity of a grid point that must become steady: a tracking variable of the steady-state test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
     /// Index of the tracked point in the grid.

@@ -113,7 +113,7 @@ pub struct Run {
     pub notebook: PathBuf,
     /// Whether the run was imported from a report, not measured by a process that wrote to this notebook.
     pub is_imported: bool,
-    /// What a person wrote about the run; `None`: nothing.
+    /// Annotation that a person wrote about the run; `None` if there is none.
     pub annotation: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Progress reports of all ranks (processes of a run), shared by the two threads of each rank.
+/// Latest progress reports of all ranks (the processes of a run), shared by the two threads of each rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
     /// Latest progress report of each rank, encoded; empty if the rank has sent none.

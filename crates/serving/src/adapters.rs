@@ -6,7 +6,7 @@ use iodyno_live::frontend::Served;
 use iodyno_units::human;
 use iodyno_units::text::numbered;
 
-/// Numbers of adapters, links and volumes of a system, to check the numbers in fault commands.
+/// Numbers of adapters, links and volumes of a system, against which the numbers in fault commands are checked.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Named {
     adapters: u32,

@@ -1,4 +1,4 @@
-//! The interface of storage without a model: requests that meet a fault, and replies that are held back.
+//! Faults at the interface of storage that has no model: failed requests, and replies that are held back.
 
 use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::nbd::Reply;

@@ -15,8 +15,8 @@ use iodyno_units::OpKind;
 /// Maximum number of drives in a server without RAID adapters: the bays of a server with two rack units.
 pub const SERVER_BAYS: u32 = 24;
 
-/// Systems, devices and RAID levels to which the user restricts the search. Empty lists: all suitable ones in
-/// the catalog.
+/// The user's restrictions of a search to certain systems, devices and RAID levels. An empty list means all suitable
+/// ones in the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Names of systems to search.
@@ -68,7 +68,7 @@ impl Candidate {
         self.level.word()
     }
 
-    /// Name of an emulated target with this number of arrays.
+    /// Name of an emulated target: one system with this number of arrays.
     pub fn target(&self, arrays: u32) -> String {
         format!("model:{}*{arrays}@{}", self.array(), self.host)
     }

@@ -1,4 +1,5 @@
-//! Assumed parameters that decide which resource binds first.
+//! Finds parameters that determine the bottleneck's capacity but are only assumed, so that they put the result in
+//! doubt.
 
 use crate::candidate::Candidate;
 use iodyno_emulate::describe::{Parameter, Source};
@@ -53,8 +54,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Parameters of the resource `binds` that are assumptions without a source, such as `controller.turn =
-/// 3.9us`.
+/// Lists the parameters that determine the capacity of the resource `binds` and are assumptions without a source,
+/// such as `controller.turn = 3.9us`.
 pub(crate) fn assumed(of: &Candidate, binds: &str) -> Vec<String> {
     let keys = KEYS.iter().filter(|(name, _)| binds.contains(name)).flat_map(|(_, keys)| *keys);
     let keys: Vec<&str> = keys.copied().collect();

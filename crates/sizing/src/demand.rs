@@ -8,7 +8,7 @@ use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 /// million.
 const WORKER_IOPS_MAX: f64 = 250e3;
 
-/// A high percentile of response times, which a demand may limit.
+/// High percentile of response times, on which a demand may set a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// The 99th percentile.
@@ -35,14 +35,14 @@ impl Tail {
     }
 }
 
-/// Maximum allowed value of a quantile of response times.
+/// Upper bound of a percentile of response times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Kind of operation that the limit concerns; `None`: all kinds.
     pub of: Option<OpKind>,
-    /// The quantile that is limited.
+    /// The percentile that is limited.
     pub tail: Tail,
-    /// The longest response time allowed at the quantile, ns.
+    /// Longest response time allowed at that percentile, ns.
     pub ns: u64,
 }
 
@@ -83,15 +83,16 @@ pub struct Demand {
     pub rate_iops: f64,
     /// Maximum 99th percentile of response times, over all operations, ns.
     pub p99_ns: u64,
-    /// Further limits on response times.
+    /// Limits on response times in addition to `p99_ns`.
     pub limits: Vec<Limit>,
     /// Component whose loss the system must survive while meeting the demand; `None`: none.
     pub survive: Option<Loss>,
-    /// Minimum life of flash devices by their rated endurance, years. `None`: as rated; 0: not required.
+    /// Minimum life of flash devices according to their rated endurance, years. `None`: the rated life of the device;
+    /// 0: no requirement.
     pub life_years: Option<f64>,
     /// Minimum usable capacity, bytes.
     pub capacity_bytes: u64,
-    /// Bytes that the workload accesses over the whole system; `None`: the workload's active range on each array.
+    /// Size of the working set over the whole system, bytes; `None`: each array has the workload's own active range.
     pub active_bytes: Option<u64>,
 }
 

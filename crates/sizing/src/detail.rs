@@ -1,4 +1,5 @@
-//! Details of the recommended system: its rate after failures, the benefit of its cache, and its sequential throughput.
+//! Further simulations of the recommended system: its rate after failures, the benefit of its cache, and its
+//! sequential throughput.
 
 use crate::candidate::Candidate;
 use crate::lab::{Lab, together};
@@ -33,9 +34,9 @@ pub struct Detail {
 pub struct Sequential {
     /// Queue depth per array.
     pub depth: u32,
-    /// Throughput of sequential reads of all arrays together, bytes per second.
+    /// Sequential read throughput of all arrays of all systems together, bytes per second.
     pub read_bytes_per_s: f64,
-    /// Throughput of sequential writes of all arrays together, bytes per second.
+    /// Sequential write throughput of all arrays of all systems together, bytes per second.
     pub write_bytes_per_s: f64,
 }
 
@@ -46,7 +47,7 @@ pub struct WhatIf {
     pub condition: Condition,
     /// Result of the simulation under `condition`.
     pub measured: Measured,
-    /// Whether the system still meets the demand.
+    /// Whether the system still meets the demand under `condition`.
     pub holds: bool,
 }
 
@@ -56,8 +57,8 @@ pub struct CacheAdvice {
     /// 99th percentile of response times at the requested rate with the cache on and off, ns. `None` if nothing
     /// completed.
     pub p99_ns: (Option<f64>, Option<f64>),
-    /// Highest rate of all systems within the latency limit with the cache on and off. Off is `None` if even the
-    /// requested rate can't be sustained.
+    /// Highest rate of all systems within the latency limit, operations per second, with the cache on and with it
+    /// off. The latter is `None` if even the requested rate can't be sustained.
     pub highest_iops: (f64, Option<f64>),
 }
 

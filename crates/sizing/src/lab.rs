@@ -1,4 +1,4 @@
-//! Runs and counts the cells of a search, several in parallel.
+//! Simulates the cells of a search, several in parallel, and counts them.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;
@@ -26,7 +26,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// Simulates one of `count.units` equal systems, which receives `rate_iops` by itself. Counts the cell.
+    /// Simulates one of `count.units` equal systems at `rate_iops`, the rate of this one system. Counts the cell.
     pub(crate) fn cell(
         &self,
         of: &Candidate,

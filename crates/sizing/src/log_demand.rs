@@ -40,7 +40,7 @@ impl LogDemand {
         Ok(())
     }
 
-    /// Number of whole messages that fit into a chunk.
+    /// Number of whole messages per chunk.
     pub fn messages_a_chunk(&self) -> u64 {
         self.chunk_bytes / self.message_bytes
     }

@@ -1,4 +1,5 @@
-//! The answer as a page: the table, latency by load and by number of devices, and the figures of the best system.
+//! The answer as an HTML page: the table of systems, charts of latency by load and by number of devices, and figures
+//! of the best system.
 
 use crate::row::{Row, Trial};
 use crate::sizing::Sizing;
@@ -19,8 +20,8 @@ use iodyno_units::human;
 const SUSTAINED: &str = "Dots are rates that can't be sustained: a buffer or a cache fills, or a resource is busy for more than \
                          98 % of the time, so the latency rises in a longer run.";
 
-/// The result of a sizing as a document. `made_by` is program and version, `command` the command line that
-/// reproduces the result.
+/// Builds the page of a sizing. `made_by` names program and version; `command` is the command line that reproduces
+/// the result.
 pub fn document(sizing: &Sizing, made_by: &str, command: &str) -> Document {
     let demand = demand_in_words(sizing);
     let mut sections = vec![answer(sizing)];

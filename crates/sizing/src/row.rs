@@ -1,4 +1,4 @@
-//! A sized candidate: the number of systems and arrays that meet the demand, and the trials.
+//! A sized candidate: the number of systems and arrays that meet the demand, and the trials that led to it.
 
 use crate::candidate::Candidate;
 use crate::search::Count;
@@ -39,10 +39,10 @@ pub struct Row {
     pub candidate: usize,
     /// Number of systems and arrays.
     pub count: Count,
-    /// Result of one system at its part of the requested rate.
+    /// Simulation result of one system at its share of the requested rate.
     pub asked: Measured,
-    /// Result of one system with one array less, at its part of the requested rate. `None` if fewer arrays are
-    /// not possible.
+    /// Simulation result of one system with one array less, at its share of the requested rate. `None` if fewer
+    /// arrays are not possible.
     pub fewer: Option<Measured>,
     /// Lifetime of flash devices at the requested rate of writes; `None` for other devices.
     pub life: Option<Life>,

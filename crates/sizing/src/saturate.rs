@@ -1,5 +1,6 @@
-//! Number of devices that a system can use fully, after the study of RAID adapters: where the straight line through the
-//! rate of one array reaches the rate of all arrays that can be attached (`useful_devices` of a study).
+//! Simulates how many devices a system can use fully, by the method of a study of RAID adapters: the rate of one
+//! array is extrapolated in a straight line up to the rate of as many arrays as can be attached (`useful_devices` of
+//! a study).
 
 use crate::candidate::Candidate;
 use crate::lab::together;
@@ -57,11 +58,11 @@ pub struct Saturation {
     load: Load,
     /// Number of devices whose full performance the system can use; at most all that can be attached.
     pub devices: f64,
-    /// Operations per second and bytes per second of one array.
+    /// Operations per second, and bytes per second, of one array.
     pub one: (f64, f64),
-    /// Operations per second and bytes per second of all arrays together.
+    /// Operations per second, and bytes per second, of as many arrays as can be attached, together.
     pub all: (f64, f64),
-    /// Name of the busiest resource with all arrays, and its utilisation, 0 to 1.
+    /// Name of the busiest resource with all arrays attached, and its utilisation, 0 to 1.
     pub binds: Option<(String, f64)>,
 }
 

@@ -1,25 +1,27 @@
-//! Searches for the fewest arrays that hold a rate, and for the highest rate that some arrays hold. Pure: a trial tells
-//! whether a number of arrays holds a rate, and the search decides the next trial. It accepts nothing untried.
+//! Searches for the fewest arrays that sustain a rate, and for the highest rate that a number of arrays sustains.
+//! Does no I/O: a trial tells whether a number of arrays sustains a rate, and the search decides the next trial. No
+//! result is accepted without a trial.
 //!
-//! Both searches assume monotonicity: more arrays, or a lower rate, hold whatever fewer arrays, or a higher rate, do.
+//! Both searches assume monotonicity: if some arrays sustain a rate, more arrays sustain it too, and the same arrays
+//! sustain any lower rate.
 
 use iodyno_method::rate_search::{Course, Outcome};
 
 /// Maximum number of equal systems among which a demand is divided.
 pub const UNITS_MAX: u32 = 32;
-/// Utilisation of the arrays that the first guess of their number aims at.
+/// Utilisation of the arrays for which their number is first guessed.
 const BUSY_GUESS: f64 = 0.92;
-/// Estimated utilisation above which a number of arrays is not tried.
+/// Estimated utilisation above which a number of arrays is ruled out without a trial.
 const WORK_SHARE_MAX: f64 = 1.15;
 
-/// Result of a trial, as far as the search needs it.
+/// Outcome of one trial: whether the rate was sustained, and how busy the arrays were.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
     /// True if the system sustained the rate within the latency limits.
     pub holds: bool,
     /// Completed operations per second.
     pub iops: f64,
-    /// Highest utilisation of a resource whose capacity grows with the number of arrays.
+    /// Utilisation of the busiest resource whose capacity grows with the number of arrays, 0 to 1.
     pub busy: f64,
 }
 
@@ -37,7 +39,7 @@ pub struct Count {
 pub struct Bounds {
     /// Maximum number of arrays in one system.
     pub arrays_max: u32,
-    /// Minimum number of arrays in all systems together, for the required capacity.
+    /// Minimum number of arrays in all systems together, given by the required capacity.
     pub all_arrays_min: u32,
     /// Upper bound of one system's operations per second, with any number of arrays.
     pub unit_iops_max: f64,
@@ -48,17 +50,18 @@ pub struct Bounds {
 pub enum Found {
     /// The smallest configuration that sustains the rate.
     Fewest(Count),
-    /// Every configuration that sustains the rate is too large to be `worth` considering.
+    /// Every configuration that sustains the rate is too large for the caller's condition `worth`.
     NotWorth,
     /// Even [`UNITS_MAX`] systems can't sustain the rate.
     Impossible,
 }
 
-/// Finds the fewest systems that together sustain a rate, then the fewest arrays in each. Gives up if no such
-/// configuration is `worth` considering; `worth` must be monotonic: true for any smaller count. `trial`
-/// simulates one system with a number of arrays at a rate.
+/// Finds the fewest systems that together sustain a rate, then the fewest arrays in each. Gives up if `worth` is
+/// false for every such configuration; `worth` must be monotonic: true for any smaller count. `trial` simulates one
+/// system with a number of arrays at a rate.
 ///
 /// # Errors
+///
 /// Errors of the trials.
 pub fn fewest<E>(
     rate_iops: f64,

@@ -1,7 +1,7 @@
-//! Cells in virtual time: a demand on some arrays of a candidate, intact or with a failure.
+//! Simulates cells in virtual time: a demand on some arrays of a candidate, intact or with a failure.
 //!
-//! Arrivals are random, so response times are as for users. The window is long compared with the latency limit, so that
-//! an unsustainable rate shows up as late or incomplete.
+//! Arrivals are random, as from independent users. The measured window is long compared with the latency limit, so
+//! that an unsustainable rate shows up as late or incomplete operations.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Limit, Loss, Tail};
@@ -34,9 +34,9 @@ const WINDOW_NS_MIN: u64 = 20 * MS;
 const WINDOW_LIMITS: u64 = 10;
 /// Minimum ramp for a demand with writes, and without writes, ns.
 const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
-/// Minimum ramp, as a multiple of the time that writes need to fill the adapters' cache from where destaging
-/// starts. In the search it exposes writes that exceed the destaging rate by a third; in longer cells, with
-/// twice the ramp, by a twentieth.
+/// Minimum ramp as a multiple of the time in which writes fill the adapters' cache, counted from the level at which
+/// destaging starts. In the search this exposes writes that exceed the destaging rate by a third; in longer cells,
+/// with twice the ramp, by a twentieth.
 const CACHE_TURNS: (f64, f64) = (3.0, 10.0);
 /// Ramp of a cell on cloud volumes, ns: several windows of their limits.
 const VOLUME_RAMP_NS: u64 = 1000 * MS;
@@ -49,11 +49,11 @@ const TIME_NS_MAX: f64 = 10_000e9;
 /// Maximum utilisation of a resource at a sustainable rate. Above it, a buffer may hide an overload for a
 /// while.
 const BUSY_MAX: f64 = 0.98;
-/// Maximum net gain of a buffer or cache, as a fraction of the data written to it. With a higher gain it will
-/// fill up.
+/// Maximum net growth of a buffer or cache, as a fraction of the data written to it. With faster growth it would fill
+/// up.
 const FILL_SHARE_MAX: f64 = 0.01;
-/// Name of the resource that works in advance: disk heads destage the disk's cache whenever they are idle.
-/// Their utilisation therefore does not show an overload, but a filling cache does.
+/// Name of a resource whose utilisation does not show an overload: disk heads destage the disk's cache whenever they
+/// would be idle. A cache that fills up shows the overload instead.
 pub(crate) const WORKS_AHEAD: &str = "heads";
 /// Minimum completed rate, as a fraction of the offered rate. Random arrivals vary by about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
@@ -164,16 +164,17 @@ pub struct Measured {
     pub p99_ns: Option<f64>,
     /// 99.9th percentile of response time, ns; `None` if nothing completed.
     pub p999_ns: Option<f64>,
-    /// For each kind of operation: 99th and 99.9th percentile of response time, ns; `None` if nothing completed.
+    /// For each kind of operation: the 99th and the 99.9th percentile of response time, ns; each is `None` if nothing
+    /// completed.
     pub of_kinds: Vec<(OpKind, Option<f64>, Option<f64>)>,
     /// Name of a buffer or cache that fills up, because more is written to it than leaves it; `None` if all are
     /// steady.
     pub fills: Option<String>,
     /// True if disk heads are busy destaging in advance, so that their utilisation does not show an overload.
     works_ahead: bool,
-    /// Bytes per second written to each flash device; `None` without flash.
+    /// Bytes per second written to one flash device; `None` without flash.
     pub device_write_bytes_per_s: Option<f64>,
-    /// Write amplification: pages programmed per page written to a flash device.
+    /// Write amplification of the flash devices: pages programmed per page written; `None` without flash.
     pub write_amplification: Option<f64>,
     /// Utilisation of all resources, busiest first.
     pub shares: Vec<Share>,
@@ -245,7 +246,8 @@ impl Measured {
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
 
-    /// The bottleneck as the load grows: the busiest resource that does work rather than being merely occupied.
+    /// Returns the bottleneck as the load grows: the busiest of the resources that do work, as opposed to being
+    /// merely occupied.
     pub fn binds(&self) -> Option<&Share> {
         self.shares.iter().find(|share| !share.held)
     }

@@ -1,5 +1,5 @@
-//! Search over all candidates: each is sized by itself, several in parallel, and the best are examined closely. The
-//! result depends on the catalog and the demand alone, not on threads or time.
+//! The search over all candidates: each is sized separately, several in parallel, and the best are examined closely.
+//! The result depends only on the catalog and the demand, not on threads or timing.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Loss};
@@ -32,8 +32,8 @@ pub struct Sizing {
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
-    /// Number of candidates omitted because they need more devices or cost more than those shown, or because
-    /// their search was not completed.
+    /// Number of candidates not shown because they need more devices or cost more than those shown, or because their
+    /// search was not completed.
     pub not_worth: usize,
     /// Candidates that miss the demand, nearest first.
     pub missed: Vec<Missed>,
@@ -162,8 +162,8 @@ fn can_lose(of: &Candidate, loss: Loss) -> bool {
     }
 }
 
-/// Confirms a configuration by long cells: it sustains the requested rate, and one array less does not. Adds
-/// arrays if flash would not last for the required time.
+/// Confirms a configuration by long cells, in which it must sustain the requested rate and one array less must not.
+/// Adds arrays if the flash would not last for the required time.
 fn confirmed(
     lab: &Lab<'_>,
     of: &Candidate,

@@ -1,4 +1,4 @@
-//! The tables of an answer, for the terminal and the page.
+//! Tables of a sizing's result, for the terminal and the page.
 
 use crate::detail::Detail;
 use crate::row::Row;
@@ -37,7 +37,7 @@ pub(crate) fn systems(sizing: &Sizing) -> Table {
     table
 }
 
-/// Like [`systems`], but narrower: the column of devices begins with their number.
+/// Builds the table of [`systems`] in a narrower form: the column of devices begins with their number.
 pub(crate) fn systems_in_words(sizing: &Sizing) -> Table {
     let mut table = systems(sizing);
     for row in &mut table.rows {

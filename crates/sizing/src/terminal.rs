@@ -1,4 +1,4 @@
-//! The answer as text for a terminal. Pure.
+//! Formats the result of a sizing as text for a terminal. Does no I/O.
 
 use crate::candidate::Candidate;
 use crate::detail::{CacheAdvice, Detail, WhatIf};
@@ -126,7 +126,8 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     all
 }
 
-/// Longest pauses of the recommended system according to its catalog files: cause and duration, ns.
+/// Lists the longest pauses of the recommended system according to its catalog files: each with its cause and its
+/// duration, ns.
 fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
     let Some(row) = sizing.rows.first() else { return Vec::new() };
     let of = &sizing.candidates[row.candidate];

@@ -1,5 +1,5 @@
-//! The textbook's formula for the devices of an array: N × IOPS / (R + w × W). Shown next to the simulated result;
-//! otherwise it only decides the order of the search.
+//! The textbook formula for the number of devices in an array: N × IOPS / (R + w × W). Shown for comparison with the
+//! simulated result; otherwise it only decides the order of the search.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;

@@ -72,7 +72,7 @@ pub(crate) struct Access {
     cookie: String,
 }
 
-/// Decision on a request.
+/// Decision whether a request may be answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Granted,
@@ -82,7 +82,7 @@ pub(crate) enum Decision {
     },
     /// The client must present the token.
     NeedsToken,
-    /// The request is not one of this server's own pages.
+    /// The request did not come from one of this server's own pages; the text gives the reason.
     Refused(&'static str),
 }
 

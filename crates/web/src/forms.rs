@@ -1,5 +1,5 @@
-//! Forms whose answer is the output of a command: `explain` and `size`. The program itself is run, so the page says what the
-//! command says. Neither command writes anything, and no field takes the name of a file.
+//! Forms that are answered by the output of a command: `explain` and `size`. The server runs the program itself, so
+//! the page shows what the command prints. Neither command writes anything, and no field takes the name of a file.
 
 use crate::Site;
 use crate::http::Request;

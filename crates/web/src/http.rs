@@ -70,10 +70,10 @@ fn pairs<'a>(text: &'a [u8], key: &'a str) -> impl Iterator<Item = Cow<'a, str>>
     form_urlencoded::parse(text).filter(move |(name, _)| name == key).map(|(_, value)| value)
 }
 
-/// Why no request could be read.
+/// Reason why a request could not be read.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The client gets this status and text.
+    /// The request is refused with this status and this text.
     Status(&'static str, &'static str),
     /// The connection ended or timed out.
     Broken(io::Error),

@@ -30,7 +30,7 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 
-/// What a server shows, and what it may change.
+/// Settings of the web page: what it shows, and what clients may change.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The notebook, which need not exist yet.

@@ -34,19 +34,19 @@ const ROWS_AN_OCTAVE: f64 = 4.0;
 /// Quantiles of the charts. The last is the maximum.
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
-/// Runs in progress.
+/// The runs in progress that pages show.
 #[derive(Debug)]
 pub(crate) struct Live {
     notebook: PathBuf,
     watched: Mutex<BTreeMap<String, Watched>>,
 }
 
-/// State of a run that somebody looks at.
+/// State of a run in progress that at least one page shows.
 #[derive(Debug)]
 struct Watched {
     looked: Instant,
     progress: Progress,
-    /// Indices of the cells that are measured: one per target.
+    /// Indices of the cells that are being measured: one per target.
     step: Vec<usize>,
     /// Merged intervals before [`Self::settled`].
     total: Interval,

@@ -72,7 +72,7 @@ pub(crate) struct FormPage<'a> {
     pub(crate) command: &'a str,
     /// Output of the command; empty if it failed.
     pub(crate) answer: &'a str,
-    /// Why there is no answer; empty if there is one.
+    /// Reason why there is no answer; empty if there is one.
     pub(crate) error: &'a str,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct ServedPage<'a> {
     pub(crate) faults: Vec<(String, &'static str)>,
     /// The fault that was asked for; empty if none was.
     pub(crate) fault: &'a str,
-    /// What the server said to it; empty if nothing was asked for.
+    /// The server's response to `fault`; empty if no fault was requested.
     pub(crate) said: &'a str,
     pub(crate) is_error: bool,
 }

@@ -27,7 +27,7 @@ const HISTORY_MAX: u32 = 500;
 /// Metrics that the page of a history offers.
 const METRICS: [&str; 4] = ["iops", "bandwidth", "mean", "p99"];
 
-/// Makes the pages of runs.
+/// Builds the pages of runs, comparisons and histories.
 #[derive(Debug)]
 pub(crate) struct Reports {
     notebook: PathBuf,

@@ -96,7 +96,7 @@ struct State {
     standings: HashMap<String, (Option<iodyno_notebook::Timestamp>, Option<Standing>)>,
     stamp: Option<Stamp>,
     looked: Option<Instant>,
-    /// Whether the listing must be made again.
+    /// Whether the listing must be rebuilt.
     is_stale: bool,
     listing: Arc<Listing>,
 }

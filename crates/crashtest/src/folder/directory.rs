@@ -1,4 +1,4 @@
-//! Operations on names.
+//! Operations of a folder on names: lookup, creation, links, renames and lists.
 
 use super::node::Folder;
 use super::{Access, Item};
@@ -9,7 +9,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags};
 /// Maximum length of a name, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// An entry of a directory's list.
+/// An entry in the list of a directory.
 pub(super) struct Entry {
     pub(super) inode: INodeNo,
     pub(super) kind: FileType,
@@ -31,7 +31,7 @@ impl Folder {
         }
     }
 
-    /// Attributes of the node with a name; `None`: the name is free.
+    /// Attributes of the node that has a name in a directory; `None`: the name is free.
     pub(super) fn look_up(
         &mut self,
         directory: NodeId,
@@ -44,7 +44,7 @@ impl Folder {
         self.tree.lookup(directory, name).map(|node| self.attributes(node)).transpose()
     }
 
-    /// Marks a free name as overwritten.
+    /// Checks that a name is free, and tells the watcher that it is about to be overwritten.
     fn claim(&mut self, directory: NodeId, name: &[u8]) -> Result<(), Errno> {
         if name.len() > NAME_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG);
@@ -59,7 +59,7 @@ impl Folder {
         }
     }
 
-    /// Creates a node with a name.
+    /// Creates a node under a name that must be free.
     pub(super) fn make(
         &mut self,
         directory: NodeId,
@@ -80,7 +80,7 @@ impl Folder {
         self.attributes(node)
     }
 
-    /// Marks everything of a new node as overwritten.
+    /// Tells the watcher that all items of a new node are overwritten.
     fn see_new(&mut self, node: NodeId, made: &Made) {
         self.see(&Item::Mode(node), Access::Overwrite);
         match made {
@@ -109,7 +109,7 @@ impl Folder {
         self.attributes(node)
     }
 
-    /// Removes a name: of a directory, which must be empty, or of any other node.
+    /// Removes the name of a directory, which must be empty, or of any other node.
     pub(super) fn unlink(
         &mut self,
         directory: NodeId,
@@ -192,7 +192,7 @@ impl Folder {
         names.iter().map(entry).collect()
     }
 
-    /// Path that a symbolic link contains.
+    /// Path to which a symbolic link points.
     pub(super) fn read_link(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
         match &self.tree.node(node).ok_or(Errno::EIO)?.kind {
             Kind::Symlink(path) => Ok(path.clone()),

@@ -1,4 +1,4 @@
-//! Operations on the content of files.
+//! Operations of a folder on the content and size of files.
 
 use super::node::Folder;
 use super::{Access, Item};
@@ -10,7 +10,7 @@ use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
 const PAGE: u64 = PAGE_BYTES as u64;
 
 impl Folder {
-    /// Size of a file, which the operation depends on.
+    /// Size of a file. Tells the watcher that the operation depends on the size.
     fn size(&mut self, node: NodeId) -> Result<u64, Errno> {
         match self.kind(node)? {
             FileType::RegularFile => {
@@ -68,8 +68,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Drops bytes that a file has past its end, before it is extended. Such bytes exist where a power cut kept a
-    /// write and lost the size. `write_at`: position of the write that extends it, `None` if none does.
+    /// Drops bytes beyond a file's end before the file is extended. Such bytes exist where a power cut kept a write
+    /// but lost the size. `write_at`: offset of the write that extends the file; `None` if no write does.
     fn drop_hidden(&mut self, node: NodeId, size: u64, write_at: Option<u64>) {
         let tail = (size % PAGE) as usize;
         let last = size / PAGE;
@@ -152,8 +152,8 @@ impl Folder {
         }
     }
 
-    /// Position of the next data at or after `offset`, or of the next hole. The end of a file is a hole. A watched file
-    /// has no holes before: which pages exist may be undecided.
+    /// Position of the next data, or of the next hole, at or after `offset`. The end of a file counts as a hole. A
+    /// watched file has no holes before its end, because its pages may still be undecided.
     pub(super) fn seek(
         &mut self,
         node: NodeId,

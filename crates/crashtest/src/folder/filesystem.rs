@@ -1,8 +1,8 @@
-//! The FUSE protocol: requests of the kernel become operations on folders.
+//! The FUSE protocol: turns requests of the kernel into operations on folders.
 //!
-//! All changes pass through one kernel, so names, attributes and pages stay valid in its cache until it changes them.
-//! There is no readahead and no write-back cache: each page comes here when it is first read, and each write when it is
-//! made.
+//! All changes pass through one kernel, so names, attributes and pages stay valid in its cache until it changes them
+//! itself. There is neither readahead nor write-back caching: each page is requested when it is first read, and each
+//! write arrives when it is made.
 
 use super::directory::Entry;
 use super::node::{Folder, NewAttributes};
@@ -24,19 +24,21 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Lifetime of names and attributes in the kernel's cache.
+/// Lifetime of names and attributes in the kernel's cache: a year, so effectively unlimited.
 const FOREVER: Duration = Duration::from_secs(86_400 * 365);
 /// Maximum size of one request, bytes.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Size of the file system that statfs reports, pages: 1 TiB, all of it free. The next constant is for files.
+/// Size of the file system that statfs reports, in pages: 1 TiB, all of it free. The next constant is the reported
+/// number of files.
 const CAPACITY_PAGES: u64 = 1 << 28;
 const FILES_MAX: u64 = 1 << 24;
 
-/// The mounted file system.
+/// The mounted file system, as the FUSE library calls it.
 pub(super) struct Mounted {
     shared: Arc<Shared>,
     since: SystemTime,
-    /// Lists of open directories, each from the last read at position 0, so that positions stay valid in between.
+    /// For each open directory, its list as of the last read at position 0, so that positions stay valid during
+    /// further reads.
     lists: Mutex<HashMap<u64, Arc<Vec<Entry>>>>,
     last_handle: AtomicU64,
 }
@@ -67,13 +69,13 @@ impl Mounted {
         }
     }
 
-    /// Attributes of a folder by its name.
+    /// Attributes of the top node of the folder with this name.
     fn folder(&self, name: &OsStr) -> Result<FileAttr, Errno> {
         let number = self.shared.number(name.as_bytes()).ok_or(Errno::ENOENT)?;
         self.shared.on(inode(number, ROOT), Folder::attributes)
     }
 
-    /// The entries of a directory with `.` and `..`.
+    /// Entries of a directory, including `.` and `..`.
     fn list(&self, directory: INodeNo) -> Result<Vec<Entry>, Errno> {
         let special =
             |name: &[u8], inode| Entry { inode, kind: FileType::Directory, name: name.to_vec() };
@@ -88,7 +90,7 @@ impl Mounted {
         Ok(entries)
     }
 
-    /// Creates a node and remembers its owner for later folders.
+    /// Creates a node, and remembers the node's owner for folders that are added later.
     fn make(
         &self,
         request: &Request,
@@ -325,7 +327,7 @@ impl Filesystem for Mounted {
         answer_entry(reply, self.shared.on(ino, link));
     }
 
-    /// The kernel then opens files without asking, and keeps their pages.
+    /// Answers ENOSYS, so that the kernel opens files without asking and keeps their pages.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
@@ -365,7 +367,7 @@ impl Filesystem for Mounted {
         }
     }
 
-    /// The kernel then stops reporting `close`.
+    /// Answers ENOSYS, so that the kernel stops reporting `close`.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }

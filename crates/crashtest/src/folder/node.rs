@@ -1,4 +1,4 @@
-//! One folder: its tree, attributes of nodes, and recorded events.
+//! One folder: its tree, the attributes of its nodes, and its recorded events.
 
 use super::{Access, Item, NODE_BITS, Owners, Watch};
 use crate::change::{Change, NodeId};
@@ -13,25 +13,25 @@ use std::time::SystemTime;
 /// Maximum number of bytes read from a captured pipe at once.
 const OUTPUT_BYTES: usize = 1 << 12;
 
-/// A folder. Its operations are in `directory` and `file`.
+/// A folder of the mount. Its operations are in `directory` and `file`.
 pub(super) struct Folder {
     number: u32,
     pub(super) tree: Tree,
     last_node: NodeId,
-    /// Whether operations become events.
+    /// Whether operations are recorded as events.
     record: bool,
     events: Vec<Event>,
     pub(super) watch: Option<Box<dyn Watch>>,
     output: Option<File>,
-    /// Names of each node; `None`: to be counted.
+    /// Number of names of each node; `None`: not counted yet.
     links: Option<HashMap<NodeId, u32>>,
     times: HashMap<NodeId, Times>,
     owners: Owners,
-    /// Owner of nodes without an entry in `owners`: the user who mounted.
+    /// Default owner of nodes without an entry in `owners`: the user who mounted.
     owner: (u32, u32),
-    /// Times of nodes without an entry in `times`.
+    /// Default times of nodes without an entry in `times`.
     since: SystemTime,
-    /// Number of syncs until one fails; `None`: none fails.
+    /// Number of syncs until one fails: 1 for the next one; `None`: none fails.
     failing_sync: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ struct Times {
     changed: SystemTime,
 }
 
-/// Attributes to set; `None`: unchanged.
+/// Attributes that a request sets; `None`: unchanged.
 #[derive(Clone, Copy, Default)]
 pub(super) struct NewAttributes {
     pub(super) mode: Option<u32>,
@@ -102,7 +102,8 @@ impl Folder {
         self.output = output;
     }
 
-    /// Records the bytes in the captured pipe. Returns whether more may follow: false at its end, or without a pipe.
+    /// Records the bytes in the captured pipe. Returns whether more may follow: false at the pipe's end, or without a
+    /// pipe.
     pub(super) fn drain(&mut self) -> bool {
         let Some(output) = &mut self.output else { return false };
         let mut bytes = [0; OUTPUT_BYTES];
@@ -116,7 +117,7 @@ impl Folder {
         }
     }
 
-    /// Makes a change and records it.
+    /// Makes a change of the tree, and records the change.
     pub(super) fn change(&mut self, change: Change) {
         self.tree.apply(&change);
         if self.record {
@@ -128,7 +129,7 @@ impl Folder {
         self.record
     }
 
-    /// Lets a later sync fail: 1 for the next one.
+    /// Makes a later sync fail: 1 is the next one.
     pub(super) fn fail_sync(&mut self, number: u64) {
         self.failing_sync = Some(number);
     }
@@ -148,7 +149,7 @@ impl Folder {
         if fails { Err(Errno::EIO) } else { Ok(()) }
     }
 
-    /// Tells the watcher that an item is about to be used.
+    /// Tells the watcher, if there is one, that an item is about to be used.
     pub(super) fn see(&mut self, item: &Item, access: Access) {
         let Some(watch) = &mut self.watch else { return };
         watch.before(&mut self.tree, item, access);
@@ -166,7 +167,7 @@ impl Folder {
         INodeNo(u64::from(self.number) << NODE_BITS | node)
     }
 
-    /// Kind of a node. A name of a node that does not exist is an I/O error.
+    /// Kind of a node. Fails with EIO if the node does not exist, although a name refers to it.
     pub(super) fn kind(&self, node: NodeId) -> Result<FileType, Errno> {
         Ok(match self.tree.node(node).ok_or(Errno::EIO)?.kind {
             Kind::File { .. } => FileType::RegularFile,
@@ -175,7 +176,7 @@ impl Folder {
         })
     }
 
-    /// Adds to the number of a node's names.
+    /// Adds `change` to the number of a node's names.
     pub(super) fn count_link(&mut self, node: NodeId, change: i32) {
         if let Some(links) = &mut self.links {
             let count = links.entry(node).or_default();
@@ -199,7 +200,7 @@ impl Folder {
         links.get(&node).copied().unwrap_or_default()
     }
 
-    /// Sets the owner of a node, and returns it if it is not the user who mounted.
+    /// Sets the owner of a node. Returns the owner if it is not the user who mounted.
     pub(super) fn set_owner(&mut self, node: NodeId, owner: (u32, u32)) -> Option<(u32, u32)> {
         if owner == self.owner {
             self.owners.remove(&node);
@@ -260,7 +261,7 @@ impl Folder {
         })
     }
 
-    /// Sets attributes. Owner and times are not recorded.
+    /// Sets attributes of a node. Changes of owner and times are not recorded as events.
     pub(super) fn set_attributes(
         &mut self,
         node: NodeId,

@@ -1,4 +1,4 @@
-//! Calls before parts of a tree are used, so that they can be decided lazily.
+//! Calls to an observer before parts of a tree are used, so that their content can be decided lazily.
 
 use crate::change::NodeId;
 use crate::tree::Tree;
@@ -8,23 +8,23 @@ use crate::tree::Tree;
 pub enum Item {
     /// Content of a page of a file.
     Page {
-        /// The file.
+        /// File that contains the page.
         node: NodeId,
-        /// Number of the page.
+        /// Number of the page in the file, from 0.
         number: u64,
     },
-    /// Content of a page and of all later ones: overwritten by a truncation. Reads are watched page by page.
+    /// Content of a page and of all later ones, overwritten by a truncation. Reads are watched page by page instead.
     PagesFrom {
-        /// The file.
+        /// File that contains the pages.
         node: NodeId,
-        /// Number of the first page.
+        /// Number of the first page in the file, from 0.
         number: u64,
     },
     /// Size of a file.
     Size(NodeId),
     /// Permissions of a node.
     Mode(NodeId),
-    /// Node that a name in a directory has, or that the name is free.
+    /// Node that has a name in a directory, or the fact that the name is free.
     Name {
         /// Directory in which the name is looked up.
         directory: NodeId,
@@ -35,12 +35,12 @@ pub enum Item {
     Names(NodeId),
 }
 
-/// Use of an [`Item`].
+/// Kind of use of an [`Item`] by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
-    /// The result of the operation depends on the value.
+    /// The operation's result depends on the item's value.
     Read,
-    /// The operation replaces the value, and its result does not depend on the old one.
+    /// The operation replaces the item's value, and its result does not depend on the old one.
     Overwrite,
 }
 
@@ -68,6 +68,6 @@ pub enum Access {
 ///
 /// Link counts are not items: they come from the tree as it is.
 pub trait Watch: Send {
-    /// Called before an item is used.
+    /// Called before an operation uses an item. May change the item's value in the tree.
     fn before(&mut self, tree: &mut Tree, item: &Item, access: Access);
 }

@@ -40,7 +40,7 @@ pub struct Load {
     /// Indices in `points` of the points statistically indistinguishable from the best one, because the 95 %
     /// confidence intervals of their IOPS overlap. Without ceilings, the reference is the point of highest IOPS.
     pub ties: Vec<usize>,
-    /// Indices in `points` of those with higher IOPS than all points with fewer outstanding I/Os.
+    /// Indices in `points` of the points whose IOPS exceed those of all points with fewer outstanding I/Os.
     pub outside: Vec<usize>,
     /// Description of the external limit that determined the highest IOPS; `None` if no limit is known or
     /// inferred.

@@ -1,4 +1,4 @@
-//! The answer for cloud volumes as text for a terminal, and as a JSON document. Pure.
+//! Formats the answer for cloud volumes as text for a terminal, and as a JSON document. Does no I/O.
 
 use super::{CloudSizing, Found, Instance, Offer, Unfit, VOLUMES_MAX, Volumes};
 use crate::json::limits;
@@ -141,7 +141,7 @@ fn duration(s: f64) -> String {
     human::duration_ns((s * 1e9).min(1e19) as u64)
 }
 
-/// What happens when the burst of the recommended volumes ends.
+/// Describes what happens when the burst credits of the recommended volumes run out.
 fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
     let mut words = Vec::new();
     if of.volumes.options.on_demand {
@@ -162,7 +162,7 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
     words.join("; ")
 }
 
-/// Says that no volumes meet the demand, and what to change.
+/// States that no volumes meet the demand, and what to change.
 fn no_volumes_in_words(answer: &CloudSizing) -> String {
     let is_instance = answer.unfit.iter().any(|(_, why)| *why == Unfit::Instance);
     let instance = if is_instance { "choose a larger instance, " } else { "" };
@@ -172,7 +172,7 @@ fn no_volumes_in_words(answer: &CloudSizing) -> String {
     )
 }
 
-/// Lists cheaper volumes that meet the demand by their credits alone.
+/// Lists cheaper volumes that meet the demand only while their burst credits last.
 fn list_cheaper(text: &mut Lines, answer: &CloudSizing) {
     for (number, (offer, lasts_s)) in answer.by_credits_alone.iter().enumerate() {
         let label = if number == 0 { "not these" } else { "" };

@@ -1,4 +1,4 @@
-//! The search finds the same price as trying every size, every rate and every instance.
+//! Checks that the search finds the same price as an exhaustive trial of all sizes, rates and instances.
 
 use super::load::{Conditions, Load};
 use super::prices::{CloudPrices, VolumePrice};

@@ -8,13 +8,13 @@ use iodyno_run::{Files, RunError, described_system};
 /// An instance (virtual machine), with the limits that it sets on its volumes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// Name or path of its system file.
+    /// Name or path of the instance's system file.
     pub system: String,
-    /// Limits that its volumes share.
+    /// Rate limits that all attached volumes share.
     pub limits: Vec<Limit>,
     /// Maximum number of attached volumes; `None`: no maximum.
     pub volumes_max: Option<u32>,
-    /// Monthly price; 0 for an instance that the user has.
+    /// Monthly price in the price file's currency; 0 for an instance that the user already has.
     pub price: f64,
 }
 
@@ -31,9 +31,11 @@ impl Instance {
     }
 }
 
-/// The instances to choose from: the one that the user has, or those of the price file. `None` without either.
+/// Returns the instances to choose from: the one that the user already has, or those in the price file. `None` if
+/// there is neither.
 ///
 /// # Errors
+///
 /// An unknown system, or one without limits.
 pub(super) fn instances(
     cloud: &str,

@@ -1,4 +1,4 @@
-//! The load of a demand on limits, in closed form, and the conditions of a search. Pure.
+//! The load that a demand puts on rate limits, in closed form, and the conditions of a search. Does no I/O.
 
 use crate::demand::Demand;
 use iodyno_emulate::spec::{CloudVolume, Counted, Limit, LimitOf};
@@ -7,7 +7,7 @@ use iodyno_workload::Pattern;
 
 pub(super) const GIB: u64 = 1 << 30;
 
-/// Operations of one size a second.
+/// A stream of operations of one size, with their rate.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     kind: OpKind,
@@ -15,11 +15,11 @@ struct Stream {
     iops: f64,
 }
 
-/// Load of a demand: the operations and bytes that limits count.
+/// Load of a demand on the limits of volumes: operations and bytes per second.
 #[derive(Clone, Debug)]
 pub struct Load {
     streams: Vec<Stream>,
-    /// Whether all operations are sequential, so that small ones are merged where a class merges.
+    /// Whether all operations are sequential. Some classes of volumes merge small sequential operations.
     is_sequential: bool,
 }
 
@@ -46,12 +46,12 @@ impl Load {
         Self { streams, is_sequential }
     }
 
-    /// Bytes a second.
+    /// Bytes per second, over reads and writes.
     pub fn bytes_per_s(&self) -> f64 {
         self.streams.iter().map(|of| of.bytes * of.iops).sum()
     }
 
-    /// Units of a limit a second, as the limit counts them.
+    /// Units per second that a limit counts, such as operations of 256 KiB or bytes.
     pub(super) fn units(&self, limit: &Limit) -> f64 {
         let counts = |kind: OpKind| match limit.of {
             LimitOf::All => true,
@@ -74,8 +74,8 @@ impl Load {
         self.streams.iter().filter(|of| counts(of.kind)).map(|of| of.iops * each(of)).sum()
     }
 
-    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes, at the sustained rates or
-    /// at the burst rates.
+    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes. 1 is the sustained rate
+    /// or, with `at_burst_rates`, the burst rate.
     pub fn utilisation(&self, limits: &[Limit], volumes: u32, at_burst_rates: bool) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref().filter(|_| at_burst_rates);
@@ -85,7 +85,7 @@ impl Load {
         limits.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Time until full credits run out under the load, s; infinite if they never do.
+    /// Time for which full burst credits last under the load, s; infinite if they never run out.
     pub fn burst_s(&self, limits: &[Limit], volumes: u32) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref()?;
@@ -95,8 +95,8 @@ impl Load {
         limits.iter().filter_map(of).fold(f64::INFINITY, f64::min)
     }
 
-    /// Fraction of the operations that a volume answers within a time if no limit binds. Its latency is constant in
-    /// part and exponential in part.
+    /// Fraction of the operations of a kind that a volume completes within `ns` if no rate limit binds. The model's
+    /// latency is a constant plus an exponentially distributed part.
     fn within(&self, volume: &CloudVolume, of: Option<OpKind>, ns: u64) -> f64 {
         let (mut within, mut all) = (0.0, 0.0);
         for stream in self.streams.iter().filter(|stream| of.is_none_or(|of| of == stream.kind)) {
@@ -121,25 +121,25 @@ impl Load {
     }
 }
 
-/// Conditions of a search.
+/// Conditions that the volumes found by a search must meet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conditions<'a> {
     pub(super) load: &'a Load,
-    /// Least size of all volumes.
+    /// Minimum capacity of all volumes together, bytes.
     pub(super) capacity_bytes: u64,
-    /// Fraction by which limits must exceed the load.
+    /// Fraction by which limits must exceed the load; 0.1 for 10 %.
     pub(super) headroom: f64,
-    /// Whether limits with credits count with their burst rate.
+    /// Whether a limit with burst credits counts with its burst rate.
     pub(super) at_burst_rates: bool,
 }
 
 impl Conditions<'_> {
-    /// Whether limits of each of `volumes` equal volumes exceed the load.
+    /// Whether the limits suffice if the load is spread over `volumes` equal volumes.
     pub(super) fn hold(&self, limits: &[Limit], volumes: u32) -> bool {
         self.load.utilisation(limits, volumes, self.at_burst_rates) * (1.0 + self.headroom) <= 1.0
     }
 
-    /// Least size of each of `volumes` equal volumes.
+    /// Minimum size of each of `volumes` equal volumes, bytes.
     pub(super) fn least_bytes(&self, volumes: u32) -> u64 {
         self.capacity_bytes.div_ceil(volumes.into()).next_multiple_of(GIB)
     }

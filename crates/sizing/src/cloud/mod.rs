@@ -34,13 +34,13 @@ use search::cheapest;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Headroom of the limits over the demand that is tried first, and the step by which it grows until the simulation holds.
-/// Random arrivals need some headroom, or queues grow without limit.
+/// Headroom of the limits over the demand: the first value tried, and the step by which it grows until the simulation
+/// sustains the demand. Random arrivals need some headroom, or queues grow without limit.
 const HEADROOM: (f64, f64) = (0.02, 0.03);
-/// Greatest headroom that is tried.
+/// Maximum headroom of the limits over the demand that is tried, as a fraction.
 const HEADROOM_MAX: f64 = 0.5;
 
-/// A class of volumes: its file, and its prices.
+/// A class of volumes: its description in the catalog, and its prices.
 struct Class<'a> {
     device: DescribedDevice,
     price: &'a VolumePrice,
@@ -49,44 +49,44 @@ struct Class<'a> {
 /// A class whose cheapest volumes are not confirmed by simulation yet.
 struct Unconfirmed<'a> {
     class: Class<'a>,
-    /// Headroom with which its volumes were found.
+    /// Headroom of the limits with which the class's volumes were found.
     headroom: f64,
     offer: Offer,
 }
 
-/// Volumes, and the instance that they are attached to.
+/// Cloud volumes, and the instance to which they are attached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
     /// The volumes, with their price.
     pub volumes: Volumes,
-    /// The instance; `None`: its limits are not considered.
+    /// Instance to which the volumes are attached; `None`: limits of instances are not considered.
     pub instance: Option<Instance>,
 }
 
 impl Offer {
-    /// Monthly price of volumes and instance.
+    /// Monthly price of volumes and instance together.
     pub fn price(&self) -> f64 {
         self.volumes.price + self.instance.as_ref().map_or(0.0, |instance| instance.price)
     }
 
-    /// Utilisation of the busiest limit under a load in the long run.
+    /// Utilisation of the busiest limit of volumes or instance at sustained rates, without burst credits.
     pub fn utilisation(&self, load: &Load) -> f64 {
         let of_volumes = load.utilisation(&self.volumes.limits, self.volumes.count, false);
         of_volumes.max(load.utilisation(self.shared(), 1, false))
     }
 
-    /// Time until full credits run out under a load, s; infinite if they never do.
+    /// Time for which full burst credits last under a load, s; infinite if they never run out.
     pub fn burst_s(&self, load: &Load) -> f64 {
         let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
         of_volumes.min(load.burst_s(self.shared(), 1))
     }
 
-    /// Whether a limit has burst credits.
+    /// Whether a limit of the volumes or the instance has burst credits.
     pub fn has_credits(&self) -> bool {
         self.volumes.limits.iter().chain(self.shared()).any(|limit| limit.credits.is_some())
     }
 
-    /// Name of the emulated target. `long_run`: with empty buckets of credits.
+    /// Name of the emulated target with these volumes. With `long_run`, its burst credits are used up at the start.
     pub fn target(&self, long_run: bool) -> String {
         let credits = (long_run && self.has_credits()).then_some(StartCredits::LastFor(0));
         let Volumes { class, count, options, .. } = &self.volumes;
@@ -106,14 +106,14 @@ impl Offer {
 /// Volumes that sustain a demand without burst credits.
 #[derive(Debug)]
 pub struct Found {
-    /// The volumes and their instance.
+    /// The volumes, and the instance to which they are attached.
     pub offer: Offer,
     /// Simulation at the demanded rate without burst credits; `None`: not simulated, because the volumes cost more than
     /// the recommended ones.
     pub measured: Option<Measured>,
 }
 
-/// Why no volumes of a class meet a demand.
+/// Reason why no volumes of a class meet a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
@@ -121,39 +121,41 @@ pub enum Unfit {
     /// No size and rates of up to [`VOLUMES_MAX`] volumes meet the demand, both in closed form and in a simulation,
     /// and have a price.
     Limits,
-    /// The limits of no instance suffice, or it can't attach all volumes.
+    /// No instance has sufficient limits and can attach all volumes.
     Instance,
 }
 
-/// The answer: volumes of a provider that meet a demand.
+/// Result of the search for the cheapest volumes of a provider that meet a demand.
 #[derive(Debug)]
 pub struct CloudSizing {
     /// The demand that the volumes must meet.
     pub demand: Demand,
     /// The provider, one of [`CLOUDS`].
     pub cloud: String,
-    /// Currency and date of the prices.
+    /// Currency of all prices, such as `USD`.
     pub currency: String,
-    /// Date of the prices.
+    /// Date of the prices, as written in the price file.
     pub as_of: String,
-    /// The load that limits count.
+    /// Operations and bytes per second of the demand, as limits count them.
     pub load: Load,
     /// The cheapest volumes of each class that meet the demand, cheapest first. The first is confirmed by simulation.
     pub found: Vec<Found>,
-    /// Cheaper volumes that meet the demand only while their credits last, each with that time in s.
+    /// Cheaper volumes that meet the demand only while their burst credits last, and for how long, s.
     pub by_credits_alone: Vec<(Offer, f64)>,
-    /// Classes that do not meet the demand.
+    /// Names of the classes that do not meet the demand, with the reason.
     pub unfit: Vec<(String, Unfit)>,
     /// Number of simulated cells.
     pub cells: usize,
 }
 
-/// Finds the cheapest volumes of a provider that meet a demand. `instance`: the system that they are attached to;
-/// `None`: the cheapest of the price file, or no instance is considered if that has none.
+/// Finds the cheapest volumes of a provider that meet a demand. `instance` is the system to which they are attached.
+/// If it is `None`, the cheapest instance in the price file is chosen; if that has none, instances are not
+/// considered.
 ///
 /// # Errors
-/// A class that has no rules, an instance without limits, a workload that does not fit, a provider without prices, or an
-/// interruption.
+///
+/// A class that has no rules, an instance without limits, a workload that does not fit, a provider without prices, or
+/// an interruption.
 pub fn size_cloud(
     demand: Demand,
     cloud: &str,
@@ -205,9 +207,9 @@ pub fn size_cloud(
     Ok(answer)
 }
 
-/// Simulates the cheapest volumes first, with more headroom until the simulation holds or another class is cheaper. Adds
-/// the confirmed volumes to the answer, and then those of the other classes, cheapest first. `offer`: the cheapest volumes of
-/// a class with a headroom.
+/// Simulates the cheapest volumes, with more and more headroom until the simulation sustains the demand or another
+/// class is cheaper. Adds the confirmed volumes to the answer, then those of the other classes, cheapest first.
+/// `offer` returns the cheapest volumes of a class with a given headroom.
 fn confirm<'a>(
     answer: &mut CloudSizing,
     mut open: Vec<Unconfirmed<'a>>,
@@ -237,7 +239,7 @@ fn confirm<'a>(
     Ok(())
 }
 
-/// The priced classes of a provider.
+/// Returns the provider's classes that have prices.
 fn classes<'a>(cloud: &str, prices: &'a CloudPrices) -> Result<Vec<Class<'a>>, RunError> {
     let mut files = Files::default();
     let mut classes = Vec::new();

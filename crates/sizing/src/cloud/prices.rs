@@ -5,7 +5,7 @@ use iodyno_emulate::describe::VolumeClass;
 use iodyno_emulate::spec::Counted;
 use iodyno_units::{VolumeOptions, nearest, parse_size};
 
-/// A provider of cloud volumes.
+/// Providers of cloud volumes, as in price files and on the command line.
 pub const CLOUDS: [&str; 3] = ["aws", "azure", "gcp"];
 
 const PRICE: ValueType = ValueType::Number(0.0, 1e9);
@@ -37,10 +37,10 @@ const VOLUME: &[Key] = &[
 ];
 /// Seconds of a month of 730 hours, by which providers bill.
 const MONTH_S: f64 = 730.0 * 3600.0;
-/// Burst operations that Azure bills for each MB/s beyond the rate: it counts 256 KiB as one, and 1 MB as 1024 KiB.
+/// Burst operations that Azure bills per MB/s beyond the rate: 256 KiB count as one operation, and 1 MB as 1024 KiB.
 const BURST_OPS_PER_MB: f64 = 1024.0 / 256.0;
 
-/// Prices of cloud volumes.
+/// Prices of cloud volumes and instances, parsed from a price file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CloudPrices {
     /// Currency, such as `USD`.
@@ -55,40 +55,40 @@ pub struct CloudPrices {
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstancePrice {
     cloud: String,
-    /// Name or path of the system file with its limits.
+    /// Name or path of the system file with the instance's limits.
     pub system: String,
-    /// Monthly price.
+    /// Monthly price of one instance, in the file's currency.
     pub price: f64,
     /// Maximum number of attached volumes; `None`: no maximum.
     pub volumes_max: Option<u32>,
 }
 
-/// Monthly price of the volumes of a class.
+/// Monthly prices of the volumes of a class, by size, rates and bursting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumePrice {
     cloud: String,
     /// Name of the class in the catalog.
     pub class: String,
-    /// Price of each GiB.
+    /// Price per GiB and month.
     gib: f64,
-    /// Price of a volume up to each size in bytes, ascending. Empty: sizes have no price of their own.
+    /// Size tiers: price of a volume up to each size in bytes, ascending. Empty: no price per volume.
     by_size: Vec<(u64, f64)>,
-    /// Price of each provisioned IOPS up to each number, ascending.
+    /// Price tiers of provisioned IOPS: the upper end of each tier, ascending, and the price per IOPS in it.
     iops: Vec<(f64, f64)>,
     iops_included: f64,
-    /// Price of each provisioned MB/s or MiB/s.
+    /// Price per provisioned MB/s or MiB/s and month, in the unit of the class.
     mbps: f64,
     mbps_included: f64,
-    /// Price of bursting on demand; `None`: not offered.
+    /// Price of on-demand bursting; `None`: the class does not offer it.
     on_demand: Option<OnDemandPrice>,
 }
 
-/// Price of bursting on demand.
+/// Price of on-demand bursting: a fixed fee, and a fee per operation beyond the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct OnDemandPrice {
-    /// Price a month, without bursts.
+    /// Fixed monthly price, even without bursts.
     fixed: f64,
-    /// Price of 10,000 operations beyond the rate of the size.
+    /// Price per 10,000 operations beyond the rate of the volume's size.
     each_10k: f64,
 }
 
@@ -109,12 +109,12 @@ impl CloudPrices {
         Ok(Self { currency: said("currency"), as_of: said("as_of"), volumes, instances })
     }
 
-    /// The priced classes of a provider, in the order of the file.
+    /// Prices of a provider's classes, in the order of the file.
     pub fn of_cloud(&self, cloud: &str) -> impl Iterator<Item = &VolumePrice> {
         self.volumes.iter().filter(move |volume| volume.cloud == cloud)
     }
 
-    /// The priced instance types of a provider, in the order of the file.
+    /// Prices of a provider's instance types, in the order of the file.
     pub fn instances_of(&self, cloud: &str) -> impl Iterator<Item = &InstancePrice> {
         self.instances.iter().filter(move |instance| instance.cloud == cloud)
     }
@@ -133,7 +133,7 @@ impl InstancePrice {
     }
 }
 
-/// Refuses a name that is neither in the catalog nor a path.
+/// Records an error for a name that is neither in the catalog nor a path.
 fn refuse_unknown(reader: &mut Reader, v: &Record, key: &str, kind: Kind) {
     let name = v.said(key);
     if name.contains(['/', '.']) || list(kind).any(|(known, _)| known == name) {
@@ -193,21 +193,21 @@ impl VolumePrice {
         }
     }
 
-    /// Whether bursting on demand has a price.
+    /// Whether the file has a price of on-demand bursting for the class.
     pub fn has_on_demand(&self) -> bool {
         self.on_demand.is_some()
     }
 
-    /// Monthly price of bursting on demand, at a constant load. `None` if the file has none. Azure bills the
+    /// Monthly price of on-demand bursting at a constant load; `None` if the file has none. Azure bills the
     /// operations beyond the rate, or the bytes as operations, whichever are more ("Managed disk bursting", billing).
-    /// `over_iops`, `over_bytes_per_s`: load of the volume beyond its rates without bursting.
+    /// `over_iops` and `over_bytes_per_s` are the volume's load beyond its rates without bursting.
     pub fn of_on_demand(&self, over_iops: f64, over_bytes_per_s: f64) -> Option<f64> {
         let of = self.on_demand?;
         let ops_per_s = over_iops.max(over_bytes_per_s / 1e6 * BURST_OPS_PER_MB).max(0.0);
         Some(of.fixed + of.each_10k * ops_per_s * MONTH_S / 10_000.0)
     }
 
-    /// Monthly price of a volume. `None` if the file has no price for its size.
+    /// Monthly price of a volume without on-demand bursting; `None` if the file has no price for its size.
     pub fn of(&self, class: &VolumeClass, size_bytes: u64, options: &VolumeOptions) -> Option<f64> {
         let by_size = match self.by_size.as_slice() {
             [] => 0.0,

@@ -12,15 +12,15 @@ use iodyno_emulate::describe::{DescribedDevice, VolumeClass};
 use iodyno_emulate::spec::{Counted, Limit};
 use iodyno_units::VolumeOptions;
 
-/// Maximum number of volumes that are striped.
+/// Maximum number of striped volumes.
 pub const VOLUMES_MAX: u32 = 16;
 
-/// Equal volumes of a class, striped if there are several.
+/// One volume of a class, or several equal ones that are striped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volumes {
-    /// Catalog name of the class.
+    /// Name of the class in the catalog.
     pub class: String,
-    /// Number of volumes.
+    /// Number of equal volumes.
     pub count: u32,
     /// Size and provisioned rates of each volume.
     pub options: VolumeOptions,
@@ -30,12 +30,12 @@ pub struct Volumes {
     pub limits: Vec<Limit>,
     /// Monthly price of all volumes, including `on_demand_price`.
     pub price: f64,
-    /// Monthly price of bursting on demand if the load is constant; 0 without.
+    /// Monthly price of on-demand bursting of all volumes at a constant load; 0 without such bursting.
     pub on_demand_price: f64,
 }
 
-/// The cheapest volumes of a class that meet the conditions and have a price, with the cheapest instance that does.
-/// `instances`: those to choose from; `None`: none is considered.
+/// Finds the cheapest volumes of a class that meet the conditions, together with the cheapest instance that meets
+/// them. `instances` are those to choose from; `None`: instances are not considered.
 pub(super) fn cheapest(
     device: &DescribedDevice,
     price: &VolumePrice,
@@ -62,7 +62,7 @@ pub(super) fn cheapest(
     cheapest.ok_or(why)
 }
 
-/// The cheapest `count` volumes that meet the conditions without bursting on demand.
+/// Finds the cheapest `count` volumes that meet the conditions without on-demand bursting.
 fn of_rates(
     name: &str,
     class: &VolumeClass,
@@ -77,7 +77,8 @@ fn of_rates(
     Some(Volumes { class, count, options, size_bytes, limits, price, on_demand_price: 0.0 })
 }
 
-/// The cheapest `count` volumes that meet the conditions with bursting on demand, in a class whose sizes decide its rates.
+/// Finds the cheapest `count` volumes that meet the conditions with on-demand bursting, in a class whose size
+/// determines its rates.
 fn on_demand(
     name: &str,
     class: &VolumeClass,
@@ -124,7 +125,7 @@ fn on_demand(
     sizes.filter_map(priced).min_by(|a, b| a.price.total_cmp(&b.price))
 }
 
-/// The smallest sufficient volume of a class: its options, size and limits.
+/// Finds the smallest volume of a class that suffices. Returns its options, size and limits.
 fn smallest(
     class: &VolumeClass,
     least_bytes: u64,
@@ -168,7 +169,8 @@ fn smallest(
     Some((options, size_bytes, limits))
 }
 
-/// The first number of a range for which a condition holds that holds for all larger numbers too; `None` if for none.
+/// Finds by bisection the first number from `from` to `to` that satisfies a monotonic condition: once true, it is
+/// true for all larger numbers. `None` if no number satisfies it.
 fn first(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     if from > to || !holds(to) {
         return None;
