@@ -33,6 +33,30 @@ impl Looks {
     }
 }
 
+/// Logarithms (base 2) of the latencies in ns below and above which all share an octave: 64 ns, 34 s.
+const OCTAVES: std::ops::Range<u32> = 6..36;
+/// Time after which a slow operation gives way to a faster one of its octave, ns of simulated time.
+const SLOW_FOR_NS: u64 = 1_000_000_000;
+
+/// Slow operation of an octave of latency, kept as an exemplar for the metrics: the slowest one within about a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SlowOp {
+    /// Latency, ns of simulated time; 0: no operation.
+    pub latency_ns: u64,
+    /// Simulated time of the completion, ns.
+    pub completed_ns: u64,
+    /// Offset in the volume, bytes.
+    pub offset_bytes: u64,
+    /// Length, bytes.
+    pub len_bytes: u32,
+    /// Whether each of these faults was in effect on the volume at the completion: `slow`, `delay`, `interface` (at this
+    /// operation).
+    pub faults: [bool; 3],
+}
+
+/// Slow operations of one kind, by octave of latency.
+pub type SlowOps = [SlowOp; (OCTAVES.end - OCTAVES.start) as usize];
+
 /// I/O counters of an emulated volume. Latencies are in simulated time, lateness is in real time.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
@@ -44,6 +68,8 @@ pub struct Counts {
     pub errors: [u64; OpKind::COUNT],
     /// Latency from submission to completion by kind of operation, ns of simulated time.
     pub latency: [Histogram; OpKind::COUNT],
+    /// Slow operations, by kind of operation.
+    pub slow: [SlowOps; OpKind::COUNT],
     /// Delay between the due time of a completion and its delivery, ns of real time.
     pub lateness: Histogram,
     /// Largest delivery delay of a completion since the last call of
@@ -77,14 +103,17 @@ impl Counts {
         self.errors.iter().sum()
     }
 
+    /// Counts a completion. Returns the place for a description of the operation if it is to be kept as slow: at most
+    /// once a second and octave, apart from operations that are slower than the one that is kept.
+    #[inline]
     pub(crate) fn completed(
         &mut self,
         kind: OpKind,
         len_bytes: u32,
-        latency_ns: u64,
+        (latency_ns, completed_ns): (u64, u64),
         late: Late,
         failed: bool,
-    ) {
+    ) -> Option<&mut SlowOp> {
         let kind = kind.index();
         self.lateness.record(late.ns);
         self.longest_late_ns = self.longest_late_ns.max(late.ns);
@@ -92,11 +121,15 @@ impl Counts {
         self.late_away += u64::from(late.away);
         if failed {
             self.errors[kind] += 1;
-            return;
+            return None;
         }
         self.operations[kind] += 1;
         self.bytes[kind] += u64::from(len_bytes);
         self.latency[kind].record(latency_ns);
+        let octave = (latency_ns | 1).ilog2().clamp(OCTAVES.start, OCTAVES.end - 1) - OCTAVES.start;
+        let slow = &mut self.slow[kind][octave as usize];
+        let age_ns = completed_ns.saturating_sub(slow.completed_ns);
+        (latency_ns > slow.latency_ns || age_ns >= SLOW_FOR_NS).then_some(slow)
     }
 }
 

@@ -9,6 +9,8 @@ mod text;
 
 use crate::fault_command::described;
 use crate::interface_fault::Injected;
+use iodyno_measure::Histogram;
+use iodyno_measure::exposition::Exemplars;
 pub use maps::{ByKind, Named};
 pub use observe::observe;
 use serde::de::DeserializeOwned;
@@ -230,7 +232,7 @@ impl InterfaceFaultStatus {
 }
 
 /// Counters and latencies of one kind of operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindStatus {
     /// Number of operations that succeeded.
     pub operations: u64,
@@ -247,6 +249,12 @@ pub struct KindStatus {
     /// 99.9th percentile of simulated latency from submission to completion, ns.
     #[serde(skip)]
     pub latency_p999_ns: Option<u64>,
+    /// Simulated latencies from submission to completion; `None` if no operation succeeded.
+    #[serde(skip)]
+    pub latency: Option<Histogram>,
+    /// Exemplars of these latencies.
+    #[serde(skip)]
+    pub exemplars: Exemplars,
 }
 
 /// Status of an emulated RAID array.
