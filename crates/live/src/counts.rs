@@ -33,12 +33,12 @@ impl Looks {
     }
 }
 
-/// Logarithms (base 2) of the latencies in ns below and above which all share an octave: 64 ns, 34 s.
+/// Octaves of latency, by the base-2 logarithm of ns: 64 ns to 69 s. Latencies beyond them count to the nearest.
 const OCTAVES: std::ops::Range<u32> = 6..36;
-/// Time after which a slow operation gives way to a faster one of its octave, ns of simulated time.
+/// Age at which a slow operation is replaced by any other of its octave, ns of simulated time.
 const SLOW_FOR_NS: u64 = 1_000_000_000;
 
-/// Slow operation of an octave of latency, kept as an exemplar for the metrics: the slowest one within about a second.
+/// The slowest operation within about a second in an octave of latency: an exemplar for the metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlowOp {
     /// Latency, ns of simulated time; 0: no operation.
@@ -68,7 +68,7 @@ pub struct Counts {
     pub errors: [u64; OpKind::COUNT],
     /// Latency from submission to completion by kind of operation, ns of simulated time.
     pub latency: [Histogram; OpKind::COUNT],
-    /// Slow operations, by kind of operation.
+    /// Slow operations, by kind of operation and octave of latency.
     pub slow: [SlowOps; OpKind::COUNT],
     /// Delay between the due time of a completion and its delivery, ns of real time.
     pub lateness: Histogram,
@@ -103,8 +103,8 @@ impl Counts {
         self.errors.iter().sum()
     }
 
-    /// Counts a completion. Returns the place for a description of the operation if it is to be kept as slow: at most
-    /// once a second and octave, apart from operations that are slower than the one that is kept.
+    /// Counts a completion. Returns the entry to overwrite if the operation is slower than the one kept for its octave, or
+    /// that one is a second old.
     #[inline]
     pub(crate) fn completed(
         &mut self,
@@ -155,5 +155,28 @@ mod tests {
         let late = Looks::default().late(due_ns, back_ns);
         assert_eq!((late.ns, late.away), (LATE_NS + 1, false));
         assert_eq!(Looks::default().late(due_ns, due_ns - 1).ns, 0, "not late if it is early");
+    }
+
+    /// Within a second only a slower operation replaces the one kept for its octave; after it, any.
+    #[test]
+    fn the_slowest_operation_of_a_second_is_kept() {
+        let mut counts = Counts::default();
+        let mut is_kept = |latency_ns, completed_ns, failed| {
+            let times = (latency_ns, completed_ns);
+            let slow = counts.completed(OpKind::Read, 512, times, Late::default(), failed);
+            let is_kept = slow.is_some();
+            slow.into_iter().for_each(|slow| {
+                *slow = SlowOp { latency_ns, completed_ns, ..SlowOp::default() };
+            });
+            is_kept
+        };
+        assert!(is_kept(70_000, 0, false) && is_kept(90_000, 1, false));
+        assert!(!is_kept(90_000, 2, false) && !is_kept(80_000, SLOW_FOR_NS, false));
+        assert!(is_kept(140_000, 3, false), "another octave");
+        assert!(!is_kept(80_000, SLOW_FOR_NS + 1, true), "a failed operation has no latency");
+        assert!(is_kept(80_000, SLOW_FOR_NS + 1, false));
+        for latency_ns in [1, 1 << 20, 1 << 62] {
+            assert!(is_kept(latency_ns, 0, false), "{latency_ns}");
+        }
     }
 }

@@ -30,9 +30,10 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
         (status, counts.to_vec())
     });
     // Outside the lock, because quantiles take long.
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    // Outside the lock, because quantiles take long.
+    let now_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     // Unix time at which the clock of the server was 0.
-    let unix_of_start_ns = unix.saturating_sub(live.now_ns());
+    let unix_of_start_ns = now_unix_ns.saturating_sub(live.now_ns());
     let unix_ns = |machine_ns| unix_of_start_ns + live.real_ns(machine_ns);
     for ((number, volume), mut counts) in (0..).zip(&mut status.volumes).zip(counts) {
         volume.interface_faults = InterfaceFaultStatus::of_all(&live.interface_faults(number));
