@@ -40,7 +40,7 @@ enum Samples {
 
 use Samples::{Adapters, Caches, Faults, Kinds, Quantiles, Resources, Volumes};
 
-const NS_PER_S: f64 = 1e-9;
+const NS_PER_S: f64 = 1e9;
 
 /// Converts a counter to the value of a sample; never `None`, unlike samples that some volumes lack.
 #[allow(
@@ -67,7 +67,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     (
         "latency_mean_seconds",
         "Mean of the model's time from submission to completion.",
-        Kinds(|of| of.latency_mean_ns.map(|ns| ns * NS_PER_S)),
+        Kinds(|of| of.latency_mean_ns.map(|ns| ns / NS_PER_S)),
     ),
     (
         "fault_active",
@@ -161,7 +161,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     (
         "busy_seconds_total",
         "Busy time by the emulated machine's clock, summed over all resources of a kind.",
-        Resources(|ns| ns as f64 * NS_PER_S),
+        Resources(|ns| ns as f64 / NS_PER_S),
     ),
 ];
 
@@ -226,7 +226,7 @@ impl Samples {
                     for (quantile, ns) in values(of) {
                         let labels =
                             || format!("{labels},operation=\"{kind}\",quantile=\"{quantile}\"");
-                        all.extend(ns.map(|ns| (labels(), ns as f64 * NS_PER_S)));
+                        all.extend(ns.map(|ns| (labels(), ns as f64 / NS_PER_S)));
                     }
                 }
             }

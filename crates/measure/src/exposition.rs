@@ -47,7 +47,7 @@ struct Exemplar {
     unix_ns: Option<u64>,
 }
 
-/// Exemplars of a latency histogram: the slowest recorded operation of each exported bucket.
+/// Exemplars of a latency histogram: the slowest of the offered operations in each exported bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exemplars {
     /// Exemplars by the upper bound of the exported bucket, ns; `u64::MAX` for `+Inf`.
