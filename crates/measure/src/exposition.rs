@@ -55,7 +55,7 @@ pub struct Exemplars {
 }
 
 impl Exemplars {
-    /// Adds an operation. Of each exported bucket only the slowest is kept. `unix_ns` is the Unix time of the operation,
+    /// Adds an operation to the exported bucket of its exact latency, which keeps only the slowest. `unix_ns` is the Unix time of the operation,
     /// `None` if unknown. `labels` returns at most 128 characters of names and values.
     pub fn offer(
         &mut self,
@@ -235,13 +235,13 @@ mod tests {
         assert!(!labels(&[("a", "b\nc")]).contains('\n'));
     }
 
-    /// Both formats of a histogram with one value in a bucket, one on a bound and one above all bounds.
+    /// Both formats of a histogram with three values in a bucket, one in another, and one above all bounds.
     #[test]
     fn an_exemplar_is_the_slowest_of_its_bucket() {
         let mut histogram = Histogram::new();
         let mut exemplars = Exemplars::default();
         let unix_ns = 1_700_000_000_012_345_678;
-        for (at, ns) in [160, 190, 170, 2_000_000, 50_000_000_000].into_iter().enumerate() {
+        for (at, ns) in [160, 190, 170, 1_900_000, 50_000_000_000].into_iter().enumerate() {
             histogram.record(ns);
             let unix_ns = (ns > 190).then_some(unix_ns);
             exemplars.offer(ns, unix_ns, || labels(&[("at", &at.to_string())]));
@@ -259,11 +259,11 @@ mod tests {
             "# HELP a_seconds Help.",
             r#"a_seconds_bucket{kind="read",le="1.5e-07"} 0"#,
             r#"a_seconds_bucket{kind="read",le="2e-07"} 3 # {at="1"} 0.00000019"#,
-            r#"a_seconds_bucket{kind="read",le="0.002"} 4 # {at="3"} 0.002 1700000000.012"#,
+            r#"a_seconds_bucket{kind="read",le="0.002"} 4 # {at="3"} 0.0019 1700000000.012"#,
             r#"a_seconds_bucket{kind="read",le="7.0"} 4"#,
             r#"a_seconds_bucket{kind="read",le="+Inf"} 5 # {at="4"} 50 1700000000.012"#,
             r#"a_seconds_count{kind="read"} 5"#,
-            r#"a_seconds_sum{kind="read"} 50.00200052"#,
+            r#"a_seconds_sum{kind="read"} 50.00190052"#,
             "# EOF",
         ];
         for line in expected {

@@ -31,7 +31,8 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
     });
     // Outside the lock, because quantiles take long.
     // Outside the lock, because quantiles take long.
-    let now_unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let now_unix_ns =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     // Unix time at which the clock of the server was 0.
     let unix_of_start_ns = now_unix_ns.saturating_sub(live.now_ns());
     let unix_ns = |machine_ns| unix_of_start_ns + live.real_ns(machine_ns);
