@@ -3,10 +3,12 @@
 use crate::console::remark;
 use crate::failure::Failure;
 use iodyno_live::scrape;
+use iodyno_measure::exposition::TextFormat;
 use iodyno_measure::{Cell, Interval};
-use iodyno_report::openmetrics::{CONTENT_TYPE, SoFar};
+use iodyno_report::openmetrics::SoFar;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Checks the address at which to serve metrics. Without TLS, every client that reaches the port can read
 /// them and keep the server busy.
@@ -47,11 +49,11 @@ impl RunMetrics {
         let metrics = Self { so_far: Arc::default() };
         let served = metrics.clone();
         // Formatted outside the lock, so that the coordinating thread does not wait for it.
-        let text = move || {
+        let text = move |format: TextFormat| {
             let so_far = served.lock().clone();
-            so_far.text()
+            so_far.text(format)
         };
-        let at = scrape::serve(at, CONTENT_TYPE, text).map_err(|e| failed(at, &e))?;
+        let at = scrape::serve(at, text).map_err(|e| failed(at, &e))?;
         if !quiet {
             remark("metrics", &format!("http://{at}/metrics"));
         }
@@ -67,7 +69,8 @@ impl RunMetrics {
     }
 
     pub(crate) fn interval(&self, target: usize, index: usize, interval: &Interval) {
-        self.lock().add(target, index, interval);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.lock().add(target, index, interval, now.as_nanos() as u64);
     }
 
     pub(crate) fn finished(&self, first_index: usize, cells: &[Cell]) {

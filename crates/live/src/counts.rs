@@ -33,6 +33,30 @@ impl Looks {
     }
 }
 
+/// Octaves of latency, by the base-2 logarithm of ns: 64 ns to 69 s. Latencies beyond them count to the nearest.
+const OCTAVES: std::ops::Range<u32> = 6..36;
+/// Age at which a slow operation is replaced by any other of its octave, ns of simulated time.
+const SLOW_FOR_NS: u64 = 1_000_000_000;
+
+/// The slowest operation within about a second in an octave of latency: an exemplar for the metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SlowOp {
+    /// Latency, ns of simulated time; 0: no operation.
+    pub latency_ns: u64,
+    /// Simulated time of the completion, ns.
+    pub completed_ns: u64,
+    /// Offset in the volume, bytes.
+    pub offset_bytes: u64,
+    /// Length, bytes.
+    pub len_bytes: u32,
+    /// Whether each of these faults was in effect on the volume at the completion: `slow`, `delay`, `interface` (at this
+    /// operation).
+    pub faults: [bool; 3],
+}
+
+/// Slow operations of one kind, by octave of latency.
+pub type SlowOps = [SlowOp; (OCTAVES.end - OCTAVES.start) as usize];
+
 /// I/O counters of an emulated volume. Latencies are in simulated time, lateness is in real time.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
@@ -44,6 +68,8 @@ pub struct Counts {
     pub errors: [u64; OpKind::COUNT],
     /// Latency from submission to completion by kind of operation, ns of simulated time.
     pub latency: [Histogram; OpKind::COUNT],
+    /// Slow operations, by kind of operation and octave of latency.
+    pub slow: [SlowOps; OpKind::COUNT],
     /// Delay between the due time of a completion and its delivery, ns of real time.
     pub lateness: Histogram,
     /// Largest delivery delay of a completion since the last call of
@@ -77,14 +103,17 @@ impl Counts {
         self.errors.iter().sum()
     }
 
+    /// Counts a completion. Returns the entry to overwrite if the operation is slower than the one kept for its octave, or
+    /// that one is a second old.
+    #[inline]
     pub(crate) fn completed(
         &mut self,
         kind: OpKind,
         len_bytes: u32,
-        latency_ns: u64,
+        (latency_ns, completed_ns): (u64, u64),
         late: Late,
         failed: bool,
-    ) {
+    ) -> Option<&mut SlowOp> {
         let kind = kind.index();
         self.lateness.record(late.ns);
         self.longest_late_ns = self.longest_late_ns.max(late.ns);
@@ -92,11 +121,15 @@ impl Counts {
         self.late_away += u64::from(late.away);
         if failed {
             self.errors[kind] += 1;
-            return;
+            return None;
         }
         self.operations[kind] += 1;
         self.bytes[kind] += u64::from(len_bytes);
         self.latency[kind].record(latency_ns);
+        let octave = (latency_ns | 1).ilog2().clamp(OCTAVES.start, OCTAVES.end - 1) - OCTAVES.start;
+        let slow = &mut self.slow[kind][octave as usize];
+        let age_ns = completed_ns.saturating_sub(slow.completed_ns);
+        (latency_ns > slow.latency_ns || age_ns >= SLOW_FOR_NS).then_some(slow)
     }
 }
 
@@ -122,5 +155,28 @@ mod tests {
         let late = Looks::default().late(due_ns, back_ns);
         assert_eq!((late.ns, late.away), (LATE_NS + 1, false));
         assert_eq!(Looks::default().late(due_ns, due_ns - 1).ns, 0, "not late if it is early");
+    }
+
+    /// Within a second only a slower operation replaces the one kept for its octave; after it, any.
+    #[test]
+    fn the_slowest_operation_of_a_second_is_kept() {
+        let mut counts = Counts::default();
+        let mut is_kept = |latency_ns, completed_ns, failed| {
+            let times = (latency_ns, completed_ns);
+            let slow = counts.completed(OpKind::Read, 512, times, Late::default(), failed);
+            let is_kept = slow.is_some();
+            if let Some(slow) = slow {
+                *slow = SlowOp { latency_ns, completed_ns, ..SlowOp::default() };
+            }
+            is_kept
+        };
+        assert!(is_kept(70_000, 0, false) && is_kept(90_000, 1, false));
+        assert!(!is_kept(90_000, 2, false) && !is_kept(80_000, SLOW_FOR_NS, false));
+        assert!(is_kept(140_000, 3, false), "another octave");
+        assert!(!is_kept(80_000, SLOW_FOR_NS + 1, true), "a failed operation has no latency");
+        assert!(is_kept(80_000, SLOW_FOR_NS + 1, false));
+        for latency_ns in [1, 1 << 20, 1 << 62] {
+            assert!(is_kept(latency_ns, 0, false), "{latency_ns}");
+        }
     }
 }

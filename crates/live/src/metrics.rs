@@ -1,5 +1,4 @@
-//! Metrics of a served system: the values of its [status](crate::status) in the text format of Prometheus (version
-//! 0.0.4).
+//! Metrics of a served system: the values of its [status](crate::status) as [text](iodyno_measure::exposition).
 
 use crate::counts::LATE_NS;
 use crate::scrape;
@@ -7,13 +6,12 @@ use crate::served::{Live, Sink};
 use crate::status::{
     AdapterStatus, AdaptersStatus, KindStatus, ModelStatus, VolumeStatus, observe,
 };
-use std::fmt::Write as _;
+use iodyno_measure::Histogram;
+pub use iodyno_measure::exposition::TextFormat;
+use iodyno_measure::exposition::{Exposition, LatencySample, Sample, labels};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// HTTP content type of the metrics: Prometheus' text format.
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Labels and values of three latency quantiles, ns; `None` if there are too few samples.
 type QuantilesNs = [(&'static str, Option<u64>); 3];
@@ -42,7 +40,7 @@ enum Samples {
 
 use Samples::{Adapters, Caches, Faults, Kinds, Quantiles, Resources, Volumes};
 
-const NS_PER_S: f64 = 1e-9;
+const NS_PER_S: f64 = 1e9;
 
 /// Converts a counter to the value of a sample. Always `Some`; other samples are `None` for volumes without the value.
 #[allow(
@@ -53,8 +51,8 @@ fn count(value: u64) -> Option<f64> {
     Some(value as f64)
 }
 
-/// All metric families, in output order: name without `iodyno_`, help, samples. Names that end in `_total` are
-/// counters, all others gauges.
+/// All metric families but the histogram, in output order: name without `iodyno_`, help, samples. Names that end in
+/// `_total` are counters, all others gauges.
 const FAMILIES: &[(&str, &str, Samples)] = &[
     ("operations_total", "Operations that succeeded.", Kinds(|of| count(of.operations))),
     ("bytes_total", "Bytes moved by operations that succeeded.", Kinds(|of| count(of.bytes))),
@@ -69,7 +67,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     (
         "latency_mean_seconds",
         "Mean of the model's time from submission to completion.",
-        Kinds(|of| of.latency_mean_ns.map(|ns| ns * NS_PER_S)),
+        Kinds(|of| of.latency_mean_ns.map(|ns| ns / NS_PER_S)),
     ),
     (
         "fault_active",
@@ -163,9 +161,13 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     (
         "busy_seconds_total",
         "Busy time by the emulated machine's clock, summed over all resources of a kind.",
-        Resources(|ns| ns as f64 * NS_PER_S),
+        Resources(|ns| ns as f64 / NS_PER_S),
     ),
 ];
+
+/// Name and help of the histogram of latencies, with a sample per volume and kind of operation.
+const HISTOGRAM: (&str, &str) =
+    ("iodyno_service_time_seconds", "The model's time from submission to completion.");
 
 fn faults_in_effect(of: &VolumeStatus) -> FaultFlags {
     [
@@ -181,14 +183,15 @@ fn faults_in_effect(of: &VolumeStatus) -> FaultFlags {
 
 /// Names of all metrics that a server of emulated storage can export.
 pub fn names() -> impl Iterator<Item = String> {
-    FAMILIES.iter().map(|(name, ..)| format!("iodyno_{name}"))
+    let plain = FAMILIES.iter().map(|(name, ..)| format!("iodyno_{name}"));
+    plain.chain([HISTOGRAM.0.to_owned()])
 }
 
 const _: () = assert!(LATE_NS == 10_000, "the help of `late_total` states this limit");
 
 impl Samples {
     /// Labels and value of each sample in a metric family.
-    fn of(&self, status: &ModelStatus) -> Vec<(String, f64)> {
+    fn of(&self, status: &ModelStatus) -> Vec<Sample> {
         let mut all = Vec::new();
         let adapters = status.adapters.iter();
         match self {
@@ -202,16 +205,14 @@ impl Samples {
             }
             Volumes(_) | Kinds(_) | Quantiles(_) | Faults(_) | Resources(_) => {
                 for (number, volume) in status.volumes.iter().enumerate() {
-                    let device = escaped(&volume.device);
-                    let labels = format!("volume=\"{number}\",device=\"{device}\"");
-                    self.of_volume(volume, &labels, &mut all);
+                    self.of_volume(volume, &of_volume(number, volume), &mut all);
                 }
             }
         }
         all
     }
 
-    fn of_volume(&self, volume: &VolumeStatus, labels: &str, all: &mut Vec<(String, f64)>) {
+    fn of_volume(&self, volume: &VolumeStatus, labels: &str, all: &mut Vec<Sample>) {
         match self {
             Volumes(value) => all.extend(value(volume).map(|value| (labels.to_owned(), value))),
             Kinds(value) => {
@@ -225,7 +226,7 @@ impl Samples {
                     for (quantile, ns) in values(of) {
                         let labels =
                             || format!("{labels},operation=\"{kind}\",quantile=\"{quantile}\"");
-                        all.extend(ns.map(|ns| (labels(), ns as f64 * NS_PER_S)));
+                        all.extend(ns.map(|ns| (labels(), ns as f64 / NS_PER_S)));
                     }
                 }
             }
@@ -239,8 +240,8 @@ impl Samples {
             }
             Resources(value) => {
                 for (name, busy_ns) in &volume.busy_ns.0 {
-                    let name = escaped(name);
-                    all.push((format!("{labels},resource=\"{name}\""), value(*busy_ns)));
+                    let resource = self::labels(&[("resource", name)]);
+                    all.push((format!("{labels},{resource}"), value(*busy_ns)));
                 }
             }
             Adapters(_) | Caches(_) => {}
@@ -248,43 +249,39 @@ impl Samples {
     }
 }
 
-/// Escapes the value of a label as Prometheus' text format requires.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+/// Labels of a volume's samples.
+fn of_volume(number: usize, volume: &VolumeStatus) -> String {
+    labels(&[("volume", &number.to_string()), ("device", &volume.device)])
 }
 
-/// Formats the metrics in Prometheus' text format. Metric families without samples are omitted.
-pub fn prometheus(status: &ModelStatus) -> String {
-    let mut text = String::new();
+/// Formats the metrics. Metric families without samples are omitted.
+pub fn text(status: &ModelStatus, format: TextFormat) -> String {
+    let mut out = Exposition::new(format);
     for (name, help, samples) in FAMILIES {
-        let samples = samples.of(status);
-        if samples.is_empty() {
-            continue;
-        }
-        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
-        let _ = writeln!(text, "# HELP iodyno_{name} {help}\n# TYPE iodyno_{name} {kind}");
-        for (labels, value) in samples {
-            let _ = writeln!(text, "iodyno_{name}{{{labels}}} {value}");
+        let (name, samples) = (format!("iodyno_{name}"), samples.of(status));
+        match name.strip_suffix("_total") {
+            Some(name) => out.counter(name, help, &samples),
+            None => out.gauge(&name, help, &samples),
         }
     }
-    text
+    let none = Histogram::trimmed();
+    let mut latencies: Vec<LatencySample<'_>> = Vec::new();
+    for (number, volume) in status.volumes.iter().enumerate() {
+        for (kind, of) in volume.operations.all() {
+            let labels = format!("{},operation=\"{kind}\"", of_volume(number, volume));
+            latencies.push((labels, of.latency.as_ref().unwrap_or(&none), &of.exemplars));
+        }
+    }
+    let (name, help) = HISTOGRAM;
+    out.histogram(name, help, &latencies);
+    out.finish()
 }
 
-/// Serves the metrics in Prometheus' text format; see [`scrape::serve`].
+/// Serves the metrics over HTTP; see [`scrape::serve`].
 ///
 /// # Errors
 /// Listening at the address fails.
 pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Result<SocketAddr> {
     let live = Arc::clone(live);
-    scrape::serve(at, CONTENT_TYPE, move || prometheus(&observe(&live)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_label_stays_on_its_line() {
-        assert_eq!(escaped("a\\b \"c\"\nd"), r#"a\\b \"c\"\nd"#);
-    }
+    scrape::serve(at, move |format| text(&observe(&live), format))
 }

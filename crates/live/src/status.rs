@@ -10,6 +10,8 @@ mod text;
 
 use crate::fault_command::described;
 use crate::interface_fault::Injected;
+use iodyno_measure::Histogram;
+use iodyno_measure::exposition::Exemplars;
 pub use maps::{ByKind, Named};
 pub use observe::observe;
 use serde::de::DeserializeOwned;
@@ -233,7 +235,7 @@ impl InterfaceFaultStatus {
 }
 
 /// Counters and latencies of one kind of operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindStatus {
     /// Number of operations of the kind that succeeded since the start.
     pub operations: u64,
@@ -251,6 +253,12 @@ pub struct KindStatus {
     /// operations.
     #[serde(skip)]
     pub latency_p999_ns: Option<u64>,
+    /// Simulated latencies from submission to completion; `None` if no operation succeeded.
+    #[serde(skip)]
+    pub latency: Option<Histogram>,
+    /// Exemplars of these latencies.
+    #[serde(skip)]
+    pub exemplars: Exemplars,
 }
 
 /// Status of an emulated RAID array.

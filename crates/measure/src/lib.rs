@@ -15,6 +15,7 @@ pub mod conditions;
 pub mod coverage;
 pub mod errors;
 pub mod evidence;
+pub mod exposition;
 pub mod histogram;
 pub mod interval;
 mod level;

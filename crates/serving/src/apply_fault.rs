@@ -11,7 +11,7 @@ use iodyno_live::counts::Taken;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::Served;
 use iodyno_live::interface_fault::Action;
-use iodyno_live::metrics;
+use iodyno_live::metrics::{self, TextFormat};
 use iodyno_live::status::{Status, observe};
 use iodyno_live::store::Store;
 use iodyno_units::human;
@@ -28,7 +28,9 @@ pub(crate) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["status"] => Status::Model(observe(&live)).to_json(),
-            ["metrics"] => json!({ "text": metrics::prometheus(&observe(&live)) }),
+            ["metrics"] => {
+                json!({ "text": metrics::text(&observe(&live), TextFormat::Prometheus) })
+            }
             ["stop"] => {
                 stop.store(true, Ordering::Relaxed);
                 done(STOPS)

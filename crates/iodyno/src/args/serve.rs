@@ -80,7 +80,7 @@ pub struct Serve {
     /// Requires a single volume. The format is that of Linux's dm-log-writes. A power cut ends the log.
     #[arg(long, value_name = "FILE")]
     pub record_data: Option<PathBuf>,
-    /// Serve Prometheus metrics at this address, or at a port of 127.0.0.1, such as `9469`
+    /// Serve OpenMetrics over HTTP at this address, or at a port of 127.0.0.1, such as `9469`
     ///
     /// An address that other machines can reach requires --insist-on-plain.
     #[arg(long, value_name = "ADDRESS", value_parser = super::metrics_address)]

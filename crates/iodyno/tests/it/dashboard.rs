@@ -1,4 +1,5 @@
-//! The Grafana dashboard `dashboards/iodyno.json` shows metrics that iodyno exports, and all of them.
+//! The Grafana dashboard `dashboards/iodyno.json` shows metrics that iodyno exports, and all of them. The pages name
+//! those of runs, all of them, and no others.
 
 use crate::place::Place;
 use serde_json::Value;
@@ -70,8 +71,20 @@ fn names_in_expressions() {
     assert_eq!(metrics_in(text), BTreeSet::from(["b_bucket", "g_info"].map(str::to_owned)));
 }
 
+/// Names of metrics in a page.
+fn documented(page: &str) -> BTreeSet<String> {
+    let path = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    // A fixture of the Python package has such a name, too.
+    words
+        .filter(|word| word.starts_with("iodyno_") && *word != "iodyno_serve")
+        .map(str::to_owned)
+        .collect()
+}
+
 #[test]
-fn the_dashboard_shows_the_exported_metrics() {
+fn the_dashboard_and_the_pages_have_the_exported_metrics() {
     let place = Place::new();
     // Open loop has both latencies.
     let run = "run random-read --read 70% --on null: --rate 10k/s --ops 2000 --ramp 0s -q";
@@ -81,7 +94,10 @@ fn the_dashboard_shows_the_exported_metrics() {
     let mut exports: BTreeSet<String> =
         samples.map(|line| family(line.split(['{', ' ']).next().unwrap()).to_owned()).collect();
     assert!(exports.iter().all(|name| name.starts_with("iodyno_run_")), "{exports:?}");
+    assert_eq!(documented("reports.md"), exports);
     exports.extend(iodyno_live::metrics::names());
+    let of_serving = documented("serving.md");
+    assert!(!of_serving.is_empty() && of_serving.is_subset(&exports), "{of_serving:?}");
 
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dashboards/iodyno.json");
     let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

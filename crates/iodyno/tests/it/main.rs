@@ -17,6 +17,7 @@ mod disks;
 mod disturbed;
 mod emulated;
 mod explained;
+mod exposition;
 mod faults;
 mod figures;
 mod fio_exports;

@@ -1,127 +1,28 @@
-//! OpenMetrics of a run: served over HTTP during the run, and exported afterwards. A strict parser reads both.
+//! Metrics of a run: served over HTTP during the run, and exported afterwards.
 
+use crate::exposition::{Exposition, Labels, scraped};
 use crate::place::{Place, cells, number, whole};
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-type Labels = BTreeMap<String, String>;
-
-/// Samples of an exposition, by name.
-struct Exposition {
-    samples: Vec<(String, Labels, f64)>,
+/// Labels and values of a counter of the run.
+fn of<'a>(exposition: &'a Exposition, counter: &str) -> Vec<(&'a Labels, f64)> {
+    let name = format!("iodyno_run_{counter}_total");
+    exposition.named(&name).map(|sample| (&sample.labels, sample.value)).collect()
 }
 
-impl Exposition {
-    /// Parses OpenMetrics text 1.0 strictly: each family in one piece, type, unit and help before its samples; the
-    /// suffixes of its type; the unit as the end of its name; no sample twice; complete histograms; `# EOF` at the end.
-    fn parse(text: &str) -> Self {
-        let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no EOF: {text}"));
-        let mut families = BTreeSet::new();
-        let mut seen = BTreeSet::new();
-        let (mut family, mut kind) = ("", "");
-        let mut samples = Vec::new();
-        for line in body.lines() {
-            if let Some(words) = line.strip_prefix("# ") {
-                let mut words = words.splitn(3, ' ');
-                let [what, name, of] = [(); 3].map(|()| words.next().unwrap());
-                match what {
-                    "TYPE" => {
-                        assert!(families.insert(name), "{name} is in two pieces");
-                        assert!(["info", "counter", "gauge", "histogram"].contains(&of), "{line}");
-                        assert!(!name.ends_with("_total") && !name.ends_with("_info"), "{line}");
-                        (family, kind) = (name, of);
-                    }
-                    "UNIT" => {
-                        assert!(name == family && name.ends_with(&format!("_{of}")), "{line}");
-                    }
-                    "HELP" => assert!(name == family && of.ends_with('.'), "{line}"),
-                    _ => panic!("{line}"),
-                }
-                continue;
-            }
-            let (name, rest) = line.split_once('{').unwrap_or_else(|| panic!("{line}"));
-            let (labels, value) = rest.rsplit_once("} ").unwrap_or_else(|| panic!("{line}"));
-            let suffix = name.strip_prefix(family).unwrap_or_else(|| panic!("{line}"));
-            let suffixes: &[&str] = match kind {
-                "info" => &["_info"],
-                "counter" => &["_total"],
-                "gauge" => &[""],
-                _ => &["_bucket", "_count", "_sum"],
-            };
-            assert!(suffixes.contains(&suffix), "{line}");
-            assert!(seen.insert((name, labels)), "twice: {line}");
-            let value: f64 = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
-            samples.push((name.to_owned(), labels_of(labels), value));
-        }
-        let exposition = Self { samples };
-        exposition.check_histograms();
-        exposition
-    }
-
-    /// Buckets rise to that of infinity, which is the count.
-    fn check_histograms(&self) {
-        let mut counts: BTreeMap<(String, Labels), Vec<(f64, f64)>> = BTreeMap::new();
-        for (name, labels, value) in &self.samples {
-            let Some(name) = name.strip_suffix("_bucket") else { continue };
-            let mut labels = labels.clone();
-            let bound = labels.remove("le").unwrap();
-            let bound = if bound == "+Inf" { f64::INFINITY } else { bound.parse().unwrap() };
-            counts.entry((name.to_owned(), labels)).or_default().push((bound, *value));
-        }
-        assert!(!counts.is_empty() || self.samples.is_empty() || self.of("operations").is_empty());
-        for ((name, labels), buckets) in counts {
-            for pair in buckets.windows(2) {
-                assert!(pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1, "{name} {labels:?}");
-            }
-            let (bound, all) = *buckets.last().unwrap();
-            assert!(bound.is_infinite());
-            let count =
-                |s: &&(String, Labels, f64)| s.0 == format!("{name}_count") && s.1 == labels;
-            assert_eq!(self.samples.iter().find(count).unwrap().2.to_bits(), all.to_bits());
-        }
-    }
-
-    /// Samples of a counter.
-    fn of(&self, counter: &str) -> Vec<(&Labels, f64)> {
-        let name = format!("iodyno_run_{counter}_total");
-        let own = self.samples.iter().filter(|(of, ..)| *of == name);
-        own.map(|(_, labels, value)| (labels, *value)).collect()
-    }
-
-    /// The labels of the only sample of this name.
-    fn only(&self, name: &str) -> (&Labels, f64) {
-        let mut own = self.samples.iter().filter(|(of, ..)| of == name);
-        let (_, labels, value) = own.next().unwrap_or_else(|| panic!("no {name}"));
-        assert!(own.next().is_none(), "several {name}");
-        (labels, *value)
-    }
+/// Value, start of the interval and Unix time of each exemplar of a histogram, s.
+fn exemplars(exposition: &Exposition, name: &str) -> Vec<(f64, f64, Option<f64>)> {
+    let name = format!("iodyno_run_{name}_seconds_bucket");
+    let all = exposition.named(&name).filter_map(|sample| sample.exemplar.as_ref());
+    all.map(|of| (of.value, of.labels["interval_start_seconds"].parse().unwrap(), of.unix_s))
+        .collect()
 }
 
-fn labels_of(text: &str) -> Labels {
-    let mut labels = Labels::new();
-    let mut left = text;
-    while !left.is_empty() {
-        let (key, rest) = left.split_once("=\"").unwrap();
-        let (value, rest) = rest.split_once('"').unwrap();
-        // (No label here has characters to escape.)
-        assert!(!value.contains('\\') && labels.insert(key.to_owned(), value.to_owned()).is_none());
-        left = rest.strip_prefix(',').unwrap_or(rest);
-        assert!(rest.is_empty() || !left.is_empty(), "{text}");
-    }
-    labels
-}
-
-fn get(address: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    let (head, body) = said.split_once("\r\n\r\n").unwrap();
-    (head.to_owned(), body.to_owned())
+fn unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
 /// While a run is measured its counts advance over HTTP, and its exported metrics are those of its document.
@@ -139,17 +40,14 @@ fn metrics_during_a_run_and_afterwards() {
     let drain = std::thread::spawn(move || said.for_each(drop));
     let mut running = crate::place::Running::of_child(child, words);
 
+    let began = unix_s() - 60.0;
     let mut last = 0.0;
     let deadline = Instant::now() + Duration::from_secs(120);
     for _ in 0..3 {
         loop {
-            let (head, body) = get(&address);
-            assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-            let media = "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8";
-            assert!(head.contains(media), "{head}");
-            let exposition = Exposition::parse(&body);
+            let exposition = scraped(&place, &address, true);
             let reads =
-                exposition.of("operations").into_iter().find(|s| s.0["operation"] == "read");
+                of(&exposition, "operations").into_iter().find(|s| s.0["operation"] == "read");
             let reads = reads.map_or(0.0, |(labels, value)| {
                 assert_eq!(
                     (labels["cell"].as_str(), labels["target"].as_str()),
@@ -160,12 +58,23 @@ fn metrics_during_a_run_and_afterwards() {
             });
             if reads > last {
                 last = reads;
+                // The time of an exemplar is that of its interval's end.
+                let all = exemplars(&exposition, "latency");
+                let age =
+                    |unix_s: Option<f64>| unix_s.is_some_and(|t| began <= t && t <= self::unix_s());
+                assert!(!all.is_empty() && all.iter().all(|e| age(e.2)), "{all:?}");
                 break;
             }
-            assert!(Instant::now() < deadline, "no count advances: {body}");
+            assert!(Instant::now() < deadline, "no count advances");
             assert!(running.is_running());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+    // A client that does not name OpenMetrics gets the older format, with the same names.
+    let older = scraped(&place, &address, false);
+    let names = older.samples.iter().map(|sample| sample.name.as_str()).collect::<BTreeSet<_>>();
+    for name in ["iodyno_run_info", "iodyno_run_bytes_total", "iodyno_run_latency_seconds_bucket"] {
+        assert!(names.contains(name), "{names:?}");
     }
     running.signal(libc::SIGINT);
     running.finish().exits(130);
@@ -174,25 +83,32 @@ fn metrics_during_a_run_and_afterwards() {
     let document = place.iodyno("show last --json").succeeds().json();
     let cell = &cells(&document)[0];
     let exported = place.iodyno("export last --format openmetrics");
-    let exposition = Exposition::parse(&exported.succeeds().stdout);
+    let exposition = Exposition::parse(&place, &exported.succeeds().stdout);
     for kind in ["read", "write"] {
         for (counter, key) in [("operations", "ops"), ("bytes", "bytes")] {
-            let all = exposition.of(counter);
+            let all = of(&exposition, counter);
             let (labels, value) = all.iter().find(|s| s.0["operation"] == kind).unwrap();
             assert_eq!(*value as u64, whole(&cell[kind][key]), "{kind} {counter}");
             assert_eq!(labels["run"], document["run"]["id"].as_str().unwrap());
         }
     }
-    let (_, seconds) = exposition.only("iodyno_run_measured_seconds");
+    let seconds = exposition.only("iodyno_run_measured_seconds", &[]).value;
     assert!((seconds - number(&cell["seconds"])).abs() < 1e-6);
-    let (labels, _) = exposition.only("iodyno_run_cell_info");
+    let labels = &exposition.only("iodyno_run_cell_info", &[]).labels;
     assert!(labels["verdicts"].contains("INTERRUPTED"), "{labels:?}");
     assert_eq!((labels["time"].as_str(), labels["engine"].as_str()), ("real", "ram"));
     // Open loop has both latencies.
     for name in ["latency", "service_time"] {
         let name = format!("iodyno_run_{name}_seconds_count");
-        assert!(exposition.samples.iter().any(|(of, ..)| *of == name), "{name}");
+        assert!(exposition.named(&name).next().is_some(), "{name}");
     }
+    // The slowest operation of the run is an exemplar.
+    let all = exemplars(&exposition, "latency");
+    let max_ns = ["read", "write"].map(|kind| whole(&cell[kind]["latency_ns"]["max"]));
+    let slowest_s = all.iter().map(|of| of.0).fold(0.0, f64::max);
+    assert_eq!((slowest_s * 1e9).round() as u64, max_ns[0].max(max_ns[1]));
+    assert!(all.iter().all(|of| (0.0..seconds).contains(&of.1) && of.2.is_none()), "{all:?}");
+    assert!(!exemplars(&exposition, "service_time").is_empty());
 }
 
 /// With several targets, each has samples and the merged cell has none, so that sums are right.
@@ -201,8 +117,8 @@ fn merged_cells_are_not_counted_twice() {
     let place = Place::new();
     place.iodyno("run random-read --on ram:1MiB --on null: --ops 100 --ramp 0s -q").succeeds();
     let exported = place.iodyno("export last --format openmetrics");
-    let exposition = Exposition::parse(&exported.succeeds().stdout);
-    let operations = exposition.of("operations");
+    let exposition = Exposition::parse(&place, &exported.succeeds().stdout);
+    let operations = of(&exposition, "operations");
     let targets: Vec<&str> = operations.iter().map(|s| s.0["target"].as_str()).collect();
     assert_eq!(targets, ["ram:1MiB", "null:"]);
     assert_eq!(operations.iter().map(|s| s.1 as u64).sum::<u64>(), 200);

@@ -1,93 +1,13 @@
-//! Figures of a server: metrics that a strict parser accepts, and that agree exactly with the
-//! status and with the clients' operations and bytes; and dilated time.
+//! Figures of a server: metrics that agree exactly with the status and with the clients' operations and bytes; and
+//! dilated time.
 
+use crate::exposition::{Exposition, asked, scraped};
 use crate::place::{Place, number, whole};
 use crate::serve::{Served, URI, flash, judge};
 use iodyno_nbd::{CmdFlags, Kind};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
-
-/// A sample's name and labels.
-type Key = (String, BTreeMap<String, String>);
-
-fn is_name(text: &str, colon: bool) -> bool {
-    let is = |c: char| c.is_ascii_alphabetic() || c == '_' || (colon && c == ':');
-    text.chars().next().is_some_and(is) && text.chars().all(|c| is(c) || c.is_ascii_digit())
-}
-
-/// Parses the text format 0.0.4 strictly: each family in one piece, with its help and type before
-/// its samples; names, labels and values well formed; no sample twice.
-fn strictly(text: &str) -> BTreeMap<Key, f64> {
-    assert!(text.ends_with('\n'), "the last line does not end");
-    let mut samples = BTreeMap::new();
-    let mut families = BTreeSet::new();
-    let (mut helped, mut family) = (None, None);
-    for line in text.lines() {
-        if let Some(help) = line.strip_prefix("# HELP ") {
-            let (name, words) = help.split_once(' ').expect("a help has words");
-            assert!(is_name(name, true) && !words.is_empty(), "{line}");
-            assert!(families.insert(name), "{name} is in two pieces");
-            helped = Some(name);
-        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = typed.split_once(' ').unwrap();
-            assert!(["counter", "gauge"].contains(&kind), "{line}");
-            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-            assert_eq!(helped.take(), Some(name), "help and type go together: {line}");
-            family = Some(name);
-        } else {
-            let (name, rest) = line.split_once('{').unwrap_or_else(|| panic!("{line}"));
-            assert_eq!(family, Some(name), "{line}");
-            let (labels, value) = rest.rsplit_once("} ").unwrap();
-            let mut of = BTreeMap::new();
-            let mut left = labels;
-            while !left.is_empty() {
-                let (key, rest) = left.split_once("=\"").unwrap_or_else(|| panic!("{line}"));
-                let (text, rest) = rest.split_once('"').unwrap_or_else(|| panic!("{line}"));
-                left = rest.strip_prefix(',').unwrap_or(rest);
-                // (No name here has characters to escape.)
-                assert!(is_name(key, false) && !text.contains('\\'), "{line}");
-                assert!(rest.is_empty() || (rest.starts_with(',') && !left.is_empty()), "{line}");
-                assert!(of.insert(key.to_owned(), text.to_owned()).is_none(), "{line}");
-            }
-            let value: f64 = value.parse().unwrap_or_else(|_| panic!("no number: {line}"));
-            assert!(samples.insert((name.to_owned(), of), value).is_none(), "twice: {line}");
-        }
-    }
-    samples
-}
-
-/// An HTTP server's reply to these pieces of a request, each sent by itself; head and body.
-fn asked(address: &str, pieces: &[&str]) -> (String, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    for piece in pieces {
-        stream.write_all(piece.as_bytes()).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    let (head, body) = said.split_once("\r\n\r\n").unwrap();
-    let length = head.lines().find_map(|l| l.strip_prefix("Content-Length: ")).unwrap();
-    assert_eq!(length.parse::<usize>().unwrap(), body.len());
-    (head.to_owned(), body.to_owned())
-}
-
-fn of(samples: &BTreeMap<Key, f64>, name: &str, labels: &[(&str, &str)]) -> f64 {
-    let own = |key: &&Key| {
-        let mut of = key.1.clone();
-        of.remove("device");
-        key.0 == name
-            && of.into_iter().eq(labels.iter().map(|(k, v)| (k.to_string(), v.to_string())))
-    };
-    let mut found = samples.iter().filter(|(key, _)| own(key));
-    let value = found.next().unwrap_or_else(|| panic!("no {name} {labels:?}")).1;
-    assert!(found.next().is_none());
-    *value
-}
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[test]
 fn figures_agree_with_the_clients_operations() {
@@ -97,8 +17,9 @@ fn figures_agree_with_the_clients_operations() {
     let address = server.announced("metrics at http://");
     let address = address.strip_suffix("/metrics").unwrap();
     // Without any operation, the figures are still valid.
-    strictly(&asked(address, &["GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n"]).1);
+    scraped(&place, address, true);
 
+    let began = Instant::now();
     let uri = format!("--uri={URI}");
     let fio = judge(
         &place,
@@ -132,10 +53,8 @@ fn figures_agree_with_the_clients_operations() {
     client.read(0, &mut [0; 512]).unwrap_err();
     server.fault("clear");
 
-    let (head, text) = asked(address, &["GET /metrics HTTP/1.1\r\n", "Host: here\r\n", "\r\n"]);
-    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
-    let samples = strictly(&text);
+    let elapsed_s = began.elapsed().as_secs_f64();
+    let samples = scraped(&place, address, true);
     let status = server.status();
     let expected = [
         ("read", whole(&fio["read"]["total_ios"]) + 1, whole(&fio["read"]["io_bytes"]) + 6000, 1),
@@ -157,22 +76,37 @@ fn figures_agree_with_the_clients_operations() {
         let labels = [("operation", kind), ("volume", "0")];
         for (name, figure) in [("operations", operations), ("bytes", bytes), ("errors", errors)] {
             let name = format!("iodyno_{name}_total");
-            assert_eq!(of(&samples, &name, &labels) as u64, figure, "{name} {kind}");
-            let other = [("operation", kind), ("volume", "1")];
-            assert_eq!(of(&samples, &name, &other) as u64, 0, "{name} {kind}");
+            let value = |labels: &[_]| samples.only(&name, labels).value as u64;
+            assert_eq!(value(&labels), figure, "{name} {kind}");
+            assert_eq!(value(&[("operation", kind), ("volume", "1")]), 0, "{name} {kind}");
         }
-        let mean_s = of(&samples, "iodyno_latency_mean_seconds", &labels);
+        let mean_s = samples.only("iodyno_latency_mean_seconds", &labels).value;
         let status_s = number(&counts["latency_mean_ns"]) * 1e-9;
         assert!((mean_s - status_s).abs() <= 1e-9 * status_s, "{kind}: {mean_s} {status_s}");
+        // The histogram has each operation that succeeded, and their times.
+        let histogram = |part: &str| format!("iodyno_service_time_seconds_{part}");
+        let infinite = [("le", "+Inf"), ("operation", kind), ("volume", "0")];
+        assert_eq!(
+            samples.only(&histogram("bucket"), &infinite).value as u64,
+            operations,
+            "{kind}"
+        );
+        assert_eq!(samples.only(&histogram("count"), &labels).value as u64, operations, "{kind}");
+        let sum_s = samples.only(&histogram("sum"), &labels).value;
+        let of_status_s = status_s * operations as f64;
+        assert!((sum_s - of_status_s).abs() <= 1e-9 * sum_s, "{kind}: {sum_s} {of_status_s}");
+        // The clients never had more than 8 operations in flight.
+        assert!(sum_s > 0.0 && sum_s < 8.0 * elapsed_s, "{kind}: {sum_s} in {elapsed_s}");
     }
     // The control socket gives the same text.
     let other = place.iodyno("status --metrics --control unix:ctl.sock");
-    let other = strictly(&other.succeeds().stdout);
-    assert!(samples.keys().eq(other.keys()));
-    let counted = |s: &BTreeMap<Key, f64>| -> Vec<f64> {
-        s.iter().filter(|(k, _)| k.0 == "iodyno_operations_total").map(|s| *s.1).collect()
+    let other = Exposition::parse(&place, &other.succeeds().stdout);
+    assert!(samples.has_samples_of(&other) && other.samples.iter().all(|s| s.exemplar.is_none()));
+    let counted = |of: &Exposition| -> Vec<f64> {
+        of.named("iodyno_operations_total").map(|sample| sample.value).collect()
     };
     assert_eq!(counted(&samples), counted(&other));
+    assert!(scraped(&place, address, false).has_samples_of(&other));
 
     for (request, says) in [
         ("GET /elsewhere HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
@@ -183,12 +117,54 @@ fn figures_agree_with_the_clients_operations() {
     }
     // A silent client does not block others for good.
     let silent = TcpStream::connect(address).unwrap();
-    strictly(&asked(address, &["GET /metrics HTTP/1.0\r\n\r\n"]).1);
+    scraped(&place, address, false);
     drop(silent);
     // An address that is in use is reported before anything is served.
     let output =
         place.iodyno(&format!("serve ./device.toml --no-floor --nbd unix:2 --metrics {address}"));
     output.fails(4, &["--metrics", address]);
+    server.stop();
+}
+
+/// An operation that a fault makes slow is an exemplar of its bucket, with its place, time and fault. It stays until
+/// another operation falls into the bucket.
+#[test]
+fn slow_operations_are_exemplars() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor --metrics 127.0.0.1:0");
+    let address = server.announced("metrics at http://");
+    let address = address.strip_suffix("/metrics").unwrap();
+    let mut client = server.client();
+    let unix_s = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    let mut expected = Vec::new();
+    for (fault, least_s, offset) in [("slow x100", 1e-3, 8192), ("delay 80ms reads", 0.08, 12288)] {
+        server.fault(fault);
+        let began_s = unix_s();
+        client.read(offset, &mut [0; 4096]).unwrap();
+        let word = fault.split(' ').next().unwrap().to_owned();
+        expected.push((word, least_s, offset.to_string(), began_s..unix_s() + 1e-3));
+        server.fault("clear");
+    }
+    for n in 0..1000 {
+        client.read(n * 4096, &mut [0; 4096]).unwrap();
+    }
+    let samples = scraped(&place, address, true);
+    let reads = samples.named("iodyno_service_time_seconds_bucket");
+    let all: Vec<_> = reads
+        .filter(|sample| sample.labels["operation"] == "read")
+        .filter_map(|sample| sample.exemplar.as_ref())
+        .collect();
+    let faulty: Vec<_> = all.iter().filter(|of| of.labels.contains_key("fault")).collect();
+    assert!(faulty.len() == expected.len() && all.len() > faulty.len());
+    for (exemplar, (fault, least_s, offset, when_s)) in faulty.iter().zip(expected) {
+        assert_eq!(exemplar.labels["fault"], fault);
+        assert_eq!(exemplar.labels["offset_bytes"], offset);
+        assert_eq!(exemplar.labels["length_bytes"], "4096");
+        assert!(exemplar.value >= least_s, "{fault}: {}", exemplar.value);
+        let at_s = exemplar.unix_s.unwrap();
+        assert!(when_s.contains(&(at_s + 1e-3)), "{fault}: {at_s} {when_s:?}");
+    }
     server.stop();
 }
 

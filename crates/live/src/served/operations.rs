@@ -4,7 +4,7 @@
 use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;
 use super::{ArrayFolder, Payload, Sink};
-use crate::counts::{Counts, Late};
+use crate::counts::{Counts, Late, SlowOp};
 use crate::data_log::DataLog;
 use crate::interface_fault::{Held, InterfaceFaults, Met};
 use crate::record::Recorder;
@@ -383,16 +383,19 @@ impl<S: Sink> Inner<S> {
         if let Some(met) = &waiting.met {
             met.alter(waiting.sink.buffer());
         }
-        let reply = waiting.met.and_then(|met| met.reply);
-        let reply_ns = reply.map(|reply| reply.after(done.at_ns));
         let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
-        self.counts[volume].completed(
+        let slow = self.counts[volume].completed(
             waiting.kind,
             waiting.len_bytes,
-            latency_ns,
+            (latency_ns, done.at_ns),
             late,
             failed.is_some(),
         );
+        if let Some(slow) = slow {
+            *slow = slow_op(&self.machine, &waiting, latency_ns, done.at_ns);
+        }
+        let reply = waiting.met.and_then(|met| met.reply);
+        let reply_ns = reply.map(|reply| reply.after(done.at_ns));
         let result = failed.map_or(Ok(()), Err);
         match reply_ns {
             Some(at_ns) => self.held.hold(at_ns, (waiting.volume, waiting.sink, result)),
@@ -419,6 +422,28 @@ impl<S: Sink> Inner<S> {
             self.counts[volume].errors[waiting.kind.index()] += 1;
             completed.push((waiting.sink, Err(error)));
         }
+    }
+}
+
+/// Describes a slow operation.
+#[cold]
+fn slow_op<S>(
+    machine: &Machine,
+    waiting: &Waiting<S>,
+    latency_ns: u64,
+    completed_ns: u64,
+) -> SlowOp {
+    let faults = machine.fault_state(waiting.volume);
+    SlowOp {
+        latency_ns,
+        completed_ns,
+        offset_bytes: waiting.offset_bytes,
+        len_bytes: waiting.len_bytes,
+        faults: [
+            faults.slow_factor > 1.0,
+            faults.delay_ns[waiting.kind.index()] > 0,
+            waiting.met.is_some(),
+        ],
     }
 }
 

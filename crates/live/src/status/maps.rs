@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// A value for each kind of operation. In JSON, values equal to the default are omitted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ByKind<T>(pub [T; OpKind::COUNT]);
 
 impl<T> ByKind<T> {

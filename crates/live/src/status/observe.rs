@@ -4,9 +4,11 @@ use super::{
     AdapterStatus, AdaptersStatus, ArrayStatus, ByKind, InterfaceFaultStatus, KindStatus,
     MemberDevices, MemberState, MemberStatus, ModelStatus, Named, TransportStatus, VolumeStatus,
 };
-use crate::counts::Counts;
+use crate::counts::{Counts, SlowOp};
 use crate::served::{Live, Sink};
 use iodyno_emulate::{AdaptersState, ArrayState, Machine, PartId};
+use iodyno_measure::exposition::{Exemplars, labels};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Takes a consistent snapshot of a machine's status.
 pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
@@ -28,9 +30,15 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
         (status, counts.to_vec())
     });
     // Outside the lock, because quantiles take long.
-    for ((number, volume), counts) in (0..).zip(&mut status.volumes).zip(&counts) {
+    // Outside the lock, because quantiles take long.
+    let now_unix_ns =
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    // Unix time at which the clock of the server was 0.
+    let unix_of_start_ns = now_unix_ns.saturating_sub(live.now_ns());
+    let unix_ns = |machine_ns| unix_of_start_ns + live.real_ns(machine_ns);
+    for ((number, volume), mut counts) in (0..).zip(&mut status.volumes).zip(counts) {
         volume.interface_faults = InterfaceFaultStatus::of_all(&live.interface_faults(number));
-        volume.operations = ByKind(std::array::from_fn(|kind| of_kind(counts, kind)));
+        volume.operations = ByKind(std::array::from_fn(|kind| of_kind(&mut counts, kind, unix_ns)));
         volume.lateness_p50_ns = counts.lateness.supported_quantile_ns(0.5);
         volume.lateness_p99_ns = counts.lateness.supported_quantile_ns(0.99);
     }
@@ -92,8 +100,13 @@ fn volume<S: Sink>(
     }
 }
 
-fn of_kind(counts: &Counts, kind: usize) -> KindStatus {
-    let latency = &counts.latency[kind];
+/// Status of one kind of operation. Takes its latencies out of `counts`. `unix_ns` converts simulated to Unix time.
+fn of_kind(counts: &mut Counts, kind: usize, unix_ns: impl Fn(u64) -> u64) -> KindStatus {
+    let latency = counts.latency[kind].take_trimmed();
+    let mut exemplars = Exemplars::default();
+    for slow in counts.slow[kind].iter().filter(|slow| slow.latency_ns > 0) {
+        exemplars.offer(slow.latency_ns, Some(unix_ns(slow.completed_ns)), || labels_of(slow));
+    }
     KindStatus {
         operations: counts.operations[kind],
         bytes: counts.bytes[kind],
@@ -102,7 +115,21 @@ fn of_kind(counts: &Counts, kind: usize) -> KindStatus {
         latency_p50_ns: latency.supported_quantile_ns(0.5),
         latency_p99_ns: latency.supported_quantile_ns(0.99),
         latency_p999_ns: latency.supported_quantile_ns(0.999),
+        latency: (latency.count() > 0).then_some(latency),
+        exemplars,
     }
+}
+
+/// Labels of an exemplar.
+fn labels_of(slow: &SlowOp) -> String {
+    let [offset, length] = [slow.offset_bytes, slow.len_bytes.into()].map(|n| n.to_string());
+    let faults = ["slow", "delay", "interface"].into_iter().zip(slow.faults);
+    let faults: Vec<&str> =
+        faults.filter_map(|(name, in_effect)| in_effect.then_some(name)).collect();
+    let faults = faults.join(" ");
+    let fault = (!faults.is_empty()).then_some(("fault", faults.as_str()));
+    let place = [("offset_bytes", offset.as_str()), ("length_bytes", &length)];
+    labels(&place.into_iter().chain(fault).collect::<Vec<_>>())
 }
 
 fn array(machine: &Machine, state: &ArrayState) -> ArrayStatus {

@@ -297,7 +297,7 @@ mod tests {
             latency_mean_ns: Some(1500.5),
             latency_p50_ns: Some(1000),
             latency_p99_ns: Some(90_000),
-            latency_p999_ns: None,
+            ..KindStatus::default()
         };
         let array = array_in_effect();
         VolumeStatus {

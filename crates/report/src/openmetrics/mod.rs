@@ -1,20 +1,20 @@
-//! Runs in the OpenMetrics text format, version 1.0: finished ones (`export`), and those in progress (`run
-//! --metrics`). Base units only: seconds and bytes.
+//! Metrics of runs: of finished ones (`export`) in the OpenMetrics text format, and of those in progress (`run
+//! --metrics`) in each format that Prometheus scrapes. Base units only: seconds and bytes.
 //!
 //! Merged cells of several targets are omitted: sums over targets would count them twice.
 
-mod exposition;
+mod slowest;
 mod so_far;
 
 pub use so_far::SoFar;
 
-use exposition::Exposition;
+use iodyno_measure::exposition::{
+    Exemplars, Exposition, LatencySample, Sample, TextFormat, labels,
+};
 use iodyno_measure::{Cell, CellKey, ClassStats, Histogram, Interval, Level};
 use iodyno_notebook::Run;
 use iodyno_units::OpKind;
-
-/// Media type of the OpenMetrics text, for the HTTP header `Content-Type`.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use slowest::Slowest;
 
 /// Latency quantiles with their labels. A quantile is exported only if there are enough samples.
 const QUANTILES: [(f64, &str); 5] =
@@ -29,7 +29,7 @@ pub fn text(run: &Run) -> String {
     };
     let cells: Vec<(usize, CellCounts)> =
         run.cells.iter().map(CellCounts::of).enumerate().collect();
-    exposition(&of, cells.iter().map(|(index, cell)| (*index, cell)))
+    exposition(TextFormat::OpenMetrics, &of, cells.iter().map(|(index, cell)| (*index, cell)))
 }
 
 /// Labels that identify a run.
@@ -56,6 +56,7 @@ struct CellCounts {
     /// Time for which the cell has been measured, ns.
     measured_ns: u64,
     total: Interval,
+    slowest: Slowest,
     /// Operations per second and bytes per second, indexed by [`OpKind::index`].
     rates: [Option<(f64, f64)>; OpKind::COUNT],
     /// Verdict on the cell; None while the cell is being measured.
@@ -83,6 +84,7 @@ impl CellCounts {
         Self {
             measured_ns: cell.window_ns,
             total,
+            slowest: Slowest::of(cell),
             rates,
             judged: Some(Judged { level: cell.level(), codes: codes.join(" ") }),
             ..Self::empty(cell)
@@ -101,12 +103,13 @@ impl CellCounts {
     }
 }
 
-/// Labels and value of an OpenMetrics sample.
-type Sample = (String, f64);
-
-/// Formats the counts of several cells as OpenMetrics text. Each cell comes with its index in the run.
-fn exposition<'a>(run: &RunLabels, cells: impl Iterator<Item = (usize, &'a CellCounts)>) -> String {
-    let cells: Vec<(String, &CellCounts)> = cells
+/// Formats the counts of several cells. Each cell comes with its index in the run.
+fn exposition<'a>(
+    format: TextFormat,
+    run: &RunLabels,
+    cells: impl Iterator<Item = (usize, &'a CellCounts)>,
+) -> String {
+    let cells: Vec<(String, &'a CellCounts)> = cells
         .filter(|(_, cell)| !cell.key.is_of_all_targets())
         .map(|(index, cell)| (cell_labels(run, index, cell), cell))
         .collect();
@@ -123,53 +126,68 @@ fn exposition<'a>(run: &RunLabels, cells: impl Iterator<Item = (usize, &'a CellC
         }
         samples
     };
-    let histograms = |of: &dyn Fn(&'a ClassStats) -> Option<&'a Histogram>| {
-        let mut all = Vec::new();
-        for (labels, cell) in &cells {
-            for (kind, stats) in cell.kinds() {
-                all.extend(of(stats).map(|of| (with_operation(labels, kind), of)));
-            }
-        }
-        all
-    };
-    let mut out = Exposition::default();
+    let mut out = Exposition::new(format);
     out.info("iodyno_run", "A run of iodyno.", &[run_info(run)]);
     let infos: Vec<String> = cells.iter().map(|(labels, cell)| cell_info(labels, cell)).collect();
     out.info("iodyno_run_cell", "A cell: one workload on one target.", &infos);
     let help = "Time measured, without ramp.";
     let measured = of_cells(&|cell| cell.measured_ns as f64 / 1e9);
-    out.gauge("iodyno_run_measured_seconds", Some("seconds"), help, &measured);
+    out.gauge("iodyno_run_measured_seconds", help, &measured);
     let help = "Operations that succeeded.";
     let operations = of_kinds(&|_, _, stats| Some(stats.ops() as f64));
-    out.counter("iodyno_run_operations", None, help, &operations);
+    out.counter("iodyno_run_operations", help, &operations);
     let help = "Bytes moved by operations that succeeded.";
     let bytes = of_kinds(&|_, _, stats| Some(stats.bytes as f64));
-    out.counter("iodyno_run_bytes", Some("bytes"), help, &bytes);
+    out.counter("iodyno_run_bytes", help, &bytes);
     let help = "Operations that failed.";
     let errors = of_kinds(&|_, _, stats| Some(stats.errors.total() as f64));
-    out.counter("iodyno_run_errors", None, help, &errors);
+    out.counter("iodyno_run_errors", help, &errors);
     let help = "Rate in the latest interval; for a finished cell, the mean over its window.";
     let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.0));
-    out.gauge("iodyno_run_operations_per_second", None, help, &rates);
+    out.gauge("iodyno_run_operations_per_second", help, &rates);
     let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.1));
-    out.gauge("iodyno_run_bytes_per_second", None, help, &rates);
+    out.gauge("iodyno_run_bytes_per_second", help, &rates);
     let help = "Latency: response time in open loop, service time in closed loop.";
-    let latency = histograms(&|stats| Some(stats.response_time()));
-    out.histogram("iodyno_run_latency_seconds", "seconds", help, &latency);
+    let latency =
+        latencies(&cells, |cell, stats| Some((stats.response_time(), &cell.slowest.latency)));
+    out.histogram("iodyno_run_latency_seconds", help, &latency);
     let help = "Latency by quantile, where at least 10 samples lie beyond it.";
     let mut quantiles = Vec::new();
-    for (labels, histogram) in &latency {
+    for (labels, histogram, _) in &latency {
         for (q, name) in QUANTILES {
             let ns = histogram.supported_quantile_ns(q);
             let labels = || format!("{labels},quantile=\"{name}\"");
             quantiles.extend(ns.map(|ns| (labels(), ns as f64 / 1e9)));
         }
     }
-    out.gauge("iodyno_run_latency_quantile_seconds", Some("seconds"), help, &quantiles);
+    out.gauge("iodyno_run_latency_quantile_seconds", help, &quantiles);
     let help = "Service time in open loop: from submission to completion.";
-    let service = histograms(&|stats| stats.response.is_some().then_some(&stats.service));
-    out.histogram("iodyno_run_service_time_seconds", "seconds", help, &service);
+    let service = latencies(&cells, |cell, stats| {
+        stats.response.as_ref()?;
+        Some((&stats.service, &cell.slowest.service))
+    });
+    out.histogram("iodyno_run_service_time_seconds", help, &service);
     out.finish()
+}
+
+/// A latency histogram, and exemplars indexed by [`OpKind::index`].
+type Latencies<'a> = (&'a Histogram, &'a [Exemplars; OpKind::COUNT]);
+
+/// Collects a latency histogram of each cell and kind of operation that has it.
+fn latencies<'a>(
+    cells: &[(String, &'a CellCounts)],
+    of: impl Fn(&'a CellCounts, &'a ClassStats) -> Option<Latencies<'a>>,
+) -> Vec<LatencySample<'a>> {
+    let mut all = Vec::new();
+    for (labels, cell) in cells {
+        for (kind, stats) in cell.kinds() {
+            let sample = |(histogram, exemplars): Latencies<'a>| {
+                (with_operation(labels, kind), histogram, &exemplars[kind.index()])
+            };
+            all.extend(of(cell, stats).map(sample));
+        }
+    }
+    all
 }
 
 /// Formats the labels of a cell's samples, without the surrounding braces.
@@ -216,14 +234,4 @@ fn cell_info(of_cell: &str, cell: &CellCounts) -> String {
         pairs.push(("verdicts", &judged.codes));
     }
     format!("{of_cell},{}", labels(&pairs))
-}
-
-/// Formats label pairs without the surrounding braces. Escapes the values and removes control characters.
-fn labels(pairs: &[(&str, &str)]) -> String {
-    let pairs = pairs.iter().map(|(name, value)| {
-        let clean = iodyno_units::text::clean(value);
-        let value = clean.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        format!("{name}=\"{value}\"")
-    });
-    pairs.collect::<Vec<_>>().join(",")
 }

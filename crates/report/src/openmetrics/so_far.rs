@@ -1,6 +1,7 @@
 //! The counts of a run that is being measured, from the intervals that its workers deliver.
 
 use super::{CellCounts, RunLabels, exposition};
+use iodyno_measure::exposition::TextFormat;
 use iodyno_measure::{Cell, Interval};
 use iodyno_units::OpKind;
 use std::collections::BTreeMap;
@@ -47,10 +48,10 @@ impl SoFar {
         }
     }
 
-    /// Adds the counts that a worker of target `target` delivers for interval `index`.
-    pub fn add(&mut self, target: usize, index: usize, interval: &Interval) {
+    /// Adds the counts that a worker of target `target` delivers for interval `index` at the Unix time `unix_ns`.
+    pub fn add(&mut self, target: usize, index: usize, interval: &Interval, unix_ns: u64) {
         if let Some(cell) = self.cells.get_mut(&(self.first + target)) {
-            Arc::make_mut(cell).add(index, interval);
+            Arc::make_mut(cell).add(index, interval, unix_ns);
         }
     }
 
@@ -58,7 +59,11 @@ impl SoFar {
     /// cell.
     pub fn finish(&mut self, first: usize, cells: &[Cell]) {
         for (at, cell) in cells.iter().enumerate() {
-            let counts = CellCounts::of(cell);
+            let mut counts = CellCounts::of(cell);
+            if let Some(running) = self.cells.get(&(first + at)) {
+                // These have Unix times.
+                counts.slowest = running.counts.slowest.clone();
+            }
             self.cells.insert(first + at, Arc::new(Counting { counts, ..Counting::default() }));
         }
         // The next cells come after these.
@@ -68,14 +73,16 @@ impl SoFar {
         }
     }
 
-    /// Returns the current counts as OpenMetrics text.
-    pub fn text(&self) -> String {
-        exposition(&self.run, self.cells.iter().map(|(index, cell)| (*index, &cell.counts)))
+    /// Returns the current counts as text.
+    pub fn text(&self, format: TextFormat) -> String {
+        exposition(format, &self.run, self.cells.iter().map(|(index, cell)| (*index, &cell.counts)))
     }
 }
 
 impl Counting {
-    fn add(&mut self, index: usize, interval: &Interval) {
+    fn add(&mut self, index: usize, interval: &Interval, unix_ns: u64) {
+        let unix_ns = (!self.counts.is_virtual).then_some(unix_ns);
+        self.counts.slowest.add(self.interval_ns * index as u64, unix_ns, interval);
         if index > self.index {
             // Nearly all workers have delivered the previous interval.
             self.counts.rates = rates(&self.growing, self.interval_ns);
