@@ -218,13 +218,11 @@ fn confirming<'a>(finding: &Finding, guest: &'a Outcome) -> Option<&'a Finding> 
 }
 
 fn confirmation(finding: &Finding, guest: &Outcome) -> String {
-    match confirming(finding, guest) {
-        Some(known) => format!("confirmed: state {} there has this verdict, see below", known.name),
-        None => {
-            let judged: u64 = guest.explored.verdicts.values().sum();
-            format!("not confirmed: no state of {judged} there has this verdict, see below")
-        }
+    if let Some(known) = confirming(finding, guest) {
+        return format!("confirmed: state {} there has this verdict, see below", known.name);
     }
+    let judged: u64 = guest.explored.verdicts.values().sum();
+    format!("not confirmed: no state of {judged} there has this verdict, see below")
 }
 
 fn checks_in_words(explored: &Explored) -> String {

@@ -139,7 +139,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Fit(flags) => fit::command(flags, cli, words, style),
         Command::Crashtest(flags) => crashtest::command(flags, style),
         Command::InGuest { folder, disk, script } => {
-            Ok(crashtest::run_in_guest(&folder, &disk, &script))
+            Ok(crashtest::run_in_guest(folder, disk, script))
         }
         Command::CheckSqlite { file, query } => crashtest::check_sqlite(file, query.as_deref()),
         Command::Log(flags) => log::command(flags, cli, words, style),

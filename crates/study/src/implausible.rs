@@ -2,14 +2,14 @@
 //! The rules look only at published figures, before anything is simulated.
 //!
 //! 1. *Redundancy costs.* On one system a level with more parity is never faster than one with less: RAID 0, then 5,
-//! then 6. A small write of RAID 5 needs two reads and two writes of members where RAID 0 needs one write; a large
-//! write also writes parity; a read is a read of one member at every level. The figure of the level with more parity is
-//! flagged.
+//!    then 6. A small write of RAID 5 needs two reads and two writes of members where RAID 0 needs one write; a
+//!    large write also writes parity; a read is a read of one member at every level. The figure of the level with more
+//!    parity is flagged.
 //! 2. *Links bound.* No throughput exceeds the bandwidth of the system's links.
 //! 3. *Two tables describe one system.* The paper states how many devices saturate a system with sequential reads. This
-//! implies a throughput: the bandwidth of a slower slot's link, divided by the number of devices that saturate that
-//! link, times the stated number. The stated number is flagged if this throughput exceeds the system's own published
-//! one by more than a tenth.
+//!    implies a throughput: the bandwidth of a slower slot's link, divided by the number of devices that saturate that
+//!    link, times the stated number. The stated number is flagged if this throughput exceeds the system's own published
+//!    one by more than a tenth.
 //!
 //! All comparisons allow for the rounding of both figures.
 

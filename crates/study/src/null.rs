@@ -3,15 +3,15 @@
 //!
 //! * Several devices: the published figure of one device, × n for rates, unchanged for latencies.
 //! * Arrays: the data-sheet rates of one member × n. A random write costs the textbook's member operations (RAID 10:
-//! two writes; RAID 5: two reads and two writes; RAID 6: three and three). Sequential writes get the share of data in a
-//! stripe, divided by the copies of mirrors. The upper bound is the bandwidth of the links.
+//!   two writes; RAID 5: two reads and two writes; RAID 6: three and three). Sequential writes get the share of data
+//!   in a stripe, divided by the copies of mirrors. The upper bound is the bandwidth of the links.
 //! * A mix of reads and writes on one device: time-sharing of the published pure reads and writes of the same block
-//! size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
+//!   size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
 //! * A workload with `null`: the published figure of that workload on the same system, times `null_factor`.
 //! * One device that has an entry in `members`: its data-sheet rates, at most its bandwidths, with reads and writes
-//! sharing the time.
+//!   sharing the time.
 //! * Threads on memory: the published latency of one thread with one outstanding operation; for rates, times the number
-//! of threads, or of cores at the optimum.
+//!   of threads, or of cores at the optimum.
 //! * A system with a `competitor`: the same cell with the competitor's device file, simulated (`outcome.rs`).
 //! * Think time: each operation takes as long as without think time.
 //!

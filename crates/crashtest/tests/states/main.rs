@@ -209,6 +209,7 @@ fn plan(rules: &str, classes: &[Class]) -> Plan {
         again: false,
         time: Duration::from_secs(60),
         workers: 2,
+        enough: Vec::new(),
     }
 }
 

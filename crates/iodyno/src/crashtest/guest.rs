@@ -183,20 +183,18 @@ fn exports() -> OsString {
 
 /// A word as the shell reads it, also of bytes that are no text.
 fn quoted(word: &std::ffi::OsStr) -> OsString {
-    match word.to_str() {
-        Some(text) => for_shell(text).into(),
-        None => {
-            let mut bytes = vec![b'\''];
-            for byte in word.as_bytes() {
-                match byte {
-                    b'\'' => bytes.extend(b"'\\''"),
-                    other => bytes.push(*other),
-                }
-            }
-            bytes.push(b'\'');
-            OsString::from_vec(bytes)
+    if let Some(text) = word.to_str() {
+        return for_shell(text).into();
+    }
+    let mut bytes = vec![b'\''];
+    for byte in word.as_bytes() {
+        match byte {
+            b'\'' => bytes.extend(b"'\\''"),
+            other => bytes.push(*other),
         }
     }
+    bytes.push(b'\'');
+    OsString::from_vec(bytes)
 }
 
 fn broken(folder: &Path, why: &str) -> Failure {
