@@ -93,6 +93,7 @@ impl Case {
             again: false,
             time,
             workers: 2,
+            enough: Vec::new(),
         };
         let checker = Checker::new(&folders, Self::program(&self.check));
         let (history, stop) = (self.history(&folders), AtomicBool::new(false));
