@@ -6,6 +6,7 @@ mod machine;
 pub(crate) use machine::run_in_guest;
 
 use crate::failure::Failure;
+use iodyno_catalog::input::read_text;
 use iodyno_units::text::{clean_lines, for_shell};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -21,6 +22,8 @@ const FOLDER: &str = "/iodyno";
 const DISK: &str = "disk";
 /// Time that a guest may take to start, beside the time of what runs in it.
 pub(super) const START_TIME: Duration = Duration::from_secs(60);
+/// Maximum length of the file with the kernel's version, bytes.
+const VERSION_BYTES_MAX: u64 = 256;
 /// Exit code by which a shell says that it could not execute its program: the guest failed, not the program.
 const NOT_EXECUTED: u8 = 126;
 
@@ -79,7 +82,7 @@ impl Guest {
         let file_system =
             FILE_SYSTEMS.iter().find(|known| known.rules == rules).unwrap_or(&FILE_SYSTEMS[0]);
         make(folder, is_quiet)?;
-        let version = std::fs::read_to_string(folder.join("version"));
+        let version = read_text(&folder.join("version"), VERSION_BYTES_MAX);
         let version = version.map_err(|e| broken(folder, &e.to_string()))?;
         let (kind, options) = file_system.mount;
         let release = version.trim().split('+').next().unwrap_or_default();
@@ -212,13 +215,9 @@ fn make(folder: &Path, is_quiet: bool) -> Result<(), Failure> {
     let failed = |why: &str| {
         Failure::target(format!("--guest {}: no guest could be made: {why}", folder.display()))
     };
-    let written = std::fs::create_dir_all(folder).and_then(|()| {
-        std::fs::write(folder.join("make-guest"), include_str!("guest/make-guest"))?;
-        std::fs::write(folder.join("init"), include_str!("guest/init"))
-    });
-    written.map_err(|e| failed(&e.to_string()))?;
     let output = Command::new("bash")
-        .arg(folder.join("make-guest"))
+        .args(["-c", include_str!("guest/make-guest"), "make-guest"])
+        .env("IODYNO_GUEST_INIT", include_str!("guest/init").trim_end())
         .arg(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

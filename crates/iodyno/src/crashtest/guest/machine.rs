@@ -2,6 +2,7 @@
 //! script, which is sent over a serial line.
 
 use super::NOT_EXECUTED;
+use iodyno_catalog::input::read_text;
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Time that a guest has to answer at the beginning.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum length of the file with QEMU's arguments, bytes.
+const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
 /// Interval between attempts to be heard.
 const TICK: Duration = Duration::from_millis(50);
 /// Beginning of the line with which the guest's `init` ends the output of each line of shell.
@@ -73,7 +76,8 @@ fn as_line(script: &[u8], end: &str) -> Vec<u8> {
 impl Machine {
     fn start(folder: &Path, disk: &Path) -> io::Result<Self> {
         let disk = std::path::absolute(disk)?;
-        let arguments = std::fs::read_to_string(folder.join("arguments"))?;
+        let arguments = read_text(&folder.join("arguments"), ARGUMENTS_BYTES_MAX)
+            .map_err(|e| io::Error::other(e.to_string()))?;
         let mut command = Command::new("qemu-system-x86_64");
         command.current_dir(folder).args(arguments.lines());
         // A comma ends a value, unless it is doubled.
