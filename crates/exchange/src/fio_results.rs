@@ -92,7 +92,10 @@ pub fn read(origin: &str, text: &str, logs: &[LogFile]) -> Result<Results, Probl
         name: crate::shared::name(&names.join("+")),
         targets,
         disks: output.disk_util.iter().map(|disk| disk.name.clone()).collect(),
-        workloads: jobs.iter().map(|job| (job.cell.key.name.clone(), job.options.clone())).collect(),
+        workloads: jobs
+            .iter()
+            .map(|job| (job.cell.key.name.clone(), job.options.clone()))
+            .collect(),
         cells: jobs.into_iter().map(|job| job.cell).collect(),
         remarks,
         digest,

@@ -28,7 +28,11 @@ const RUNS_MAX: usize = 1000;
 /// Executes `iodyno import`.
 pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
     let file = &flags.file;
-    let page = read(file, BYTES_MAX, "is larger than any report: copy the notebook itself and name it with --notebook")?;
+    let page = read(
+        file,
+        BYTES_MAX,
+        "is larger than any report: copy the notebook itself and name it with --notebook",
+    )?;
     let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() && fio_results::is_results(&page) {
         return import_fio(flags, &page, notebook);
@@ -40,7 +44,9 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
         ));
     }
     if !flags.logs.is_empty() {
-        return Err(wrong("is a report: log files belong to a JSON of fio; import the report alone"));
+        return Err(wrong(
+            "is a report: log files belong to a JSON of fio; import the report alone",
+        ));
     }
     if found.len() > RUNS_MAX {
         return Err(wrong(&format!("contains more than {RUNS_MAX} runs, which no report does")));

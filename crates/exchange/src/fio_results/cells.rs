@@ -1,13 +1,13 @@
 //! Cells of fio's jobs: threads that belong together, their logs, options, and figures.
 
+use super::Target;
 use super::latency::Values;
 use super::log::{LogFile, LogKind};
 use super::output::{Job, Latency, Options, Output};
 use super::series::{Logs, Totals};
-use super::Target;
 use iodyno_catalog::Problem;
 use iodyno_measure::{Cell, CellKey, Ended, Evidence, Interval, OtherTool, errno_name};
-use iodyno_units::{OpKind, text::quoted};
+use iodyno_units::{OpKind, parse_size, text::quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -63,7 +63,8 @@ pub(super) fn of(
     for (group, files) in groups.iter().zip(files) {
         let taken: BTreeSet<&str> = made.iter().map(|job| job.cell.key.name.as_str()).collect();
         let name = unique(&name(group.jobs[0]), &taken);
-        let mut say = |what: String| remarks.push(format!("job `{}`: {what}", quoted(&name, QUOTE_CHARS)));
+        let mut say =
+            |what: String| remarks.push(format!("job `{}`: {what}", quoted(&name, QUOTE_CHARS)));
         unused(&files, &mut say);
         match cell(output, group, files, &name, &mut say)? {
             Ok(cell) => made.push(cell),
@@ -83,7 +84,8 @@ pub(super) fn of(
         };
         return Err(Problem::new(origin, what).with_help(help));
     }
-    let beside: Vec<Vec<String>> = (0..made.len()).map(|at| beside(output, &groups, &made, at)).collect();
+    let beside: Vec<Vec<String>> =
+        (0..made.len()).map(|at| beside(output, &groups, &made, at)).collect();
     for (job, beside) in made.iter_mut().zip(beside) {
         job.cell.evidence.beside = beside;
     }
@@ -103,7 +105,9 @@ fn groups(output: &Output) -> Vec<Group<'_>> {
                 && other.options == job.options
         };
         match groups.last_mut() {
-            Some(last) if last.jobs.len() < threads as usize && same(last.jobs[0]) => last.jobs.push(job),
+            Some(last) if last.jobs.len() < threads as usize && same(last.jobs[0]) => {
+                last.jobs.push(job)
+            }
             _ => groups.push(Group { jobs: vec![job], threads, numbers: 0..0 }),
         }
     }
@@ -127,8 +131,13 @@ fn group_of(log: &LogFile, number: Option<u32>, groups: &[Group]) -> Result<usiz
     let found = number.and_then(|n| groups.iter().position(|group| group.numbers.contains(&n)));
     found.ok_or_else(|| {
         let what = match number {
-            Some(number) => format!("is the log of thread {number}, but the JSON has {threads} threads"),
-            None => format!("is a log of all jobs (per_job_logs=0), but the JSON has {} jobs", groups.len()),
+            Some(number) => {
+                format!("is the log of thread {number}, but the JSON has {threads} threads")
+            }
+            None => format!(
+                "is a log of all jobs (per_job_logs=0), but the JSON has {} jobs",
+                groups.len()
+            ),
         };
         Problem::new(&log.origin, what).with_help("import the JSON without this log")
     })
@@ -174,7 +183,11 @@ fn beside(output: &Output, groups: &[Group], made: &[JobCell], at: usize) -> Vec
     };
     let own = &made[at];
     let others = made.iter().enumerate().filter(|(other, job)| {
-        *other != at && groups.len() > 1 && job.target == own.target && groupid(job).is_some() && groupid(job) == groupid(own)
+        *other != at
+            && groups.len() > 1
+            && job.target == own.target
+            && groupid(job).is_some()
+            && groupid(job) == groupid(own)
     });
     others.map(|(_, job)| job.cell.key.name.clone()).collect()
 }
@@ -195,18 +208,25 @@ fn cell(
     let mut options = output.global.clone();
     options.extend(first.options.clone());
     let option = |name: &str| options.get(name).map(String::as_str);
-    let times = group.jobs.iter().flat_map(|job| directions(job)).filter(|(_, of)| of.total_ios > 0);
+    let times =
+        group.jobs.iter().flat_map(|job| directions(job)).filter(|(_, of)| of.total_ios > 0);
     let times: Vec<u64> = times.map(|(_, of)| of.runtime).collect();
     let window_ms = times.iter().copied().max().unwrap_or(first.job_runtime);
     if times.iter().any(|ms| (*ms as f64) < window_ms as f64 * (1.0 - TIMES_APART)) {
-        say(format!("its threads or directions ran for different times: rates are of the longest, {window_ms} ms"));
+        say(format!(
+            "its threads or directions ran for different times: rates are of the longest, {window_ms} ms"
+        ));
     }
     let is_histogram = files.iter().any(|(kind, _)| *kind == LogKind::Histogram);
     let averaged = if is_histogram { "log_hist_msec" } else { "log_avg_msec" };
     let averaged_ms = option(averaged).and_then(|ms| ms.parse().ok()).unwrap_or(0);
     let has_maxima = option("log_window_value").or_else(|| option("log_max_value")) == Some("both");
     let logs = Logs::new(files, window_ms, u64::min(averaged_ms, 1 << 40), has_maxima)?;
-    let mut cell = Cell { window_ns: window_ms * 1_000_000, interval_ns: logs.interval_ns(), ..Cell::default() };
+    let mut cell = Cell {
+        window_ns: window_ms * 1_000_000,
+        interval_ns: logs.interval_ns(),
+        ..Cell::default()
+    };
     let mut tool = OtherTool { program: program(output), ..OtherTool::default() };
     let mut sizes = Vec::new();
     for kind in [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Flush] {
@@ -230,7 +250,11 @@ fn cell(
         }
         let counted: u64 = divided.intervals.iter().map(|stats| stats.service.count()).sum();
         if counted.abs_diff(of.ops) > of.ops / 1000 {
-            say(format!("fio has latencies of {counted} of {} {}s: rates are of these", of.ops, kind.name()));
+            say(format!(
+                "fio has latencies of {counted} of {} {}s: rates are of these",
+                of.ops,
+                kind.name()
+            ));
         }
         if kind != OpKind::Flush {
             sizes.push((of.bytes / of.ops, of.ops));
@@ -277,7 +301,9 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
     };
     for job in &group.jobs {
         match &job.sync {
-            Some(sync) if kind == OpKind::Flush => add(sync.total_ios, 0, [sync.lat_ns.as_ref(), None]),
+            Some(sync) if kind == OpKind::Flush => {
+                add(sync.total_ios, 0, [sync.lat_ns.as_ref(), None])
+            }
             _ => {}
         }
         for (_, of) in directions(job).filter(|(of, _)| *of == kind) {
@@ -289,7 +315,13 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
     all
 }
 
-fn key(group: &Group, name: &str, target: &Target, sizes: &[(u64, u64)], options: &Options) -> CellKey {
+fn key(
+    group: &Group,
+    name: &str,
+    target: &Target,
+    sizes: &[(u64, u64)],
+    options: &Options,
+) -> CellKey {
     let all: u64 = sizes.iter().map(|(_, ops)| ops).sum();
     let mut blocks: BTreeMap<u32, f64> = BTreeMap::new();
     for (bytes, ops) in sizes {
@@ -308,8 +340,27 @@ fn key(group: &Group, name: &str, target: &Target, sizes: &[(u64, u64)], options
         threads: group.threads,
         depth: if SYNCHRONOUS.contains(&engine) { 1 } else { u32::clamp(depth, 1, 1 << 20) },
         blocks,
+        offered_iops: offered(group, options),
         ..CellKey::default()
     }
+}
+
+/// Rate that the options `rate_iops` or `rate` request of all threads, operations per second. None without.
+fn offered(group: &Group, options: &Options) -> Option<f64> {
+    let mut rate = 0.0;
+    for (at, (_, of)) in
+        directions(group.jobs[0]).enumerate().filter(|(_, (_, of))| of.total_ios > 0)
+    {
+        // One number is for each direction; an empty one is no limit.
+        let one = |option: &str| -> Option<f64> {
+            let words: Vec<&str> = options.get(option)?.split(',').collect();
+            let word = words.get(at).or(words.last().filter(|_| words.len() < 3))?;
+            parse_size(word.trim()).ok().filter(|rate| *rate > 0).map(|rate| rate as f64)
+        };
+        let block_bytes = of.io_bytes as f64 / of.total_ios as f64;
+        rate += one("rate_iops").or_else(|| Some(one("rate")? / block_bytes.max(1.0)))?;
+    }
+    (rate > 0.0).then(|| rate * f64::from(group.threads))
 }
 
 fn target(job: &Job, options: &Options) -> Target {
@@ -368,7 +419,9 @@ fn circumstances(
     cell.resources.outstanding_area_ns = total.iter().map(|(_, of)| of.service.sum_ns()).sum();
     let errors: u64 = group.jobs.iter().map(|job| job.total_err).fold(0, u64::saturating_add);
     if errors > 0 {
-        say(format!("fio counted {errors} failed operations (continue_on_error), without their kind: they are in no figure"));
+        say(format!(
+            "fio counted {errors} failed operations (continue_on_error), without their kind: they are in no figure"
+        ));
     }
 }
 

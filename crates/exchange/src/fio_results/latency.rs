@@ -69,8 +69,7 @@ impl Values {
         let (min, max) = (latency.min, latency.max);
         let known = latency.percentile.iter().filter_map(|(p, ns)| Some((p.parse().ok()?, *ns)));
         // Old versions fill the list with percentiles of 0.
-        let mut known: Vec<(f64, u64)> =
-            known.filter(|(p, _)| *p > 0.0 && *p <= 100.0).collect();
+        let mut known: Vec<(f64, u64)> = known.filter(|(p, _)| *p > 0.0 && *p <= 100.0).collect();
         known.sort_by(|a, b| a.0.total_cmp(&b.0));
         let has = |q: f64| known.iter().any(|(p, _)| (p - q * 100.0).abs() < 1e-6);
         let mut sample = Histogram::trimmed();
@@ -171,7 +170,10 @@ impl Values {
     /// Latencies of several jobs together.
     pub(super) fn merged(parts: Vec<Self>) -> Self {
         let mut all = BTreeMap::new();
-        parts.iter().flat_map(|of| &of.counts).for_each(|(ns, n)| *all.entry(*ns).or_default() += n);
+        parts
+            .iter()
+            .flat_map(|of| &of.counts)
+            .for_each(|(ns, n)| *all.entry(*ns).or_default() += n);
         Self {
             counts: all.into_iter().collect(),
             sum_ns: parts.iter().map(|of| of.sum_ns).sum(),

@@ -195,13 +195,15 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
     if output.jobs.len().max(output.client_stats.len()) > JOBS_MAX {
         return Err(wrong(format!("has more than {JOBS_MAX} jobs")));
     }
-    let far = |what: &str, job: &Job| wrong(format!("`{what}` of job `{}` is out of range", job.jobname));
+    let far =
+        |what: &str, job: &Job| wrong(format!("`{what}` of job `{}` is out of range", job.jobname));
     if output.ended_ms() > TIME_MS_MAX << 2 {
         return Err(wrong("its timestamp is out of range".to_owned()));
     }
     for job in output.all_jobs() {
         let times_ms = [job.job_runtime, job.elapsed.saturating_mul(1000)];
-        if times_ms.iter().any(|&ms| ms > TIME_MS_MAX << 12) || job.job_start > Some(TIME_MS_MAX << 2)
+        if times_ms.iter().any(|&ms| ms > TIME_MS_MAX << 12)
+            || job.job_start > Some(TIME_MS_MAX << 2)
         {
             return Err(far("job_runtime", job));
         }
@@ -221,7 +223,8 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
         let latencies = directions.flat_map(|one| [&one.clat_ns, &one.lat_ns]);
         for latency in latencies.chain(syncs.map(|sync| &sync.lat_ns)).flatten() {
             let values = [latency.min, latency.max].into_iter();
-            let values = values.chain(latency.percentile.values().chain(latency.bins.keys()).copied());
+            let values =
+                values.chain(latency.percentile.values().chain(latency.bins.keys()).copied());
             let counted = latency.bins.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
             if values.max() > Some(LATENCY_NS_MAX)
                 || counted > OPS_MAX

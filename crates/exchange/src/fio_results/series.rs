@@ -66,7 +66,8 @@ impl<'a> Logs<'a> {
         let per_io = INTERVAL_MS[usize::from(window_ms >= 60_000)];
         let averaged_ms = if averaged_ms > 0 { averaged_ms } else { window_of(&files, has_maxima) };
         let interval_ms = if averaged_ms > 0 { averaged_ms } else { per_io };
-        let interval_ms = interval_ms.max(window_ms.div_ceil(INTERVALS_MAX)).clamp(1, window_ms.max(1));
+        let interval_ms =
+            interval_ms.max(window_ms.div_ceil(INTERVALS_MAX)).clamp(1, window_ms.max(1));
         let mut logs = Self { files, window_ms, interval_ms, averaged_ms, has_maxima, shift_ms: 0 };
         if logs.files.is_empty() {
             logs.interval_ms = window_ms.max(1);
@@ -79,7 +80,7 @@ impl<'a> Logs<'a> {
         }
         // fio ends its windows late by some ms.
         if last_ms > window_ms + averaged_ms.max(1000) {
-            logs.shift_ms = last_ms - window_ms;
+            logs.shift_ms = last_ms + 1 - window_ms;
         }
         Ok(logs)
     }
@@ -89,7 +90,10 @@ impl<'a> Logs<'a> {
     }
 
     fn count(&self) -> usize {
-        self.window_ms.div_ceil(self.interval_ms).max(1) as usize
+        // Jobs take some ms longer than their runtime: no interval for these.
+        let rest_ms = self.window_ms % self.interval_ms;
+        let has_rest = rest_ms * 50 > self.interval_ms;
+        (self.window_ms / self.interval_ms + u64::from(has_rest)).max(1) as usize
     }
 
     /// Index of the interval at a time since the start of the window.
@@ -170,7 +174,11 @@ impl<'a> Logs<'a> {
             return Err(of_another_job(file, line, ops, of));
         }
         let remark = (ops != of.ops).then(|| {
-            format!("its logs have {ops} of {} {}s: the figures are those of the logs", of.ops, of.kind.name())
+            format!(
+                "its logs have {ops} of {} {}s: the figures are those of the logs",
+                of.ops,
+                of.kind.name()
+            )
         });
         let stats = |(values, bytes): (Vec<u64>, u64)| {
             let mut service = Histogram::new();
@@ -209,8 +217,17 @@ impl<'a> Logs<'a> {
         let Some((file, line)) = at else { return Ok(None) };
         if ops < of.ops && of.bins.is_empty() {
             return Err(file
-                .wrong(line, format!("the last row ends before the job: {ops} of {} {}s are in the log", of.ops, of.kind.name()))
-                .with_help("import it with the output of `--output-format=json+`, whose bins complete it"));
+                .wrong(
+                    line,
+                    format!(
+                        "the last row ends before the job: {ops} of {} {}s are in the log",
+                        of.ops,
+                        of.kind.name()
+                    ),
+                )
+                .with_help(
+                    "import it with the output of `--output-format=json+`, whose bins complete it",
+                ));
         }
         if let Some(last) = slots.last_mut() {
             left.into_iter().for_each(|(ns, n)| *last.entry(ns).or_default() += n);
@@ -233,13 +250,11 @@ impl<'a> Logs<'a> {
         let is_bytes = log == LogKind::Bandwidth;
         let total = if is_bytes { of.bytes } else { of.ops } as f64;
         let mut weights = vec![0.0; self.count()];
-        let (mut sum, mut last_ms, mut at) = (0.0, 0, None);
-        let mut before: (Option<&str>, u64) = (None, 0);
+        let (mut sum, mut at) = (0.0, None);
+        let mut last_ms: BTreeMap<&str, u64> = BTreeMap::new();
         for (file, row) in self.rows(log, of.kind) {
             let row = row?;
-            if before.0 != Some(&file.origin) {
-                before = (Some(&file.origin), 0);
-            }
+            let before_ms = last_ms.insert(&file.origin, row.time_ms).unwrap_or(0);
             at = Some((file, row.line));
             if row.block_bytes > 0 {
                 let one = if is_bytes { row.block_bytes as f64 } else { 1.0 };
@@ -248,15 +263,14 @@ impl<'a> Logs<'a> {
             } else {
                 // Windows without I/O have no row, and the first is longer.
                 let most_ms = self.averaged_ms.max(1).saturating_mul(3) / 2;
-                let since_ms = row.time_ms.saturating_sub(before.1);
-                let length_ms = if since_ms <= most_ms { since_ms } else { self.averaged_ms.min(since_ms) };
+                let since_ms = row.time_ms.saturating_sub(before_ms);
+                let length_ms =
+                    if since_ms <= most_ms { since_ms } else { self.averaged_ms.min(since_ms) };
                 let unit = if is_bytes { 1024.0 } else { 1.0 };
                 let per_ms = row.value as f64 * unit / 1000.0;
                 self.add(&mut weights, row.time_ms - length_ms, row.time_ms, per_ms);
                 sum += per_ms * length_ms as f64;
             }
-            before.1 = row.time_ms;
-            last_ms = last_ms.max(row.time_ms);
         }
         let Some((file, line)) = at else { return Ok(None) };
         if sum > total * (1.0 + EXCESS_MAX) + 1.0 {
@@ -266,11 +280,12 @@ impl<'a> Logs<'a> {
                 .with_help("import logs together with the JSON of the same job"));
         }
         // fio does not log the last, incomplete window.
-        let rest = total - sum;
-        if rest > 0.0 {
-            let from_ms = last_ms.min(self.window_ms.saturating_sub(1));
-            let length_ms = (self.window_ms - from_ms).max(1) as f64;
-            self.add(&mut weights, from_ms, self.window_ms, rest / length_ms);
+        let covered_ms: u64 = last_ms.values().sum();
+        let ends: Vec<u64> = last_ms.into_values().filter(|end| *end < self.window_ms).collect();
+        let tail_ms: u64 = ends.iter().map(|end| self.window_ms - end).sum();
+        let per_ms = (total - sum).max(0.0) / tail_ms.max(1) as f64;
+        if per_ms < 2.0 * sum / covered_ms.max(1) as f64 {
+            ends.iter().for_each(|end| self.add(&mut weights, *end, self.window_ms, per_ms));
         }
         Ok(Some(weights))
     }
@@ -281,7 +296,8 @@ impl<'a> Logs<'a> {
         while at_ms < to_ms {
             let slot = self.slot(at_ms);
             let is_last = slot + 1 == weights.len();
-            let end_ms = if is_last { to_ms } else { to_ms.min((slot as u64 + 1) * self.interval_ms) };
+            let end_ms =
+                if is_last { to_ms } else { to_ms.min((slot as u64 + 1) * self.interval_ms) };
             weights[slot] += (end_ms - at_ms) as f64 * per_ms;
             at_ms = end_ms;
         }
@@ -298,7 +314,8 @@ fn window_of(files: &[(LogKind, &LogFile)], has_maxima: bool) -> u64 {
 }
 
 fn of_another_job(file: &LogFile, line: usize, ops: u64, of: &Totals) -> Problem {
-    let words = format!("the log has {ops} {}s up to this row, but the job has {}", of.kind.name(), of.ops);
+    let words =
+        format!("the log has {ops} {}s up to this row, but the job has {}", of.kind.name(), of.ops);
     file.wrong(line, words).with_help("import logs together with the JSON of the same job")
 }
 

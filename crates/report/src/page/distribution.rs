@@ -41,6 +41,7 @@ pub(super) fn curves<'a>(name: &str, cell: &'a Cell) -> Vec<Curve<'a>> {
             parts: cell
                 .series
                 .iter()
+                .filter(|_| cell.has_latency_over_time(kind))
                 .map(|interval| {
                     interval.class(kind).map(ClassStats::response_time).into_iter().collect()
                 })
