@@ -302,12 +302,12 @@ fn mutated_results() {
             let which = below(&mut random, texts.len() as u64) as usize;
             let text = &mut texts[which];
             let mut at = below(&mut random, text.len() as u64 + 1) as usize;
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
             if below(&mut random, 2) == 0 {
                 // Another number.
                 at = text[at..].find(|c: char| c.is_ascii_digit()).map_or(at, |next| at + next);
-            }
-            while !text.is_char_boundary(at) {
-                at -= 1;
             }
             let rest = &text[at..];
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

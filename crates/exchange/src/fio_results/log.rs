@@ -5,6 +5,9 @@ use iodyno_catalog::Problem;
 use iodyno_units::OpKind;
 use std::path::Path;
 
+/// Maximum time of a row, ms. Times count from 1970 with `log_unix_epoch`.
+const TIME_MS_MAX: u64 = 1 << 42;
+
 /// A log file of fio.
 #[derive(Clone, Debug)]
 pub struct LogFile {
@@ -88,6 +91,7 @@ impl LogFile {
                 LogKind::Histogram => histogram_row(line),
                 _ => value_row(line, has_maxima),
             };
+            let row = row.filter(|row| row.time_ms <= TIME_MS_MAX);
             row.map(|row| Row { line: at + 1, ..row }).ok_or_else(|| {
                 let form = match kind {
                     LogKind::Histogram => "time, direction, block size, counts",

@@ -16,6 +16,9 @@ const TIME_MS_MAX: u64 = 1 << 40;
 /// Maximum latency, ns: 36 years.
 const LATENCY_NS_MAX: u64 = 1 << 60;
 
+/// Maximum number of bins of a latency: fio has 29 groups of 64.
+const BINS_MAX: usize = 29 << 6;
+
 /// Options by name. fio omits options that were given without a value.
 pub(super) type Options = BTreeMap<String, String>;
 
@@ -226,7 +229,9 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
             let values =
                 values.chain(latency.percentile.values().chain(latency.bins.keys()).copied());
             let counted = latency.bins.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
+            let entries = latency.bins.len().max(latency.percentile.len());
             if values.max() > Some(LATENCY_NS_MAX)
+                || entries > BINS_MAX
                 || counted > OPS_MAX
                 || !(0.0..=LATENCY_NS_MAX as f64).contains(&latency.mean)
             {
