@@ -20,6 +20,7 @@ mod explained;
 mod faults;
 mod figures;
 mod fio_exports;
+mod fio_import;
 mod fio_jobs;
 mod fio_regression;
 mod fio_targets;
