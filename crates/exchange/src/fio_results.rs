@@ -83,7 +83,7 @@ pub fn read(origin: &str, text: &str, logs: &[LogFile]) -> Result<Results, Probl
     let names: Vec<&str> = jobs.iter().map(|job| job.cell.key.name.as_str()).collect();
     let elapsed_ms = output.all_jobs().map(|job| job.elapsed.saturating_mul(1000)).max();
     let ended_ms = output.ended_ms();
-    let started_ms = output.all_jobs().filter_map(|job| job.job_start).min();
+    let started_ms = output.all_jobs().filter_map(|job| job.start).min();
     let started_ms = started_ms.filter(|start| *start <= ended_ms);
     Ok(Results {
         program: cells::program(&output),

@@ -3,7 +3,7 @@
 use crate::mutation_budget;
 
 use iodyno_exchange::fio_results::{LogFile, Results, read};
-use iodyno_measure::{Cell, Histogram};
+use iodyno_measure::{Cell, ClassStats, Histogram};
 use iodyno_units::OpKind;
 use iodyno_units::rng::{self, below};
 use mutation_budget::Budget;
@@ -118,7 +118,7 @@ fn histogram_logs_give_the_latencies_of_each_interval() {
         cell.series.iter().map(|i| i.class(OpKind::Read).unwrap().ops()).collect();
     assert_eq!(reads[..rows.len()], rows);
     assert_eq!(reads.iter().sum::<u64>(), service(&plain.cells[0], OpKind::Read).count());
-    let coarse: String = HISTOGRAMS.lines().map(|row| format!("{}\n", &row[..200])).collect();
+    let coarse: String = HISTOGRAMS.lines().flat_map(|row| [&row[..200], "\n"]).collect();
     let problem = read("plus.json", JSON_PLUS, &[log("h_clat_hist.1.log", &coarse)]).unwrap_err();
     assert_eq!(problem.origin(), "h_clat_hist.1.log:1");
 }
@@ -139,16 +139,22 @@ fn steps() -> (String, Vec<(u64, u64)>) {
     (text.to_string(), rows)
 }
 
+/// A log with a row per I/O.
+fn each_io(rows: &[(u64, u64)]) -> String {
+    let mut text = String::new();
+    for (ms, ns) in rows {
+        writeln!(text, "{ms}, {ns}, 0, 4096, 0").unwrap();
+    }
+    text
+}
+
 #[test]
 fn a_log_of_each_io_is_exact_in_each_interval() {
     let (json, rows) = steps();
-    let mut text = String::new();
-    rows.iter().for_each(|(ms, ns)| writeln!(text, "{ms}, {ns}, 0, 4096, 0").unwrap());
+    let text = each_io(&rows);
     // Times from 1970 (log_unix_epoch) and an additional offset are the same job.
-    let epoch: String = rows
-        .iter()
-        .map(|(ms, ns)| format!("{}, {ns}, 0, 4096, 77, 0x0000\n", ms + 1_700_000_000_000))
-        .collect();
+    let late: Vec<(u64, u64)> = rows.iter().map(|(ms, ns)| (ms + 1_700_000_000_000, *ns)).collect();
+    let epoch = each_io(&late).replace(", 4096, 0", ", 4096, 77, 0x0000");
     for text in [text, epoch] {
         let results = read("steps.json", &json, &[log("s_clat.1.log", &text)]).unwrap();
         let cell = &results.cells[0];
@@ -161,7 +167,7 @@ fn a_log_of_each_io_is_exact_in_each_interval() {
         }
         assert!(!cell.evidence.other_tool.as_ref().unwrap().only_percentiles);
     }
-    let few: String = rows[..350].iter().map(|(ms, ns)| format!("{ms}, {ns}, 0, 4096\n")).collect();
+    let few = each_io(&rows[..350]);
     let problem = read("steps.json", &json, &[log("s_clat.1.log", &few)]).unwrap_err();
     assert_eq!(problem.origin(), "s_clat.1.log:350");
 }
@@ -183,7 +189,7 @@ fn averages_give_rates_and_keep_the_totals() {
         let results = read("steps.json", json, &[log("s_iops.1.log", text)]).unwrap();
         let cell = &results.cells[0];
         let ops: Vec<u64> =
-            cell.series.iter().map(|i| i.class(OpKind::Read).map_or(0, |s| s.ops())).collect();
+            cell.series.iter().map(|i| i.class(OpKind::Read).map_or(0, ClassStats::ops)).collect();
         assert_eq!(ops, [100, 0, 50, 50, 50, 50, 50, 50]);
         let whole = service(cell, OpKind::Read);
         assert_eq!((whole.count(), whole.mean_ns()), (400, Some(2_500_000.0)));
@@ -228,7 +234,7 @@ fn threads_of_a_job_are_one_cell_and_their_logs_are_found() {
     let mut other = all["jobs"][0].clone();
     other["jobname"] = json!("other");
     all["jobs"] = json!([job.clone(), job, other]);
-    let rows: String = rows.iter().map(|(ms, ns)| format!("{ms}, {ns}, 0, 4096, 0\n")).collect();
+    let rows = each_io(&rows);
     let logs = [log("a_clat.1.log", &rows), log("a_clat.2.log", &rows), log("a_clat.3.log", &rows)];
     let results = read("t.json", &all.to_string(), &logs).unwrap();
     let counts: Vec<(u32, u64)> =
@@ -285,7 +291,7 @@ const PIECES: &[&str] = &[
 #[test]
 fn mutated_results() {
     let (steps, rows) = steps();
-    let each: String = rows.iter().map(|(ms, ns)| format!("{ms}, {ns}, 0, 4096, 0\n")).collect();
+    let each = each_io(&rows);
     let rates = "500, 200, 0, 0, 0\n1000, 100, 0, 0, 0\n";
     let (mut taken, mut refused) = (0, 0);
     for number in Budget::asked("IODYNO_FIO_RESULTS_MUTATIONS", 600).numbers() {

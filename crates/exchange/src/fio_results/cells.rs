@@ -13,6 +13,8 @@ use std::ops::Range;
 
 /// Maximum number of threads per job; fio's own limit is 4096.
 const THREADS_MAX: u32 = 4096;
+/// Maximum CPU time of a thread, ns: 13 days. The sum of all threads fits in 64 bits.
+const CPU_NS_MAX: f64 = (1_u64 << 50) as f64;
 /// Number of characters of a name from a file that messages show.
 const QUOTE_CHARS: usize = 60;
 /// Difference of the run times of two directions, as a fraction, from which it is said.
@@ -106,7 +108,7 @@ fn groups(output: &Output) -> Vec<Group<'_>> {
         };
         match groups.last_mut() {
             Some(last) if last.jobs.len() < threads as usize && same(last.jobs[0]) => {
-                last.jobs.push(job)
+                last.jobs.push(job);
             }
             _ => groups.push(Group { jobs: vec![job], threads, numbers: 0..0 }),
         }
@@ -207,26 +209,9 @@ fn cell(
     }
     let mut options = output.global.clone();
     options.extend(first.options.clone());
-    let option = |name: &str| options.get(name).map(String::as_str);
-    let times =
-        group.jobs.iter().flat_map(|job| directions(job)).filter(|(_, of)| of.total_ios > 0);
-    let times: Vec<u64> = times.map(|(_, of)| of.runtime).collect();
-    let window_ms = times.iter().copied().max().unwrap_or(first.job_runtime);
-    if times.iter().any(|ms| (*ms as f64) < window_ms as f64 * (1.0 - TIMES_APART)) {
-        say(format!(
-            "its threads or directions ran for different times: rates are of the longest, {window_ms} ms"
-        ));
-    }
-    let is_histogram = files.iter().any(|(kind, _)| *kind == LogKind::Histogram);
-    let averaged = if is_histogram { "log_hist_msec" } else { "log_avg_msec" };
-    let averaged_ms = option(averaged).and_then(|ms| ms.parse().ok()).unwrap_or(0);
-    let has_maxima = option("log_window_value").or_else(|| option("log_max_value")) == Some("both");
-    let logs = Logs::new(files, window_ms, u64::min(averaged_ms, 1 << 40), has_maxima)?;
-    let mut cell = Cell {
-        window_ns: window_ms * 1_000_000,
-        interval_ns: logs.interval_ns(),
-        ..Cell::default()
-    };
+    let logs = logs(group, &options, files, say)?;
+    let mut cell =
+        Cell { window_ns: logs.window_ns(), interval_ns: logs.interval_ns(), ..Cell::default() };
     let mut tool = OtherTool { program: program(output), ..OtherTool::default() };
     let mut sizes = Vec::new();
     for kind in [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Flush] {
@@ -234,26 +219,22 @@ fn cell(
         if of.ops == 0 {
             continue;
         }
+        let name = kind.name();
         let Some(divided) = logs.divide(&of)? else {
-            let why = format!(
-                "fio kept no latencies of its {}s (gtod_reduce, disable_clat), or too few percentiles",
-                kind.name()
-            );
-            return Ok(Err(why));
+            return Ok(Err(format!(
+                "fio kept no latencies of its {name}s (gtod_reduce, disable_clat), or too few percentiles"
+            )));
         };
-        if let Some(remark) = divided.remark {
-            say(remark);
-        }
+        divided.remark.into_iter().for_each(&mut *say);
         tool.only_percentiles |= divided.is_by_percentiles;
         if divided.is_spread {
-            tool.spread_evenly.push(kind.name().to_owned());
+            tool.spread_evenly.push(name.to_owned());
         }
         let counted: u64 = divided.intervals.iter().map(|stats| stats.service.count()).sum();
         if counted.abs_diff(of.ops) > of.ops / 1000 {
             say(format!(
-                "fio has latencies of {counted} of {} {}s: rates are of these",
-                of.ops,
-                kind.name()
+                "fio has latencies of {counted} of {} {name}s: rates are of these",
+                of.ops
             ));
         }
         if kind != OpKind::Flush {
@@ -276,6 +257,30 @@ fn cell(
     circumstances(&mut cell, group, tool, &options, say);
     cell.facts = facts(&cell, &options);
     Ok(Ok(JobCell { target, options, cell }))
+}
+
+/// The logs of a group, with the length of its window.
+fn logs<'a>(
+    group: &Group,
+    options: &Options,
+    files: Vec<(LogKind, &'a LogFile)>,
+    say: &mut dyn FnMut(String),
+) -> Result<Logs<'a>, Problem> {
+    let option = |name: &str| options.get(name).map(String::as_str);
+    let all = group.jobs.iter().flat_map(|job| directions(job));
+    let times: Vec<u64> =
+        all.filter(|(_, of)| of.total_ios > 0).map(|(_, of)| of.runtime).collect();
+    let window_ms = times.iter().copied().max().unwrap_or(group.jobs[0].runtime);
+    if times.iter().any(|ms| (*ms as f64) < window_ms as f64 * (1.0 - TIMES_APART)) {
+        say(format!(
+            "its threads or directions ran for different times: rates are of the longest, {window_ms} ms"
+        ));
+    }
+    let is_histogram = files.iter().any(|(kind, _)| *kind == LogKind::Histogram);
+    let averaged = if is_histogram { "log_hist_msec" } else { "log_avg_msec" };
+    let averaged_ms = option(averaged).and_then(|ms| ms.parse().ok()).unwrap_or(0);
+    let has_maxima = option("log_window_value").or_else(|| option("log_max_value")) == Some("both");
+    Logs::new(files, window_ms, u64::min(averaged_ms, 1 << 40), has_maxima)
 }
 
 fn directions(job: &Job) -> impl Iterator<Item = (OpKind, &super::output::Direction)> {
@@ -302,7 +307,7 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
     for job in &group.jobs {
         match &job.sync {
             Some(sync) if kind == OpKind::Flush => {
-                add(sync.total_ios, 0, [sync.lat_ns.as_ref(), None])
+                add(sync.total_ios, 0, [sync.lat_ns.as_ref(), None]);
             }
             _ => {}
         }
@@ -311,7 +316,7 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
         }
     }
     let values: Option<Vec<Values>> = parts.into_iter().collect();
-    all.values = values.filter(|parts| !parts.is_empty()).map(Values::merged);
+    all.values = values.filter(|parts| !parts.is_empty()).map(|parts| Values::merged(&parts));
     all
 }
 
@@ -406,8 +411,9 @@ fn circumstances(
         None => Ended::Bytes,
     };
     let cpu_ns = |share: fn(&Job) -> f64| -> u64 {
-        let of = |job: &&Job| share(job) / 100.0 * job.job_runtime as f64 * 1e6;
-        (group.jobs.iter().map(of).sum::<f64>() / f64::from(group.threads)) as u64
+        let of = |job: &&Job| share(job) / 100.0 * job.runtime as f64 * 1e6;
+        let all: f64 = group.jobs.iter().map(of).sum();
+        (all / f64::from(group.threads)).min(CPU_NS_MAX) as u64
     };
     // fio has the sum of the threads.
     let threads = group.threads as usize;

@@ -57,7 +57,9 @@ impl Values {
         let (min, max) = (latency.min, latency.max);
         let holds = |at: Option<&(u64, u64)>, ns| at.is_some_and(|(bin, _)| is_in_bin(*bin, ns));
         if min <= max && holds(counts.first(), min) && holds(counts.last(), max) {
-            counts.iter_mut().for_each(|(ns, _)| *ns = (*ns).clamp(min, max));
+            for (ns, _) in &mut counts {
+                *ns = (*ns).clamp(min, max);
+            }
             put_ends(&mut counts, min, max);
         }
         let ops: u64 = counts.iter().map(|(_, n)| n).sum();
@@ -168,7 +170,7 @@ impl Values {
     }
 
     /// Latencies of several jobs together.
-    pub(super) fn merged(parts: Vec<Self>) -> Self {
+    pub(super) fn merged(parts: &[Self]) -> Self {
         let mut all = BTreeMap::new();
         parts
             .iter()

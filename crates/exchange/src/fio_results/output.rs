@@ -1,6 +1,7 @@
 //! The JSON that fio prints: finds it among other text, and parses the parts that are imported.
 
 use iodyno_catalog::Problem;
+use iodyno_units::text::quoted;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -63,7 +64,8 @@ pub(super) struct Job {
     #[serde(default)]
     pub(super) elapsed: u64,
     /// Start of the job, ms since 1970; since fio 3.34.
-    pub(super) job_start: Option<u64>,
+    #[serde(rename = "job_start")]
+    pub(super) start: Option<u64>,
     #[serde(rename = "job options", default)]
     pub(super) options: Options,
     pub(super) hostname: Option<String>,
@@ -74,12 +76,12 @@ pub(super) struct Job {
     /// Sum of the directions, with `unified_rw_reporting`.
     pub(super) mixed: Option<IgnoredAny>,
     /// Run time, summed over the threads, ms.
-    #[serde(default)]
-    pub(super) job_runtime: u64,
-    /// CPU time in user mode, % of `job_runtime`.
+    #[serde(rename = "job_runtime", default)]
+    pub(super) runtime: u64,
+    /// CPU time in user mode, % of `runtime`.
     #[serde(default)]
     pub(super) usr_cpu: f64,
-    /// CPU time in the kernel, % of `job_runtime`.
+    /// CPU time in the kernel, % of `runtime`.
     #[serde(default)]
     pub(super) sys_cpu: f64,
     /// Failed operations, with `continue_on_error`.
@@ -198,48 +200,47 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
     if output.jobs.len().max(output.client_stats.len()) > JOBS_MAX {
         return Err(wrong(format!("has more than {JOBS_MAX} jobs")));
     }
-    let far =
-        |what: &str, job: &Job| wrong(format!("`{what}` of job `{}` is out of range", job.jobname));
     if output.ended_ms() > TIME_MS_MAX << 2 {
         return Err(wrong("its timestamp is out of range".to_owned()));
     }
     for job in output.all_jobs() {
-        let times_ms = [job.job_runtime, job.elapsed.saturating_mul(1000)];
-        if times_ms.iter().any(|&ms| ms > TIME_MS_MAX << 12)
-            || job.job_start > Some(TIME_MS_MAX << 2)
-        {
-            return Err(far("job_runtime", job));
-        }
-        if ![job.usr_cpu, job.sys_cpu].iter().all(|share| (0.0..=1e6).contains(share)) {
-            return Err(far("usr_cpu", job));
-        }
-        let directions = [&job.read, &job.write, &job.trim].into_iter().flatten();
-        for one in directions.clone() {
-            if one.total_ios > OPS_MAX || one.io_bytes > BYTES_MAX || one.runtime > TIME_MS_MAX {
-                return Err(far("total_ios", job));
-            }
-        }
-        let syncs = job.sync.iter();
-        if syncs.clone().any(|sync| sync.total_ios > OPS_MAX) {
-            return Err(far("total_ios", job));
-        }
-        let latencies = directions.flat_map(|one| [&one.clat_ns, &one.lat_ns]);
-        for latency in latencies.chain(syncs.map(|sync| &sync.lat_ns)).flatten() {
-            let values = [latency.min, latency.max].into_iter();
-            let values =
-                values.chain(latency.percentile.values().chain(latency.bins.keys()).copied());
-            let counted = latency.bins.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
-            let entries = latency.bins.len().max(latency.percentile.len());
-            if values.max() > Some(LATENCY_NS_MAX)
-                || entries > BINS_MAX
-                || counted > OPS_MAX
-                || !(0.0..=LATENCY_NS_MAX as f64).contains(&latency.mean)
-            {
-                return Err(far("lat_ns", job));
-            }
+        if let Some(what) = out_of_range(job) {
+            let name = quoted(&job.jobname, 60);
+            return Err(wrong(format!("`{what}` of job `{name}` is out of range")));
         }
     }
     Ok(())
+}
+
+/// Name of a number that is out of range.
+fn out_of_range(job: &Job) -> Option<&'static str> {
+    let time_ms = job.runtime.max(job.elapsed.saturating_mul(1000));
+    // The sum over the threads.
+    if time_ms > TIME_MS_MAX << 12 || job.start > Some(TIME_MS_MAX << 2) {
+        return Some("job_runtime");
+    }
+    if ![job.usr_cpu, job.sys_cpu].iter().all(|share| (0.0..=1e6).contains(share)) {
+        return Some("usr_cpu");
+    }
+    let directions = || [&job.read, &job.write, &job.trim].into_iter().flatten();
+    let is_far = |one: &Direction| {
+        one.total_ios > OPS_MAX || one.io_bytes > BYTES_MAX || one.runtime > TIME_MS_MAX
+    };
+    let syncs = job.sync.iter();
+    if directions().any(is_far) || syncs.clone().any(|sync| sync.total_ios > OPS_MAX) {
+        return Some("total_ios");
+    }
+    let latencies = directions().flat_map(|one| [&one.clat_ns, &one.lat_ns]);
+    let latencies = latencies.chain(syncs.map(|sync| &sync.lat_ns)).flatten();
+    let is_far = |of: &Latency| {
+        let values = of.percentile.values().chain(of.bins.keys()).chain([&of.min, &of.max]);
+        let counted = of.bins.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
+        values.max() > Some(&LATENCY_NS_MAX)
+            || of.bins.len().max(of.percentile.len()) > BINS_MAX
+            || counted > OPS_MAX
+            || !(0.0..=LATENCY_NS_MAX as f64).contains(&of.mean)
+    };
+    latencies.into_iter().any(is_far).then_some("lat_ns")
 }
 
 impl Output {

@@ -85,6 +85,10 @@ impl<'a> Logs<'a> {
         Ok(logs)
     }
 
+    pub(super) fn window_ns(&self) -> u64 {
+        self.window_ms * 1_000_000
+    }
+
     pub(super) fn interval_ns(&self) -> u64 {
         self.interval_ms * 1_000_000
     }
@@ -182,7 +186,9 @@ impl<'a> Logs<'a> {
         });
         let stats = |(values, bytes): (Vec<u64>, u64)| {
             let mut service = Histogram::new();
-            values.into_iter().for_each(|ns| service.record(ns));
+            for ns in values {
+                service.record(ns);
+            }
             service.trim();
             ClassStats { bytes, service, ..ClassStats::default() }
         };
@@ -230,7 +236,9 @@ impl<'a> Logs<'a> {
                 ));
         }
         if let Some(last) = slots.last_mut() {
-            left.into_iter().for_each(|(ns, n)| *last.entry(ns).or_default() += n);
+            for (ns, n) in left {
+                *last.entry(ns).or_default() += n;
+            }
         }
         let mut slots: Vec<Values> = slots
             .into_iter()
@@ -285,7 +293,9 @@ impl<'a> Logs<'a> {
         let tail_ms: u64 = ends.iter().map(|end| self.window_ms - end).sum();
         let per_ms = (total - sum).max(0.0) / tail_ms.max(1) as f64;
         if per_ms < 2.0 * sum / covered_ms.max(1) as f64 {
-            ends.iter().for_each(|end| self.add(&mut weights, *end, self.window_ms, per_ms));
+            for end in ends {
+                self.add(&mut weights, end, self.window_ms, per_ms);
+            }
         }
         Ok(Some(weights))
     }

@@ -54,7 +54,10 @@ fn compare(cell: &Value, jobs: &[Value]) {
         let of: Vec<&Value> = jobs.iter().map(|job| &job[kind]).collect();
         let sum = |key: &str| of.iter().map(|of| whole(&of[key])).sum::<u64>();
         let ours = &cell[kind];
-        assert_eq!((whole(&ours["ops"]), whole(&ours["bytes"])), (sum("total_ios"), sum("io_bytes")));
+        assert_eq!(
+            (whole(&ours["ops"]), whole(&ours["bytes"])),
+            (sum("total_ios"), sum("io_bytes"))
+        );
         if sum("total_ios") == 0 {
             continue;
         }
@@ -66,7 +69,9 @@ fn compare(cell: &Value, jobs: &[Value]) {
         assert_eq!(Some(whole(&ours["latency_ns"]["min"])), extreme("min").min());
         assert_eq!(Some(whole(&ours["latency_ns"]["max"])), extreme("max").max());
         if let [one] = of.as_slice() {
-            for (key, theirs) in [("p50", "50.000000"), ("p99", "99.000000"), ("p99_9", "99.900000")] {
+            for (key, theirs) in
+                [("p50", "50.000000"), ("p99", "99.000000"), ("p99_9", "99.900000")]
+            {
                 let theirs = number(&one["clat_ns"]["percentile"][theirs]);
                 is_near(number(&ours["latency_ns"][key]), theirs, 1.0 / 64.0, key);
             }
@@ -80,7 +85,10 @@ fn compare_all(place: &Place, document: &Value, file: &str) {
     assert_valid(RUN_SCHEMA, document);
     let jobs = printed(place, file);
     let [mix, null] = cells(document).as_slice() else { panic!("two cells: {document}") };
-    assert_eq!((&mix["threads"], &mix["block_bytes"], &null["depth"]), (&2.into(), &4096.into(), &8.into()));
+    assert_eq!(
+        (&mix["threads"], &mix["block_bytes"], &null["depth"]),
+        (&2.into(), &4096.into(), &8.into())
+    );
     assert_eq!((&mix["engine"], &null["block_bytes"]), (&"psync".into(), &65536.into()));
     compare(mix, &jobs[..2]);
     compare(null, &jobs[2..]);
@@ -118,9 +126,13 @@ fn jobs_of_fio_have_the_figures_that_fio_printed() {
 #[test]
 fn logs_of_fio_give_intervals() {
     let place = Place::new();
-    let logs = "--write_lat_log=each --write_hist_log=hist --write_iops_log=each --log_hist_msec=100";
+    let logs =
+        "--write_lat_log=each --write_hist_log=hist --write_iops_log=each --log_hist_msec=100";
     fio(&place, &format!("job.fio --output-format=json+ --output=plus.json {logs}"));
-    fio(&place, "job.fio --output-format=json+ --output=avg.json --write_iops_log=avg --log_avg_msec=100");
+    fio(
+        &place,
+        "job.fio --output-format=json+ --output=avg.json --write_iops_log=avg --log_avg_msec=100",
+    );
     let all = |prefix: &str| {
         let names = place.names().into_iter().filter(|name| name.starts_with(prefix));
         names.collect::<Vec<_>>().join(" ")
