@@ -65,9 +65,9 @@ fn compare(cell: &Value, jobs: &[Value]) {
         let times = |of: &&Value| number(&of["clat_ns"]["mean"]) * number(&of["total_ios"]);
         let mean = of.iter().map(times).sum::<f64>() / sum("total_ios") as f64;
         is_near(number(&ours["latency_ns"]["mean"]), mean, 1e-3, "mean");
-        let extreme = |key: &str| of.iter().map(move |of| whole(&of["clat_ns"][key]));
-        assert_eq!(Some(whole(&ours["latency_ns"]["min"])), extreme("min").min());
-        assert_eq!(Some(whole(&ours["latency_ns"]["max"])), extreme("max").max());
+        let each = |key: &str| of.iter().map(|of| whole(&of["clat_ns"][key])).collect::<Vec<_>>();
+        assert_eq!(Some(&whole(&ours["latency_ns"]["min"])), each("min").iter().min());
+        assert_eq!(Some(&whole(&ours["latency_ns"]["max"])), each("max").iter().max());
         if let [one] = of.as_slice() {
             for (key, theirs) in
                 [("p50", "50.000000"), ("p99", "99.000000"), ("p99_9", "99.900000")]
