@@ -180,12 +180,12 @@ fn damaged(origin: &str, text: &str, start: usize, error: &serde_json::Error) ->
     let words = error.to_string();
     // serde_json appends the position within the object.
     let words = words.rsplit_once(" at line ").map_or(words.as_str(), |(words, _)| words);
-    let help = if error.is_eof() {
-        "the output is cut short, as by a full disk or a killed fio: it can't be imported"
-    } else {
-        "give the unchanged JSON output of fio 3.0 or later"
-    };
-    Problem::new(format!("{origin}:{line}:{}", error.column()), words).with_help(help)
+    let at = format!("{origin}:{line}:{}", error.column().max(1));
+    if error.is_eof() {
+        return Problem::new(at, "the JSON is cut short")
+            .with_help("a full disk or a killed fio cuts it: give a complete output");
+    }
+    Problem::new(at, words).with_help("give the unchanged JSON output of fio 3.0 or later")
 }
 
 fn check(origin: &str, output: &Output) -> Result<(), Problem> {
