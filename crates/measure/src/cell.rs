@@ -436,6 +436,11 @@ impl Cell {
         tool.is_none_or(|tool| tool.spread_evenly.iter().all(|name| name != kind.name()))
     }
 
+    /// Whether the whole distribution of latencies is known. False if another program recorded only some percentiles.
+    pub fn has_distribution(&self) -> bool {
+        self.evidence.other_tool.as_ref().is_none_or(|tool| !tool.only_percentiles)
+    }
+
     /// Mean number of operations in flight over the window.
     pub fn oio_mean(&self) -> f64 {
         if self.window_ns == 0 {

@@ -145,8 +145,11 @@ impl KindSummary {
         each.collect()
     }
 
-    /// Adds the percentiles' confidence intervals to the summaries `kinds` of `cells`.
+    /// Adds the percentiles' confidence intervals to the summaries `kinds` of `cells`, if their distributions are known.
     pub fn add_intervals(kinds: &mut [Self], cells: &[&Cell]) {
+        if !cells.iter().all(|cell| cell.has_distribution()) {
+            return;
+        }
         for of in kinds {
             let of_interval = |i| response_time(i, of.kind).into_iter().collect();
             let known = cells.iter().filter(|cell| cell.has_latency_over_time(of.kind));

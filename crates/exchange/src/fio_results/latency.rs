@@ -164,6 +164,9 @@ impl Values {
         let sums: Vec<f64> = slots.iter().map(rough).collect();
         let all: f64 = sums.iter().sum();
         for (slot, sum) in slots.iter_mut().zip(sums) {
+            for (ns, _) in &mut slot.counts {
+                *ns = (*ns).clamp(*min, *max);
+            }
             slot.counts.retain(|(_, n)| *n > 0);
             slot.sum_ns = Some((sum_ns as f64 * sum / all.max(1.0)).round() as u128);
         }

@@ -117,7 +117,7 @@ fn jobs_of_fio_have_the_figures_that_fio_printed() {
         assert!(codes(cell).contains(&"ONLY_PERCENTILES"), "{cell}");
     }
     // What other commands make of them.
-    assert!(place.iodyno("history last").succeeds().stdout.contains("null"));
+    assert!(place.iodyno("history mix+null").succeeds().stdout.contains("null"));
     place.iodyno("report last -o page.html").succeeds();
     let other = place.path("other.db");
     place.iodyno(&format!("import page.html --notebook {}", other.display())).succeeds();

@@ -19,7 +19,7 @@ pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
         say(
             "ONLY_PERCENTILES",
             Level::Warning,
-            "only some percentiles of the latencies are known: those that the program printed are right, others and the shape of the distribution are upper bounds; fio keeps the distribution with --output-format=json+".to_owned(),
+            "only some percentiles of the latencies are known: those that the program printed are right, others are upper bounds, and no interval of a percentile is known; fio keeps the distribution with --output-format=json+".to_owned(),
         );
     }
     if !tool.spread_evenly.is_empty() {
