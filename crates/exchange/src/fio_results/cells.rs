@@ -22,7 +22,7 @@ const TIMES_APART: f64 = 0.02;
 /// Engines that have one I/O in flight per thread, whatever the depth.
 const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 
-/// A job with its cell.
+/// A job of fio, converted: where it ran, its options and its figures.
 #[derive(Debug)]
 pub(super) struct JobCell {
     pub(super) target: Target,
