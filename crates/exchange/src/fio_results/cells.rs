@@ -77,14 +77,13 @@ pub(super) fn of(
         }
     }
     if made.is_empty() {
-        let (what, help) = match reason {
-            Some((name, why)) => (
-                format!("no job can be imported; `{}`: {why}", quoted(&name, QUOTE_CHARS)),
-                "measure with `--output-format=json+`, or import the job's `_clat` logs too",
-            ),
-            None => ("the output has no jobs".to_owned(), "wait until fio has ended"),
+        let what = match reason {
+            Some((name, why)) => {
+                format!("no job can be imported; `{}`: {why}", quoted(&name, QUOTE_CHARS))
+            }
+            None => "the output has no jobs: give that of a fio that has ended".to_owned(),
         };
-        return Err(Problem::new(origin, what).with_help(help));
+        return Err(Problem::new(origin, what));
     }
     let beside: Vec<Vec<String>> =
         (0..made.len()).map(|at| beside(output, &groups, &made, at)).collect();
@@ -222,7 +221,7 @@ fn cell(
         let name = kind.name();
         let Some(divided) = logs.divide(&of)? else {
             return Ok(Err(format!(
-                "fio kept no latencies of its {name}s (gtod_reduce, disable_clat), or too few percentiles"
+                "fio kept no latencies of its {name}s (gtod_reduce, disable_clat), or too few percentiles: measure with --output-format=json+, or import the job's `_clat` logs too"
             )));
         };
         divided.remark.into_iter().for_each(&mut *say);
