@@ -238,6 +238,7 @@ fn out_of_range(job: &Job) -> Option<&'static str> {
         values.max() > Some(&LATENCY_NS_MAX)
             || of.bins.len().max(of.percentile.len()) > BINS_MAX
             || counted > OPS_MAX
+            || of.min > of.max
             || !(0.0..=LATENCY_NS_MAX as f64).contains(&of.mean)
     };
     latencies.into_iter().any(is_far).then_some("lat_ns")
