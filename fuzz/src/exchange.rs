@@ -2,6 +2,7 @@
 //! trace keeps its order, alignment and bounds.
 
 use iodyno_exchange::fio::{self, JobFile, Surroundings};
+use iodyno_exchange::fio_results::{self, LogFile};
 use iodyno_exchange::trace::{BlockAction, Selection, read as read_trace};
 use iodyno_exchange::{amps, diskspd, sysbench, vdbench};
 use iodyno_workload::Spec;
@@ -28,11 +29,12 @@ impl Surroundings for Fixed {
     }
 }
 
-/// Reads a workload; true where it is taken. The first byte, from `0` on, chooses the format.
+/// Reads a workload, or results; true where it is taken. The first byte, from `0` on, chooses the format.
 pub fn workload(data: &[u8]) -> bool {
     let Some((&format, data)) = data.split_first() else { return false };
     let text = String::from_utf8_lossy(data);
-    let read = match format.wrapping_sub(b'0') % 6 {
+    let read = match format.wrapping_sub(b'0') % 7 {
+        6 => return results(&text),
         0 => fio::parse("jobs/fuzz.fio", &text, &Fixed),
         1 => fio::parse_command_line(&text, &[], &Fixed),
         2 => sysbench::parse(&text),
@@ -43,6 +45,29 @@ pub fn workload(data: &[u8]) -> bool {
     match read {
         Ok(file) => {
             judge(&file);
+            true
+        }
+        Err(problem) => {
+            assert!(!problem.to_string().is_empty() && !problem.message().is_empty());
+            false
+        }
+    }
+}
+
+/// Reads results of fio. Logs follow the JSON, each after a line that consists of `=` and the log's name.
+fn results(text: &str) -> bool {
+    let mut parts = text.split("\n=");
+    let json = parts.next().unwrap_or_default();
+    let logs: Vec<LogFile> = parts
+        .filter_map(|part| part.split_once('\n'))
+        .map(|(name, text)| LogFile { origin: name.to_owned(), text: text.to_owned() })
+        .collect();
+    match fio_results::read("fuzz.json", json, &logs) {
+        Ok(results) => {
+            assert!(!results.cells.is_empty() && results.cells.len() == results.workloads.len());
+            for cell in &results.cells {
+                assert!(cell.total().ops() > 0 && cell.evidence.other_tool.is_some());
+            }
             true
         }
         Err(problem) => {

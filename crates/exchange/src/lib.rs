@@ -1,5 +1,6 @@
 //! Readers of foreign formats. Job files of fio, command lines of sysbench's `fileio`, of diskspd and of
-//! `amps_bio_perf_test`, and parameter files of vdbench become workloads; recorded I/O becomes traces.
+//! `amps_bio_perf_test`, and parameter files of vdbench become workloads; recorded I/O becomes traces; results of fio
+//! become cells.
 //!
 //! **Invariant:** an option or a line of a foreign text is honoured, noted or refused, and never dropped silently.
 
@@ -9,6 +10,7 @@ pub mod amps;
 mod command_line;
 pub mod diskspd;
 pub mod fio;
+pub mod fio_results;
 mod found;
 mod option_line;
 mod shared;

@@ -6,6 +6,7 @@ mod fio;
 mod fio_mutations;
 mod fio_options;
 mod fio_peer;
+mod fio_results;
 mod mutated;
 mod mutation_budget;
 mod other_tools;

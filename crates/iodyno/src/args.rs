@@ -233,7 +233,7 @@ pub enum Command {
     /// The page is one file, works offline and contains the data of its runs. If there are several runs, each is
     /// compared with the first.
     Report(Report),
-    /// Import the runs in a report into the notebook
+    /// Import the runs in a report, or results of fio, into the notebook
     Import(Import),
     /// Merge the shards of a run (`run --shard`) into one run in the notebook
     Merge {

@@ -21,6 +21,7 @@ mod fit;
 mod foreign_workload;
 mod hints;
 mod history;
+mod import;
 mod job_surroundings;
 mod legal_flags;
 mod live;
@@ -130,7 +131,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         }
         Command::History(flags) => history::command(flags, cli.notebook.as_deref(), words, style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
-        Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
+        Command::Import(flags) => import::command(flags, cli.notebook.as_deref()),
         Command::Merge { notebooks } => merge::command(cli, notebooks, style),
         Command::Web(flags) => web::command(flags, cli.notebook.as_deref()),
         Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),

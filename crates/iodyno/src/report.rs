@@ -1,19 +1,15 @@
-//! `report` and `import`: export runs as a page, and read them back from it.
+//! `report`: exports runs as a page, which `import` reads back.
 
-use crate::args::{Import, Report};
+use crate::args::Report;
 use crate::console::{complain, print, print_bytes, print_json};
 use crate::failure::Failure;
 use crate::show;
-use iodyno_catalog::input::{InputError, read_text};
-use iodyno_notebook::{Notebook, Run, portable};
-use iodyno_page::terminal::{Style, text};
+use iodyno_notebook::Run;
 use iodyno_page::{Document, csv, html, markdown};
 use iodyno_report::compare::{self, Options as Criteria, Side};
 use iodyno_report::json;
 use iodyno_report::page::{self, Options};
 use iodyno_targets::output::{Folder, Output};
-use iodyno_units::human;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,10 +17,6 @@ use std::process::ExitCode;
 const INTERVALS_MAX: u64 = 100_000;
 /// Values of `-o` that mean standard output.
 const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
-/// Maximum size of a file to import, bytes.
-const IMPORT_BYTES_MAX: u64 = 96 << 20;
-/// Maximum number of runs that are imported from a file.
-const IMPORT_RUNS_MAX: usize = 1000;
 
 /// Program name and version, for the footer of a report.
 pub(crate) fn made_by() -> String {
@@ -166,49 +158,4 @@ pub(crate) fn write(document: &Document, out: Output) -> Result<(), Failure> {
 /// results.
 fn print_path(path: &Path, bytes: usize) {
     complain(&format!("{} ({} KB)\n", path.display(), bytes.div_ceil(1000)));
-}
-
-pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<ExitCode, Failure> {
-    let place = flags.file.display().to_string();
-    let wrong = |why: &str| Failure::input(format!("{place}: {why}"));
-    let page = read_text(&flags.file, IMPORT_BYTES_MAX).map_err(|error| match error {
-        InputError::TooLarge(_) => wrong(&format!(
-            "is larger than any report ({}): copy the notebook itself and name it with --notebook",
-            human::size(IMPORT_BYTES_MAX)
-        )),
-        InputError::NotText { .. } => wrong("is not a page of `iodyno report`: it is not UTF-8"),
-        error => wrong(&format!("{error}; name the page that `iodyno report` wrote")),
-    })?;
-    let found = html::embedded(&page, "iodyno-run-");
-    if found.is_empty() {
-        return Err(wrong(
-            "contains no run: pages by `iodyno report` contain their runs unless made with --without-data; Markdown, CSV and pictures contain none",
-        ));
-    }
-    if found.len() > IMPORT_RUNS_MAX {
-        return Err(wrong(&format!(
-            "contains more than {IMPORT_RUNS_MAX} runs, which no report does"
-        )));
-    }
-    // One at a time, so that only one is in memory, and all before any is stored.
-    if found.len() > 1 {
-        for text in &found {
-            portable::from_text(text, &flags.file)?;
-        }
-    }
-    let mut notebook = None;
-    let path = show::path(notebook_flag)?;
-    let plain = Style { color: false, width: 80, unicode: true };
-    let mut lines = String::new();
-    for embedded in &found {
-        let run = portable::from_text(embedded, &flags.file)?;
-        let notebook = match &mut notebook {
-            Some(notebook) => notebook,
-            none => none.insert(Notebook::open(&path)?),
-        };
-        let news = if notebook.import(&run)? { "read in" } else { "exists already" };
-        let name = text::clean(&run.head.name, 60, plain);
-        let _ = writeln!(lines, "{}  {name}  {news}", run.id);
-    }
-    print(&lines)
 }

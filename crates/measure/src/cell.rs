@@ -2,6 +2,7 @@
 //! histograms.
 
 use crate::{Evidence, Histogram, Interval, IoKinds, Level, MessageLog, Verdict};
+use iodyno_units::OpKind;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -426,6 +427,18 @@ impl Cell {
     /// Whether the cell was skipped because it does not fit the target.
     pub fn is_skipped(&self) -> bool {
         self.evidence.skipped.is_some()
+    }
+
+    /// Whether the latencies of each interval are known for a kind of operation. False if another program recorded only
+    /// those of the whole cell.
+    pub fn has_latency_over_time(&self, kind: OpKind) -> bool {
+        let tool = self.evidence.other_tool.as_ref();
+        tool.is_none_or(|tool| tool.spread_evenly.iter().all(|name| name != kind.name()))
+    }
+
+    /// Whether the whole distribution of latencies is known. False if another program recorded only some percentiles.
+    pub fn has_distribution(&self) -> bool {
+        self.evidence.other_tool.as_ref().is_none_or(|tool| !tool.only_percentiles)
     }
 
     /// Mean number of operations in flight over the window.

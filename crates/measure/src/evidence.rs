@@ -146,6 +146,9 @@ pub struct Evidence {
     /// workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// Program that measured the cell, if that was not iodyno.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_tool: Option<OtherTool>,
     /// Process that measured the cell; None for the merged cell, and for a run of one process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<RankEvidence>,
@@ -244,6 +247,20 @@ pub struct StoreLevel {
     pub choice_bytes: u64,
     /// Whether the fill rose in each eighth of the window, or fell in each.
     pub one_way: bool,
+}
+
+/// Another program that measured a cell, and what its files left unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtherTool {
+    /// Name and version, such as `fio-3.36`.
+    pub program: String,
+    /// Whether only some percentiles of the latencies are known. Each latency then is the next known percentile, an
+    /// upper bound.
+    pub only_percentiles: bool,
+    /// Names of the kinds of operation whose latencies are known for the whole cell only. Each interval then has the
+    /// cell's distribution.
+    pub spread_evenly: Vec<String>,
 }
 
 /// The rank that measured a cell: one of the processes of a run.

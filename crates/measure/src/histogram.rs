@@ -208,6 +208,15 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
+    /// Replaces the sum of all values, for rounded values whose exact sum is known, ns. Clamped to what minimum and
+    /// maximum permit.
+    pub fn set_sum_ns(&mut self, sum_ns: u128) {
+        let all = |ns: u64| u128::from(ns) * u128::from(self.count);
+        if self.count > 0 {
+            self.sum_ns = sum_ns.clamp(all(self.min_ns), all(self.max_ns));
+        }
+    }
+
     /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {

@@ -38,7 +38,7 @@ pub use conditions::{Conditions, IoLimit};
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::{
-    Busy, Evidence, Hung, Preparation, RankEvidence, Spent, SpentOf, StoreLevel, WarmUp,
+    Busy, Evidence, Hung, OtherTool, Preparation, RankEvidence, Spent, SpentOf, StoreLevel, WarmUp,
 };
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval, IoKinds};

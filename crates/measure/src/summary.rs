@@ -145,14 +145,19 @@ impl KindSummary {
         each.collect()
     }
 
-    /// Adds the percentiles' confidence intervals to the summaries `kinds` of `cells`.
+    /// Adds the percentiles' confidence intervals to the summaries `kinds` of `cells`, if their distributions are known.
     pub fn add_intervals(kinds: &mut [Self], cells: &[&Cell]) {
+        if !cells.iter().all(|cell| cell.has_distribution()) {
+            return;
+        }
         for of in kinds {
             let of_interval = |i| response_time(i, of.kind).into_iter().collect();
+            let known = cells.iter().filter(|cell| cell.has_latency_over_time(of.kind));
             let series: Vec<Vec<&Histogram>> =
-                cells.iter().flat_map(|cell| &cell.series).map(of_interval).collect();
+                known.flat_map(|cell| &cell.series).map(of_interval).collect();
             let mut all = Histogram::trimmed();
-            series.iter().flatten().for_each(|part| all.merge(part));
+            let each = cells.iter().flat_map(|cell| &cell.series);
+            each.filter_map(|i| response_time(i, of.kind)).for_each(|part| all.merge(part));
             let found = within(&all, &series, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
             of.response_time.within.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
         }

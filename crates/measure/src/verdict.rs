@@ -1,7 +1,7 @@
 //! Verdicts: what a cell's evidence says about its figures, in plain words, each with the reason and the remedy.
 //! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
 //!
-//! Each question has a file: how the cell ended, whether real storage was measured, whether an emulated target was in
+//! Each question has a file: whether iodyno measured the cell, how it ended, whether real storage was measured, whether an emulated target was in
 //! its long-run state, whether the generator was the limit, whether the I/O reached the storage and what layers did
 //! to it, whether the storage was in the expected state, whether it returned the content written, whether other
 //! programs interfered, the conditions of machine and device, and whether there are enough samples.
@@ -14,6 +14,7 @@ mod ending;
 mod generator;
 mod layers;
 mod limit;
+mod other_tool;
 mod others;
 mod processors;
 mod ranks;
@@ -42,6 +43,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
         say(code, Level::Note, text);
         return found;
     }
+    other_tool::other_tool(cell, &mut say);
     emulated::emulated(cell, &mut say);
     transient::transient(cell, &mut say);
     ending::completeness(cell, &total, &mut say);

@@ -10,6 +10,11 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Number of characters in a run's id.
 pub(crate) const LENGTH: usize = 10;
 
+/// Id of a run from the low 50 bits of a hash: the same for each import of the same files.
+pub fn id_of_digest(digest: u64) -> String {
+    from_random(digest)
+}
+
 /// Encodes the low 50 bits of `random` as a run's id.
 pub(crate) fn from_random(random: u64) -> String {
     (0..LENGTH).map(|i| char::from(ALPHABET[(random >> (5 * i)) as usize % 32])).collect()

@@ -50,7 +50,7 @@ pub use facts::{
     CHANGED, DeviceDescription, EmulatedDescription, ExportDescription, HOST_NAME,
     MachineDescription, TargetDescription, TargetKind, WRITES_SEEN,
 };
-pub use id::check_name;
+pub use id::{check_name, id_of_digest};
 pub use jiff::Timestamp;
 pub use model::{
     CellProgress, CellSummary, EarlierNotes, KindRate, Outcome, Progress, Run, RunHead, RunSummary,

@@ -85,7 +85,9 @@ impl Batch {
         at: Option<u64>,
         interval: &Interval,
     ) {
-        for (kind, stats) in interval.iter().filter(|(_, stats)| stats.ops() > 0) {
+        let is_known = |kind| at.is_none() || cell.has_latency_over_time(kind);
+        let known = interval.iter().filter(|(kind, stats)| stats.ops() > 0 && is_known(*kind));
+        for (kind, stats) in known {
             let both = |stats: &ClassStats| stats.response.is_some();
             let response = Some(("response", stats.response_time()));
             let service = both(stats).then_some(("service", &stats.service));

@@ -341,7 +341,8 @@ fn series(cell: &Cell, figures: &Summary) -> Value {
         object.insert("seconds".to_owned(), json!(length_ns as f64 / 1e9));
         for kind in figures.kinds.iter().map(|f| f.kind) {
             let stats = interval.class(kind);
-            let response_time = stats.map(ClassStats::response_time);
+            let known = stats.filter(|_| cell.has_latency_over_time(kind));
+            let response_time = known.map(ClassStats::response_time);
             let quantile = |q| response_time.and_then(|h| h.supported_quantile_ns(q));
             let value = json!({
                 "ops": stats.map_or(0, ClassStats::ops),

@@ -126,7 +126,8 @@ pub fn add_series(run: &Run, out: &mut impl Rows) {
             for kind in OpKind::ALL.into_iter().filter(|kind| occurs[kind.index()]) {
                 let stats = cell.series[i].class(kind);
                 let (ops, bytes) = stats.map_or((0, 0), |s| (s.ops(), s.bytes));
-                let response_time = stats.map(ClassStats::response_time);
+                let known = stats.filter(|_| cell.has_latency_over_time(kind));
+                let response_time = known.map(ClassStats::response_time);
                 let rate = |n: u64| if length_ns == 0 { 0.0 } else { n as f64 / seconds };
                 let quantile = |q| response_time.and_then(|h| h.supported_quantile_ns(q));
                 key_values(out, run, cell);

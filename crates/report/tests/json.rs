@@ -191,6 +191,7 @@ fn all_evidence_is_in_the_schema() {
     let evidence = Evidence {
         verification: Some(iodyno_measure::Verification::default()),
         trace: Some(String::new()),
+        other_tool: Some(iodyno_measure::OtherTool::default()),
         passthrough: true,
         uncached: Some(iodyno_measure::Uncached::default()),
         disk_use: Some(iodyno_measure::DiskUse::default()),

@@ -103,8 +103,17 @@ pub struct Report {
 /// Flags of `import`.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// Report to import, written by `iodyno report`
+    /// Page written by `iodyno report`, or JSON written by fio (`--output-format=json+`)
+    ///
+    /// The jobs of a JSON become cells of one run, with a warning that iodyno did not measure them. The bins of json+ keep
+    /// the whole distribution of latencies; plain JSON has percentiles only.
     pub file: PathBuf,
+    /// Log files of the same fio, for the figures over time
+    ///
+    /// write_lat_log without log_avg_msec keeps each I/O, write_hist_log with log_hist_msec the percentiles of each interval,
+    /// write_iops_log or write_bw_log with log_avg_msec the rates. The files must have the names that fio gives.
+    #[arg(value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
 }
 
 fn threshold_share(text: &str) -> Result<f64, String> {

@@ -21,6 +21,7 @@ mod exposition;
 mod faults;
 mod figures;
 mod fio_exports;
+mod fio_import;
 mod fio_jobs;
 mod fio_regression;
 mod fio_targets;

@@ -99,6 +99,8 @@ fn text(value: &Value) -> Option<String> {
 /// if `real` (the run was timed by a real clock): simulated results do not depend on them.
 fn of_run(run: &Run, real: bool, values: &mut Values) {
     put(values, "version of iodyno", Some(run.head.iodyno_version.clone()));
+    let mut tools = run.cells.iter().filter_map(|cell| cell.evidence.other_tool.as_ref());
+    put(values, "measured by", tools.next().map(|tool| tool.program.clone()));
     if !real {
         return;
     }

@@ -51,9 +51,13 @@ fn windows<'a>(
     })
 }
 
-fn rows(job: &Job, (_, value): &Log) -> String {
+fn rows(job: &Job, (name, value): &Log) -> String {
     let mut out = String::new();
     for (end_ms, seconds, direction, stats) in windows(job) {
+        let is_latency = matches!(*name, "clat" | "lat");
+        if is_latency && !job.cell.has_latency_over_time(DIRECTIONS[direction]) {
+            continue;
+        }
         if let Some(value) = value(stats, seconds) {
             let _ = writeln!(out, "{end_ms}, {}, {direction}, 0, 0", value.round() as u64);
         }
@@ -66,7 +70,8 @@ fn histograms(job: &Job, coarseness: u8) -> String {
     let block_bytes = job.cell.key.block_bytes();
     for (end_ms, _, direction, stats) in windows(job) {
         let service: Option<&Histogram> = stats.map(|s| &s.service).filter(|h| h.count() > 0);
-        let Some(service) = service else { continue };
+        let is_known = job.cell.has_latency_over_time(DIRECTIONS[direction]);
+        let Some(service) = service.filter(|_| is_known) else { continue };
         let _ = write!(out, "{end_ms}, {direction}, {block_bytes}");
         for count in bins::columns(service, coarseness) {
             let _ = write!(out, ", {count}");

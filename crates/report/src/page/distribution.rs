@@ -28,8 +28,11 @@ pub(super) struct Curve<'a> {
     pub(super) parts: Vec<Vec<&'a Histogram>>,
 }
 
-/// One curve per kind of operation of a cell.
+/// One curve per kind of operation of a cell; none if the distribution is unknown.
 pub(super) fn curves<'a>(name: &str, cell: &'a Cell) -> Vec<Curve<'a>> {
+    if !cell.has_distribution() {
+        return Vec::new();
+    }
     let total = cell.total();
     let kinds: Vec<_> = total.iter().filter(|(_, stats)| stats.ops() > 0).collect();
     let one = kinds.len() == 1;
@@ -41,6 +44,7 @@ pub(super) fn curves<'a>(name: &str, cell: &'a Cell) -> Vec<Curve<'a>> {
             parts: cell
                 .series
                 .iter()
+                .filter(|_| cell.has_latency_over_time(kind))
                 .map(|interval| {
                     interval.class(kind).map(ClassStats::response_time).into_iter().collect()
                 })

@@ -42,7 +42,7 @@ pub(super) fn figure(
     let edges = edges(cell);
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
     let mut panels = vec![rate_panel(cell, &kinds, &edges, about_bandwidth)];
-    for kind in &kinds {
+    for kind in kinds.iter().filter(|kind| cell.has_latency_over_time(**kind)) {
         panels.push(latency_panel(cell, *kind, &edges, latency, kinds.len() > 1));
     }
     let stalls = stalled(cell);

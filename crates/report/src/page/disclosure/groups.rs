@@ -15,7 +15,7 @@ pub(super) fn identity(run: &Run, findings: Option<&Findings>) -> Facts {
         row("began", time(run.started)),
         row("ended", run.ended.map_or("not known to have ended".to_owned(), time)),
         row("status", run.status.name()),
-        row("program", format!("iodyno {}", run.head.iodyno_version)),
+        row("program", program(run)),
         row("seed", run.head.seed.to_string()),
         row("operator", "unknown"),
     ];
@@ -40,6 +40,15 @@ pub(super) fn identity(run: &Run, findings: Option<&Findings>) -> Facts {
         None => facts.push(row("conformance", "custom: a list of cells")),
     }
     facts
+}
+
+/// Program that measured the run.
+fn program(run: &Run) -> String {
+    let iodyno = format!("iodyno {}", run.head.iodyno_version);
+    match run.cells.iter().find_map(|cell| cell.evidence.other_tool.as_ref()) {
+        Some(tool) => format!("{}, imported by {iodyno}", tool.program),
+        None => iodyno,
+    }
 }
 
 pub(super) fn device(target: &TargetRecord) -> Facts {

@@ -1,0 +1,446 @@
+//! Cells of fio's jobs: threads that belong together, their logs, options, and figures.
+
+use super::Target;
+use super::latency::Values;
+use super::log::{LogFile, LogKind};
+use super::output::{Job, Latency, Options, Output};
+use super::series::{Logs, Totals};
+use iodyno_catalog::Problem;
+use iodyno_measure::{Cell, CellKey, Ended, Evidence, Interval, OtherTool, errno_name};
+use iodyno_units::{OpKind, parse_size, text::quoted};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Maximum number of threads per job; fio's own limit is 4096.
+const THREADS_MAX: u32 = 4096;
+/// Maximum CPU time of a thread, ns: 13 days. The sum of all threads fits in 64 bits.
+const CPU_NS_MAX: f64 = (1_u64 << 50) as f64;
+/// Number of characters of a name from a file that messages show.
+const QUOTE_CHARS: usize = 60;
+/// Difference of the run times of two directions, as a fraction, from which it is said.
+const TIMES_APART: f64 = 0.02;
+/// Engines that have one I/O in flight per thread, whatever the depth.
+const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+
+/// A job of fio, converted: where it ran, its options and its figures.
+#[derive(Debug)]
+pub(super) struct JobCell {
+    pub(super) target: Target,
+    pub(super) options: Options,
+    pub(super) cell: Cell,
+}
+
+/// Entries of the JSON that are threads of one job.
+#[derive(Debug)]
+struct Group<'a> {
+    jobs: Vec<&'a Job>,
+    threads: u32,
+    /// fio's numbers of the threads, from 1.
+    numbers: Range<u32>,
+}
+
+/// Name and version of the program.
+pub(super) fn program(output: &Output) -> String {
+    crate::shared::about(&output.version)
+}
+
+/// Makes a cell of each job that has latencies.
+///
+/// # Errors
+/// No job has latencies; a log is damaged, or belongs to no job.
+pub(super) fn of(
+    origin: &str,
+    output: &Output,
+    logs: &[LogFile],
+    remarks: &mut Vec<String>,
+) -> Result<Vec<JobCell>, Problem> {
+    let groups = groups(output);
+    let mut files: Vec<Vec<(LogKind, &LogFile)>> = vec![Vec::new(); groups.len()];
+    for log in logs {
+        let (kind, number) = log.kind()?;
+        files[group_of(log, number, &groups)?].push((kind, log));
+    }
+    let mut made: Vec<JobCell> = Vec::new();
+    let mut reason = None;
+    for (group, files) in groups.iter().zip(files) {
+        let taken: BTreeSet<&str> = made.iter().map(|job| job.cell.key.name.as_str()).collect();
+        let name = unique(&name(group.jobs[0]), &taken);
+        let mut say =
+            |what: String| remarks.push(format!("job `{}`: {what}", quoted(&name, QUOTE_CHARS)));
+        unused(&files, &mut say);
+        match cell(output, group, files, &name, &mut say)? {
+            Ok(cell) => made.push(cell),
+            Err(why) => {
+                say(format!("not imported: {why}"));
+                reason.get_or_insert((name, why));
+            }
+        }
+    }
+    if made.is_empty() {
+        let what = match reason {
+            Some((name, why)) => {
+                format!("no job can be imported; `{}`: {why}", quoted(&name, QUOTE_CHARS))
+            }
+            None => "the output has no jobs: give that of a fio that has ended".to_owned(),
+        };
+        return Err(Problem::new(origin, what));
+    }
+    let beside: Vec<Vec<String>> =
+        (0..made.len()).map(|at| beside(output, &groups, &made, at)).collect();
+    for (job, beside) in made.iter_mut().zip(beside) {
+        job.cell.evidence.beside = beside;
+    }
+    Ok(made)
+}
+
+/// Consecutive entries with one name are the threads of `numjobs`.
+fn groups(output: &Output) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for job in output.all_jobs() {
+        let threads = output.option(job, "numjobs").and_then(|n| n.parse().ok()).unwrap_or(1);
+        let threads = u32::clamp(threads, 1, THREADS_MAX);
+        let same = |other: &Job| {
+            other.jobname == job.jobname
+                && other.groupid == job.groupid
+                && other.hostname == job.hostname
+                && other.options == job.options
+        };
+        match groups.last_mut() {
+            Some(last) if last.jobs.len() < threads as usize && same(last.jobs[0]) => {
+                last.jobs.push(job);
+            }
+            _ => groups.push(Group { jobs: vec![job], threads, numbers: 0..0 }),
+        }
+    }
+    let mut next = 1;
+    for group in &mut groups {
+        if group.jobs.len() > 1 {
+            group.threads = group.jobs.len() as u32;
+        }
+        group.numbers = next..next + group.threads;
+        next += group.threads;
+    }
+    groups
+}
+
+/// Index of the group to which a log belongs.
+fn group_of(log: &LogFile, number: Option<u32>, groups: &[Group]) -> Result<usize, Problem> {
+    if groups.len() == 1 {
+        return Ok(0);
+    }
+    let threads = groups.last().map_or(0, |group| group.numbers.end - 1);
+    let found = number.and_then(|n| groups.iter().position(|group| group.numbers.contains(&n)));
+    found.ok_or_else(|| {
+        let what = match number {
+            Some(number) => {
+                format!("is the log of thread {number}, but the JSON has {threads} threads")
+            }
+            None => format!(
+                "is a log of all jobs (per_job_logs=0), but the JSON has {} jobs",
+                groups.len()
+            ),
+        };
+        Problem::new(&log.origin, what).with_help("import the JSON without this log")
+    })
+}
+
+fn name(job: &Job) -> String {
+    let name = crate::shared::name(&job.jobname);
+    match &job.hostname {
+        Some(host) => crate::shared::name(&format!("{name}@{host}")),
+        None => name,
+    }
+}
+
+/// The name, with a number if another job has it.
+fn unique(name: &str, taken: &BTreeSet<&str>) -> String {
+    let numbered = (2..).map(|n| format!("{name}-{n}"));
+    let mut names = [name.to_owned()].into_iter().chain(numbered);
+    names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
+}
+
+/// Says which logs have no effect.
+fn unused(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
+    let has = |kind| files.iter().any(|(of, _)| *of == kind);
+    let is_each = |kind| {
+        let rows = files.iter().filter(|(of, _)| *of == kind);
+        let mut first = rows.filter_map(|(of, file)| file.rows(*of, false).next()?.ok());
+        first.any(|row| row.block_bytes > 0)
+    };
+    if has(LogKind::SubmissionLatency) {
+        say("submission latencies (slat) have no place in a notebook, and were left out".to_owned());
+    }
+    let latency = [LogKind::CompletionLatency, LogKind::TotalLatency];
+    if latency.into_iter().any(|kind| has(kind) && !is_each(kind)) {
+        say("its latency logs hold averages (log_avg_msec), from which no percentile can be computed, and were left out: log_avg_msec=0 or log_hist_msec keep latencies over time".to_owned());
+    }
+}
+
+/// Names of the other jobs that ran at the same time on the target.
+fn beside(output: &Output, groups: &[Group], made: &[JobCell], at: usize) -> Vec<String> {
+    let groupid = |job: &JobCell| {
+        let named = output.all_jobs().find(|of| name(of) == job.cell.key.name);
+        named.map(|of| of.groupid)
+    };
+    let own = &made[at];
+    let others = made.iter().enumerate().filter(|(other, job)| {
+        *other != at
+            && groups.len() > 1
+            && job.target == own.target
+            && groupid(job).is_some()
+            && groupid(job) == groupid(own)
+    });
+    others.map(|(_, job)| job.cell.key.name.clone()).collect()
+}
+
+/// Makes the cell of a group. The inner error is the reason why the job can't be imported.
+fn cell(
+    output: &Output,
+    group: &Group,
+    files: Vec<(LogKind, &LogFile)>,
+    name: &str,
+    say: &mut dyn FnMut(String),
+) -> Result<Result<JobCell, String>, Problem> {
+    let first = group.jobs[0];
+    if first.mixed.is_some() && first.read.is_none() {
+        let why = "unified_rw_reporting=1 mixes reads and writes: use `none` or `both`";
+        return Ok(Err(why.to_owned()));
+    }
+    let mut options = output.global.clone();
+    options.extend(first.options.clone());
+    let logs = logs(group, &options, files, say)?;
+    let mut cell =
+        Cell { window_ns: logs.window_ns(), interval_ns: logs.interval_ns(), ..Cell::default() };
+    let mut tool = OtherTool { program: program(output), ..OtherTool::default() };
+    let mut sizes = Vec::new();
+    for kind in [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Flush] {
+        let of = totals(group, kind);
+        if of.ops == 0 {
+            continue;
+        }
+        let name = kind.name();
+        let Some(divided) = logs.divide(&of)? else {
+            return Ok(Err(format!(
+                "fio kept no latencies of its {name}s (gtod_reduce, disable_clat), or too few percentiles: measure with --output-format=json+, or import the job's `_clat` logs too"
+            )));
+        };
+        divided.remark.into_iter().for_each(&mut *say);
+        tool.only_percentiles |= divided.is_by_percentiles;
+        if divided.is_spread {
+            tool.spread_evenly.push(name.to_owned());
+        }
+        let counted: u64 = divided.intervals.iter().map(|stats| stats.service.count()).sum();
+        if counted.abs_diff(of.ops) > of.ops / 1000 {
+            say(format!(
+                "fio has latencies of {counted} of {} {name}s: rates are of these",
+                of.ops
+            ));
+        }
+        if kind != OpKind::Flush {
+            sizes.push((of.bytes / of.ops, of.ops));
+        }
+        if cell.series.is_empty() {
+            cell.series.resize_with(divided.intervals.len(), Interval::default);
+        }
+        for (interval, stats) in cell.series.iter_mut().zip(divided.intervals) {
+            if !stats.is_empty() {
+                interval.classes[kind.index()] = Some(Box::new(stats));
+            }
+        }
+    }
+    if cell.series.is_empty() {
+        return Ok(Err("no I/O completed".to_owned()));
+    }
+    let target = target(first, &options);
+    cell.key = key(group, name, &target, &sizes, &options);
+    circumstances(&mut cell, group, tool, &options, say);
+    cell.facts = facts(&cell, &options);
+    Ok(Ok(JobCell { target, options, cell }))
+}
+
+/// The logs of a group, with the length of its window.
+fn logs<'a>(
+    group: &Group,
+    options: &Options,
+    files: Vec<(LogKind, &'a LogFile)>,
+    say: &mut dyn FnMut(String),
+) -> Result<Logs<'a>, Problem> {
+    let option = |name: &str| options.get(name).map(String::as_str);
+    let all = group.jobs.iter().flat_map(|job| directions(job));
+    let times: Vec<u64> =
+        all.filter(|(_, of)| of.total_ios > 0).map(|(_, of)| of.runtime).collect();
+    let window_ms = times.iter().copied().max().unwrap_or(group.jobs[0].runtime);
+    if times.iter().any(|ms| (*ms as f64) < window_ms as f64 * (1.0 - TIMES_APART)) {
+        say(format!(
+            "its threads or directions ran for different times: rates are of the longest, {window_ms} ms"
+        ));
+    }
+    let is_histogram = files.iter().any(|(kind, _)| *kind == LogKind::Histogram);
+    let averaged = if is_histogram { "log_hist_msec" } else { "log_avg_msec" };
+    let averaged_ms = option(averaged).and_then(|ms| ms.parse().ok()).unwrap_or(0);
+    let has_maxima = option("log_window_value").or_else(|| option("log_max_value")) == Some("both");
+    Logs::new(files, window_ms, u64::min(averaged_ms, 1 << 40), has_maxima)
+}
+
+fn directions(job: &Job) -> impl Iterator<Item = (OpKind, &super::output::Direction)> {
+    let all = [(OpKind::Read, &job.read), (OpKind::Write, &job.write), (OpKind::Trim, &job.trim)];
+    all.into_iter().filter_map(|(kind, of)| Some((kind, of.as_ref()?)))
+}
+
+/// Figures of one kind of operation, summed over the threads.
+fn totals(group: &Group, kind: OpKind) -> Totals {
+    let mut all = Totals { kind, ops: 0, bytes: 0, values: None, bins: BTreeMap::new() };
+    let mut parts = Vec::new();
+    let mut add = |ops: u64, bytes: u64, latencies: [Option<&Latency>; 2]| {
+        if ops == 0 {
+            return;
+        }
+        all.ops += ops;
+        all.bytes += bytes;
+        let of = |latency: &Latency| Values::of(latency, ops);
+        parts.push(latencies.into_iter().flatten().find_map(of));
+        if let Some(latency) = latencies[0] {
+            latency.bins.iter().for_each(|(ns, n)| *all.bins.entry(*ns).or_default() += n);
+        }
+    };
+    for job in &group.jobs {
+        match &job.sync {
+            Some(sync) if kind == OpKind::Flush => {
+                add(sync.total_ios, 0, [sync.lat_ns.as_ref(), None]);
+            }
+            _ => {}
+        }
+        for (_, of) in directions(job).filter(|(of, _)| *of == kind) {
+            add(of.total_ios, of.io_bytes, [of.clat_ns.as_ref(), of.lat_ns.as_ref()]);
+        }
+    }
+    let values: Option<Vec<Values>> = parts.into_iter().collect();
+    all.values = values.filter(|parts| !parts.is_empty()).map(|parts| Values::merged(&parts));
+    all
+}
+
+fn key(
+    group: &Group,
+    name: &str,
+    target: &Target,
+    sizes: &[(u64, u64)],
+    options: &Options,
+) -> CellKey {
+    let all: u64 = sizes.iter().map(|(_, ops)| ops).sum();
+    let mut blocks: BTreeMap<u32, f64> = BTreeMap::new();
+    for (bytes, ops) in sizes {
+        let bytes = u32::try_from(*bytes).unwrap_or(u32::MAX);
+        *blocks.entry(bytes).or_default() += *ops as f64 / all.max(1) as f64;
+    }
+    let mut blocks: Vec<(u32, f64)> = blocks.into_iter().collect();
+    blocks.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let engine = options.get("ioengine").map_or("psync", String::as_str);
+    let depth = options.get("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1);
+    CellKey {
+        name: name.to_owned(),
+        target: target.name.clone(),
+        workload: name.to_owned(),
+        engine: if engine == "io_uring" { "uring".to_owned() } else { crate::shared::name(engine) },
+        threads: group.threads,
+        depth: if SYNCHRONOUS.contains(&engine) { 1 } else { u32::clamp(depth, 1, 1 << 20) },
+        blocks,
+        offered_iops: offered(group, options),
+        ..CellKey::default()
+    }
+}
+
+/// Rate that the options `rate_iops` or `rate` request of all threads, operations per second. None without.
+fn offered(group: &Group, options: &Options) -> Option<f64> {
+    let mut rate = 0.0;
+    for (at, (_, of)) in
+        directions(group.jobs[0]).enumerate().filter(|(_, (_, of))| of.total_ios > 0)
+    {
+        // One number is for each direction; an empty one is no limit.
+        let one = |option: &str| -> Option<f64> {
+            let words: Vec<&str> = options.get(option)?.split(',').collect();
+            let word = words.get(at).or(words.last().filter(|_| words.len() < 3))?;
+            parse_size(word.trim()).ok().filter(|rate| *rate > 0).map(|rate| rate as f64)
+        };
+        let block_bytes = of.io_bytes as f64 / of.total_ios as f64;
+        rate += one("rate_iops").or_else(|| Some(one("rate")? / block_bytes.max(1.0)))?;
+    }
+    (rate > 0.0).then(|| rate * f64::from(group.threads))
+}
+
+fn target(job: &Job, options: &Options) -> Target {
+    let option = |name: &str| options.get(name).map(String::as_str);
+    let file = match (option("filename"), option("directory")) {
+        (Some(file), Some(directory)) => format!("{directory}/{file}"),
+        (Some(file), None) => file.to_owned(),
+        (None, Some(directory)) => format!("{directory}/{}", job.jobname),
+        (None, None) => job.jobname.clone(),
+    };
+    let (name, kind) = match option("ioengine") {
+        Some("null") => ("null:".to_owned(), "null"),
+        _ if file.starts_with("/dev/") => (file, "block"),
+        _ => (file, "file"),
+    };
+    let host = job.hostname.as_ref().map_or(String::new(), |host| format!("{host}:"));
+    Target { name: crate::shared::name(&format!("{host}{name}")), kind }
+}
+
+/// Evidence, CPU time and end of a cell, as far as fio tells them.
+fn circumstances(
+    cell: &mut Cell,
+    group: &Group,
+    tool: OtherTool,
+    options: &Options,
+    say: &mut dyn FnMut(String),
+) {
+    let direct = options.get("direct").map(String::as_str);
+    let failed = group.jobs.iter().map(|job| job.error.unsigned_abs()).find(|error| *error != 0);
+    cell.evidence = Evidence {
+        in_process: options.get("ioengine").is_some_and(|engine| engine == "null"),
+        direct: direct.and_then(|word| word.parse::<u8>().ok()).map(|on| on != 0),
+        failure: failed.map(|error| {
+            let number = i32::try_from(error).unwrap_or(i32::MAX);
+            format!("fio reports error {error} ({})", errno_name(number).unwrap_or("unknown"))
+        }),
+        other_tool: Some(tool),
+        ..Evidence::default()
+    };
+    cell.ended = match failed {
+        Some(_) => Ended::Errors,
+        None if options.contains_key("runtime") => Ended::Time,
+        None => Ended::Bytes,
+    };
+    let cpu_ns = |share: fn(&Job) -> f64| -> u64 {
+        let of = |job: &&Job| share(job) / 100.0 * job.runtime as f64 * 1e6;
+        let all: f64 = group.jobs.iter().map(of).sum();
+        (all / f64::from(group.threads)).min(CPU_NS_MAX) as u64
+    };
+    // fio has the sum of the threads.
+    let threads = group.threads as usize;
+    cell.resources.cpu_user_ns = vec![cpu_ns(|job| job.usr_cpu); threads];
+    cell.resources.cpu_system_ns = vec![cpu_ns(|job| job.sys_cpu); threads];
+    let total = cell.total();
+    cell.resources.moved_bytes = total.bytes();
+    // By Little's law: fio does not count the operations in flight.
+    cell.resources.outstanding_area_ns = total.iter().map(|(_, of)| of.service.sum_ns()).sum();
+    let errors: u64 = group.jobs.iter().map(|job| job.total_err).fold(0, u64::saturating_add);
+    if errors > 0 {
+        say(format!(
+            "fio counted {errors} failed operations (continue_on_error), without their kind: they are in no figure"
+        ));
+    }
+}
+
+/// Settings for display.
+fn facts(cell: &Cell, options: &Options) -> BTreeMap<String, String> {
+    let words: Vec<String> = options
+        .iter()
+        .filter(|(name, _)| !name.starts_with("write_") && *name != "name")
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let tool = cell.evidence.other_tool.as_ref();
+    let facts = [
+        ("measured by", tool.map_or(String::new(), |tool| tool.program.clone())),
+        ("options", quoted(&words.join(" "), 1000)),
+    ];
+    facts.into_iter().map(|(name, words)| (name.to_owned(), words)).collect()
+}

@@ -1,0 +1,35 @@
+//! Whether iodyno measured the cell.
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use iodyno_units::text::listed;
+
+/// Reports a cell that another program measured, and latencies that its files do not tell.
+pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
+    let Some(tool) = &cell.evidence.other_tool else { return };
+    say(
+        "OTHER_TOOL",
+        Level::Warning,
+        format!(
+            "measured by {}, not by iodyno: whether the I/O reached the storage, in which state that was, and what disturbed it, was not recorded; only the rates over time and the number of samples are checked",
+            tool.program
+        ),
+    );
+    if tool.only_percentiles {
+        say(
+            "ONLY_PERCENTILES",
+            Level::Warning,
+            "only some percentiles of the latencies are known: those that the program printed are right, others are upper bounds, and no interval of a percentile is known; fio keeps the distribution with --output-format=json+".to_owned(),
+        );
+    }
+    if !tool.spread_evenly.is_empty() {
+        let kinds = listed(&tool.spread_evenly, "and");
+        say(
+            "LATENCY_OVER_TIME_UNKNOWN",
+            Level::Note,
+            format!(
+                "the latencies of each interval are unknown ({kinds}): percentiles over time and their intervals are not shown; fio keeps them with write_hist_log and log_hist_msec"
+            ),
+        );
+    }
+}
