@@ -65,7 +65,7 @@ impl Problem {
         let origin = format!("{}:{line}", self.origin);
         let message =
             "the file is not valid; its text is not shown, because another file refers to it";
-        let help = "to see the errors, name this file directly, without the other file".to_owned();
+        let help = "to see the errors, give the file's path on the command line".to_owned();
         Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }
 

@@ -56,8 +56,8 @@ impl Setting {
             Some(device) => (
                 format!("on {device}"),
                 format!(
-                    "{device} carried out the log, one operation after another. Class `model`: what it keeps at each \
-                     instant at which data become durable"
+                    "{device} executed the recorded operations one after another. The states of class `model` are what it \
+                     keeps at each instant at which data become durable"
                 ),
             ),
             None => (format!("under the rules {}", self.rules.name), self.rules.about.to_owned()),

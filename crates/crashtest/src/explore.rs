@@ -409,12 +409,12 @@ impl Progress {
     }
 }
 
-/// Parses names of classes. Without names, returns all classes of possible states or, on a device, the class of what
-/// the device keeps.
+/// Parses names of classes. Without names, returns all classes that rules have or, if an emulated device carried out the
+/// log, [`Class::Model`].
 ///
 /// # Errors
 ///
-/// A name is unknown, or only a device has the class.
+/// A name is unknown, or it is [`Class::Model`] and there is no device.
 pub fn classes_named(names: &[String], is_on_device: bool) -> Result<Vec<Class>, String> {
     let known: Vec<Class> =
         CLASSES.into_iter().chain(is_on_device.then_some(Class::Model)).collect();

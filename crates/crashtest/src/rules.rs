@@ -26,7 +26,7 @@ pub struct Rules {
 /// then read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// No growth: a file may grow before its data is written.
+    /// No growth at all: after a cut, a file can have its new size without the data.
     Never,
     /// Growth by a write that needs new blocks. A write inside the last block sets the size at once (ext4).
     NewBlocks,

@@ -46,7 +46,10 @@ fn known(estimate: &Estimate, like: &str) -> String {
             format!("{rough}{}", estimate.from.join(", "))
         }
         Known::NotIdentified if estimate.is_of_device => format!("not identified: as {like}"),
-        Known::NotIdentified => "not identified: one of many values that agree".to_owned(),
+        Known::NotIdentified => {
+            "not identified: many values agree with the measurement, and this is one of them"
+                .to_owned()
+        }
     }
 }
 

@@ -413,7 +413,7 @@ pub struct Study {
 /// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// Emulated storage: a device of the catalog, a device file, or several devices in a server
+    /// Emulated storage: a device of the catalog, a file that describes a device, or several devices in a server
     ///
     /// Takes what `run --on` takes, with or without `model:`, such as `exflash-400g*4@x3850-x6`.
     #[arg(value_parser = emulated)]

@@ -38,7 +38,8 @@ const OCTAVES: std::ops::Range<u32> = 6..36;
 /// Age at which a slow operation is replaced by any other of its octave, ns of simulated time.
 const SLOW_FOR_NS: u64 = 1_000_000_000;
 
-/// The slowest operation within about a second in an octave of latency: an exemplar for the metrics.
+/// An exemplar for the metrics: the slowest of about the last second of the operations in one octave (factor of two) of
+/// latency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlowOp {
     /// Latency, ns of simulated time; 0: no operation.
@@ -47,7 +48,7 @@ pub struct SlowOp {
     pub completed_ns: u64,
     /// Offset in the volume, bytes.
     pub offset_bytes: u64,
-    /// Length, bytes.
+    /// Length of the request, bytes.
     pub len_bytes: u32,
     /// Whether each of these faults was in effect on the volume at the completion: `slow`, `delay`, `interface` (at this
     /// operation).

@@ -47,7 +47,7 @@ impl Rows {
     }
 }
 
-const WRONG_TYPE: &str = "rows have the types of their columns";
+const WRONG_TYPE: &str = "each value of a row must have the type of its column";
 
 impl table::Rows for Rows {
     fn text(&mut self, value: Option<&str>) {

@@ -277,7 +277,7 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
         format!("too few: it counts only devices, but the {binds} {bind} first")
     };
     format!(
-        "{} devices, from {} × ({:.2} + {:.0} × {:.2}) / {} of a single device; {why}",
+        "{} devices: {} × ({:.2} reads + {:.0} × {:.2} writes) / {} for each device; {why}",
         textbook.devices,
         rate(sizing.demand.rate_iops),
         1.0 - writes,

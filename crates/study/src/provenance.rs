@@ -1,5 +1,5 @@
-//! The provenance of simulated figures: taken from the paper, used to choose a parameter, computed from such figures,
-//! or predicted. Only predictions measure the quality of a model.
+//! How a simulated figure relates to the published paper: copied from it, used to choose a parameter, computed from
+//! figures of these two kinds, or predicted. Only predictions measure the quality of a model.
 
 /// Origin of a simulated value, which determines whether it can test the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

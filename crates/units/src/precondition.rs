@@ -79,7 +79,7 @@ impl Precondition {
         };
         match parse_size(block).map(u32::try_from) {
             Err(e) => {
-                refused("the block size in its state can't be read.".to_owned(), &format!("{e}."))
+                refused("the block size in `state=` is not a size.".to_owned(), &format!("{e}."))
             }
             Ok(Ok(bytes)) if bytes > 0 && bytes.is_multiple_of(BLOCK_STEP_BYTES) => {
                 Ok(Self::Random { block_bytes: Some(bytes) })

@@ -43,8 +43,8 @@ pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
         );
     } else if spec.threads != log.threads() {
         let message = format!(
-            "the threads of a log are the writer and {} replays, not {}",
-            log.readers, spec.threads
+            "the workload has {} threads, but its log has a writer and {} replays",
+            spec.threads, log.readers
         );
         faults.add("threads", message, "leave `threads` out, and change `log.readers`");
     }

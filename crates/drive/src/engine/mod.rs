@@ -195,7 +195,7 @@ pub enum FileEngine {
 }
 
 impl FileEngine {
-    /// Converts to the same engine in the list of all kinds.
+    /// This engine as an [`EngineKind`], which also names engines that are not for files.
     pub const fn kind(self) -> EngineKind {
         match self {
             Self::Uring => EngineKind::Uring,

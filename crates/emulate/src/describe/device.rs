@@ -148,7 +148,7 @@ fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
     if sizes.word("chosen").is_none() || !(least <= default && default <= most) {
         refuse(
             "the default size must lie within its bounds",
-            "write `chosen = \"size\"`, and `is` between `at_least` and `at_most`",
+            "write `chosen = \"size\"`, and give the key `is` a value between `at_least` and `at_most`",
         );
     } else if !class.has_rate_at_all_sizes() {
         refuse(

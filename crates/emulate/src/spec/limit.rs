@@ -31,8 +31,8 @@ pub struct Limit {
     pub counts: Counted,
     /// Sustained rate, in units per second.
     pub rate: u64,
-    /// Burst allowance as a time, ns: a device that was idle serves at once the units of this time at `rate`, or at
-    /// the burst rate if the limit has credits.
+    /// Burst allowance as a time, ns: after idling, the device serves at once as many units as `rate`, or the burst
+    /// rate if the limit has credits, allows in this time.
     pub window_ns: u64,
     /// Accounting unit in bytes: an operation counts as one operation per accounting unit or part of one, and its
     /// bytes are rounded up to whole accounting units. `None`: every operation counts as one, and bytes are counted

@@ -30,7 +30,7 @@ impl Reading<'_, '_> {
         if mode.writes && every > 0 && !self.flag("file-fsync-all") {
             let share = files as f64 * 100.0 / (files + every) as f64;
             let words = format!(
-                "after each {every} requests of all threads together sysbench flushes each of the {files} files: {share:.0} % of its events are flushes, which its latency and events/s mix with reads and writes; on one target the first flush of a burst writes all dirty data, and little is left for the others"
+                "sysbench flushes all {files} files after every {every} requests (of all threads together). So {share:.0} % of its events are flushes, and its latency and events/s count them with reads and writes. On one target the first flush of a burst writes all dirty data, and little is left for the others"
             );
             self.trap("file-fsync-freq", words);
         } else if mode.writes && !direct && !self.flag("file-fsync-all") {

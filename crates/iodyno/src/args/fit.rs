@@ -20,7 +20,7 @@ Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), or 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Fit {
-    /// Target to measure: a file, a block device, nbd:, ram:, or live: and model: for a trial
+    /// Target to measure: a file, a block device, nbd: or ram:; or, to try `fit` itself, an emulated device (live: or model:)
     #[arg(value_name = "TARGET", required_unless_present = "from", conflicts_with = "from")]
     pub target: Option<TargetName>,
     /// Fit to the cells of this run of the notebook, and measure nothing: an id, the start of an id, or `last`
@@ -28,7 +28,7 @@ pub struct Fit {
     /// Any run of one target will do. Cells named held-out-* are predicted, and not fitted to.
     #[arg(long, value_name = "RUN")]
     pub from: Option<String>,
-    /// Write the fitted device to this device file
+    /// Write the description of the fitted device (TOML) to this file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Start from this device (catalog name or file): its structure, and values for what is not measured

@@ -21,7 +21,7 @@ pub enum Speed {
 pub struct Serve {
     /// Emulated storage to serve, as for `run --on` with or without `model:`; or plain memory, `ram:4GiB`
     ///
-    /// A device of the catalog, a device file, or several devices in a server (`exflash-400g*4@x3850-x6`). Each
+    /// A device of the catalog, a file that describes a device, or several devices in a server (`exflash-400g*4@x3850-x6`). Each
     /// volume is an NBD export.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
@@ -92,9 +92,9 @@ pub struct Serve {
     pub dilate: Option<f64>,
     /// Multiply the model's times by a constant, for reproducible benchmarks on a loaded machine
     ///
-    /// With the constant, a flushed write of 4 KiB takes TIME on an idle device. The constant is
-    /// the same in each run, and is printed. The server's threads get real-time scheduling if permitted. At the end the server prints how late
-    /// completions were.
+    /// The constant is chosen such that a flushed write of 4 KiB takes TIME on an idle device [default: 10ms]. It is the
+    /// same in each run, and is printed. The server's threads get real-time scheduling if permitted. At the end the
+    /// server prints how late completions were.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms",
         value_parser = steady, conflicts_with = "dilate")]
     pub steady: Option<u64>,

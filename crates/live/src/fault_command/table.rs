@@ -243,7 +243,11 @@ pub const COMMANDS: &[Command] = &[
         "restore a link between the adapters",
         Form::Adapters { of: "aa", fault: |link| AdapterFault::LinkUp { link } },
     ),
-    plain("access", "move a volume to an adapter; `cleared`: to the primary", Form::Access),
+    plain(
+        "access",
+        "move a volume to an adapter; `access cleared volume 0` moves it to the primary one",
+        Form::Access,
+    ),
 ];
 
 /// Operand of commands that damage a range of a device.

@@ -91,7 +91,7 @@ impl Block {
         started.map(|()| block)
     }
 
-    /// Path of the device node, such as `/dev/nvme0n1`.
+    /// Path of the device node, such as `/dev/ublkb0`.
     pub fn node(&self) -> &std::path::Path {
         &self.node
     }

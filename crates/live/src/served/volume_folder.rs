@@ -11,7 +11,7 @@ use iodyno_emulate::{PartId, System};
 use iodyno_raid::MemberSet;
 use std::path::Path;
 
-/// The open stores and array folders of a volume, or of one component of it.
+/// A volume's folder while it is open, or that of one of its components: its stores, and the folders of its arrays.
 #[derive(Debug, Default)]
 pub struct VolumeFolder {
     /// Stores of devices and of adapters' caches, each with its component.

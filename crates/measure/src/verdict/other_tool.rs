@@ -28,7 +28,7 @@ pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
             "LATENCY_OVER_TIME_UNKNOWN",
             Level::Note,
             format!(
-                "the latencies of each interval are unknown ({kinds}): percentiles over time and their intervals are not shown; fio keeps them with write_hist_log and log_hist_msec"
+                "the latencies of each interval are unknown ({kinds}): percentiles over time are not shown; fio keeps them with write_hist_log and log_hist_msec"
             ),
         );
     }

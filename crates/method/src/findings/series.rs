@@ -37,7 +37,7 @@ pub struct Sample {
     pub fills: Option<f64>,
     /// Operations per second.
     pub iops: f64,
-    /// Bytes moved per second.
+    /// Bytes read and written per second, in this round.
     pub bytes_per_s: f64,
     /// Mean latency, ns.
     pub mean_ns: Option<f64>,

@@ -311,7 +311,7 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the buffer must be protected, and hold the begun program operation of each active zone and one more, {}",
+                "the buffer must be protected and hold at least {}: one program operation for each active zone, and one more",
                 human::size(needed)
             );
             Some(fault("buffer.size", message, None))
