@@ -268,7 +268,7 @@ fn show_finding(text: &mut Lines, finding: &Finding, setting: &Setting) {
         text.labelled(
             verb,
             LABEL,
-            &format!("{} (kept by an {})", clean(&loss.effect), clean(&loss.kept_by)),
+            &format!("{} (would be kept by an {})", clean(&loss.effect), clean(&loss.kept_by)),
         );
     }
     if nothing_lost {

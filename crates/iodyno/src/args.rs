@@ -191,6 +191,8 @@ pub enum Command {
     Replay(Box<Replay>),
     /// List the runs in the notebook, oldest first.
     Ls {
+        /// List only the runs whose id, name, workload, target or start time contains this text, such as 2026-11-28
+        text: Option<String>,
         /// Print one JSON document on standard output
         #[arg(long)]
         json: bool,

@@ -21,14 +21,19 @@ pub(crate) fn command(
     let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     let last = last(flags, &notebook.list()?)?;
-    let mut history = History::new(&last.name, flags.metric);
-    for id in notebook.of_same_work(&last.id, flags.last.into())? {
+    let work = match last.workloads.as_slice() {
+        [workload] if flags.workload.as_ref().is_none_or(|asked| asked == workload) => workload,
+        _ => &last.name,
+    };
+    let mut history = History::new(work, flags.metric);
+    // The name of a workload stands for its runs of any name.
+    let name = flags.workload.as_deref().filter(|asked| last.workloads != [*asked]);
+    for id in notebook.of_same_work(&last.id, name, flags.last.into())? {
         history.add(&notebook.load(&id)?);
     }
     if history.cells().is_empty() {
         return Err(Failure::input(format!(
-            "no run of {} on {} has a value of {}: name another --metric",
-            last.name,
+            "no run of {work} on {} has a value of {}: name another --metric",
             last.targets.join(", "),
             flags.metric
         )));
@@ -49,7 +54,10 @@ pub(crate) fn command(
 fn last(flags: &Flags, runs: &[RunSummary]) -> Result<RunSummary, Failure> {
     let agrees = |run: &&RunSummary| {
         run.status == Status::Finished
-            && flags.workload.as_ref().is_none_or(|name| *name == run.name)
+            && flags
+                .workload
+                .as_ref()
+                .is_none_or(|name| *name == run.name || run.workloads == [name.as_str()])
             && flags.on.as_ref().is_none_or(|target| run.targets == [target.as_str()])
     };
     runs.iter().rfind(agrees).cloned().ok_or_else(|| {

@@ -118,7 +118,9 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Convert(flags) => foreign_workload::convert(flags),
         Command::Check(flags) => check::command(flags, style),
         Command::Purge(flags) => purge::command(flags, cli, style),
-        Command::Ls { json } => show::list(cli.notebook.as_deref(), *json, style),
+        Command::Ls { text, json } => {
+            show::list(cli.notebook.as_deref(), text.as_deref(), *json, style)
+        }
         Command::Show { run, require, json, series, shown } => {
             let json = (*json || *series).then_some(Options { series: *series });
             let detail = style::detail(*shown);

@@ -4,7 +4,7 @@ use crate::console::{print, print_json};
 use crate::failure::Failure;
 use crate::failure::NOT_HELD;
 use iodyno_measure::Threshold;
-use iodyno_notebook::{Notebook, default_path};
+use iodyno_notebook::{Notebook, RunSummary, default_path};
 use iodyno_page::terminal::Style;
 use iodyno_report::{Standing, json, terminal, thresholds};
 use iodyno_targets::output::notebook_path;
@@ -58,10 +58,30 @@ pub(crate) fn annotate(
     })
 }
 
-pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<ExitCode, Failure> {
+/// Whether a run contains a text, in lower or upper case.
+fn contains(run: &RunSummary, text: &str) -> bool {
+    let text = text.to_lowercase();
+    let times = [run.started.to_string(), terminal::minutes(run.started)];
+    [&run.id, &run.name]
+        .into_iter()
+        .chain(&run.workloads)
+        .chain(&run.targets)
+        .chain(&times)
+        .any(|part| part.to_lowercase().contains(&text))
+}
+
+pub(crate) fn list(
+    flag: Option<&Path>,
+    text: Option<&str>,
+    json: bool,
+    style: Style,
+) -> Result<ExitCode, Failure> {
     let mut runs = Vec::new();
     if let Some(notebook) = open(flag)? {
         for run in notebook.list()? {
+            if text.is_some_and(|text| !contains(&run, text)) {
+                continue;
+            }
             // Only the whole run has its method's result. A run that can't be read is listed without it.
             let whole = if run.has_method { notebook.load(&run.id).ok() } else { None };
             runs.push((run, whole.as_ref().map(Standing::of)));
@@ -69,6 +89,12 @@ pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<Exit
     }
     if json {
         return print_json(&json::list(&runs));
+    }
+    if let (true, Some(text)) = (runs.is_empty(), text) {
+        return print(&format!(
+            "no run has `{}` in its id, name, workload, target or time\n",
+            clean(text)
+        ));
     }
     if runs.is_empty() {
         return print("no runs yet: `iodyno run four-corners` makes the first\n");

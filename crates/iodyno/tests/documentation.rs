@@ -126,7 +126,7 @@ const BEFORE_THE_TABLE: &[&str] = &[
 /// Placeholders in the table, and what this test has in their place.
 const PLACEHOLDERS: &[(&str, &str)] = &[
     ("--verify-only --on FILE", "--verify-only --on verified.bin"),
-    ("log bench --on FILE", "log bench --time 300ms --on 'log.bin?size=256MiB'"),
+    ("log bench --on log.bin?size=1GiB", "log bench --time 300ms --on 'log.bin?size=256MiB'"),
     ("data.bin?size=1GiB", "'data.bin?size=64MiB' --time 300ms"),
     ("--on FILE", "--on data.bin --time 300ms"),
     ("/dev/nvme0n1", "model:ssd-sata3-mlc-200g"),

@@ -80,7 +80,7 @@ pub enum Error {
     /// No run matches the selector.
     #[error(
         "there is no run `{selector}` in `{}`: `iodyno ls` lists the runs; name a run by its id, \
-         the beginning of its id, `last` or `last~1`, and for `compare` also by its name", path.display()
+         the beginning of its id, `last` or `last~1`, and for `compare`, `report` and `history` also by its name", path.display()
     )]
     UnknownRun {
         /// Selector of a run as entered by the user.

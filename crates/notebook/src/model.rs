@@ -145,6 +145,8 @@ pub struct RunSummary {
     pub has_method: bool,
     /// Names of the run's targets, in canonical form.
     pub targets: Vec<String>,
+    /// Names of the run's workloads, in order. Unlike [`Self::name`] they do not depend on `run --name`.
+    pub workloads: Vec<String>,
     /// Summaries of the run's measured cells, in order.
     pub cells: Vec<CellSummary>,
 }

@@ -133,19 +133,30 @@ impl Notebook {
         Ok(numbers)
     }
 
-    /// Ids of the finished runs that have the name and the targets of the selected run, in order of their start; of more
-    /// than `count_max`, the latest.
-    pub fn of_same_work(&self, selector: &str, count_max: u32) -> Result<Vec<String>, Error> {
+    /// Ids of the finished runs that have the workloads and the targets of the selected run, and this name if there is one,
+    /// in order of their start; of more than `count_max`, the latest.
+    pub fn of_same_work(
+        &self,
+        selector: &str,
+        name: Option<&str>,
+        count_max: u32,
+    ) -> Result<Vec<String>, Error> {
         let number = self.find(selector)?;
         let read = || -> rusqlite::Result<Vec<String>> {
-            let targets = "(SELECT json_group_array(name) FROM (SELECT name FROM targets WHERE run = r.number ORDER BY position))";
+            let names = |table: &str| {
+                format!(
+                    "(SELECT json_group_array(name) FROM (SELECT name FROM {table} WHERE run = r.number ORDER BY position))"
+                )
+            };
             let mut query = self.db.prepare(&format!(
-                "WITH works AS (SELECT r.number, r.id, r.name, r.status, {targets} AS targets FROM runs r \
-                 WHERE name = (SELECT name FROM runs WHERE number = ?1)) \
-                 SELECT id FROM works WHERE status = ?2 AND \
-                 targets = (SELECT targets FROM works WHERE number = ?1) ORDER BY number DESC LIMIT ?3"
+                "WITH works AS (SELECT r.number, r.id, r.name, r.status, {} AS targets, {} AS workloads FROM runs r) \
+                 SELECT id FROM works WHERE status = ?2 AND (?4 IS NULL OR name = ?4) AND \
+                 (targets, workloads) = (SELECT targets, workloads FROM works WHERE number = ?1) \
+                 ORDER BY number DESC LIMIT ?3",
+                names("targets"),
+                names("workloads")
             ))?;
-            let wanted = params![number, crate::Status::Finished.name(), count_max];
+            let wanted = params![number, crate::Status::Finished.name(), count_max, name];
             query.query_map(wanted, |row| row.get(0))?.collect()
         };
         let mut ids = read().map_err(|e| schema::explain(&self.path, "looking for runs", e))?;

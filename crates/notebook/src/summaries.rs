@@ -70,11 +70,11 @@ fn is_current(known: &RunSummary, row: &Row) -> bool {
 
 /// Approximate memory of a summary, bytes.
 fn summary_bytes(run: &RunSummary) -> u64 {
-    let targets = run.targets.iter().map(|name| target_bytes(name));
-    256 + run.name.len() as u64 + targets.chain(run.cells.iter().map(cell_bytes)).sum::<u64>()
+    let names = run.targets.iter().chain(&run.workloads).map(|name| name_bytes(name));
+    256 + run.name.len() as u64 + names.chain(run.cells.iter().map(cell_bytes)).sum::<u64>()
 }
 
-const fn target_bytes(name: &str) -> u64 {
+const fn name_bytes(name: &str) -> u64 {
     32 + name.len() as u64
 }
 
@@ -96,16 +96,8 @@ fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSumma
     let row = row.ok_or_else(|| whole(rusqlite::Error::QueryReturnedNoRows))?;
     let standing = standing(row)?;
     let rest = || -> Result<RunSummary, Fault> {
-        let mut targets =
-            tx.prepare_cached("SELECT name FROM targets WHERE run = ?1 ORDER BY position")?;
-        let mut names = Vec::new();
-        let mut rows = targets.query([number])?;
-        while let Some(row) = rows.next()? {
-            let name: String = row.get(0)?;
-            memory.take(target_bytes(&name))?;
-            names.push(name);
-            at_most(names.len(), value_ranges::PARTS_MAX, "targets")?;
-        }
+        let targets = names(tx, number, memory, "targets")?;
+        let workloads = names(tx, number, memory, "workloads")?;
         let mut cells = tx.prepare_cached(
             "SELECT number, name, target, block_bytes, finished, level, window_ns, interval_ns,
                  intervals, ops, bytes
@@ -128,11 +120,32 @@ fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSumma
             status: standing.status.clone(),
             name,
             has_method: row.get::<_, Option<String>>("method")?.is_some_and(|kind| kind != "null"),
-            targets: names,
+            targets,
+            workloads,
             cells: summaries,
         })
     };
     rest().map_err(|fault| (standing.id.clone(), fault))
+}
+
+/// Names in a table of a run's parts, in order.
+fn names(
+    tx: &Connection,
+    number: i64,
+    memory: &MemoryLeft,
+    table: &'static str,
+) -> Result<Vec<String>, Fault> {
+    let sql = format!("SELECT name FROM {table} WHERE run = ?1 ORDER BY position");
+    let mut query = tx.prepare_cached(&sql)?;
+    let mut names = Vec::new();
+    let mut rows = query.query([number])?;
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        memory.take(name_bytes(&name))?;
+        names.push(name);
+        at_most(names.len(), value_ranges::PARTS_MAX, table)?;
+    }
+    Ok(names)
 }
 
 fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {

@@ -126,7 +126,7 @@ impl Reports {
         }
     }
 
-    /// The history of the work of a run: one figure of all runs with its name and targets.
+    /// The history of the work of a run: one figure of all runs with its workloads and targets.
     pub(crate) fn history(&self, selector: &str, request: &Request, frame: &Frame) -> Response {
         let asked = request.values("metric").next();
         let metric: Metric = match asked.as_deref().unwrap_or("iops").parse() {
@@ -135,8 +135,8 @@ impl Reports {
         };
         let _guard = self.alone();
         let made = Notebook::open_existing(&self.notebook).and_then(|notebook| {
-            let ids = notebook.of_same_work(selector, HISTORY_MAX)?;
-            let name = notebook.load(selector)?.head.name;
+            let ids = notebook.of_same_work(selector, None, HISTORY_MAX)?;
+            let name = work(&notebook.load(selector)?);
             let mut history = History::new(&name, metric);
             for id in ids {
                 history.add(&notebook.load(&id)?);
@@ -187,6 +187,14 @@ impl Reports {
             document.links.push((format!("Run {}", run.id), format!("/runs/{}", run.id)));
         }
         shown(&document)
+    }
+}
+
+/// The workload of a run, or its name if it has several.
+fn work(run: &Run) -> String {
+    match run.head.workloads.as_slice() {
+        [workload] => workload.name.clone(),
+        _ => run.head.name.clone(),
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Compare {
     /// A name (`run --name`) stands for all runs with that name.
     pub a: String,
     /// Runs to judge against the baseline, in the same form as A
+    ///
+    /// `iodyno report A B C` compares more than two.
     pub b: String,
     /// Treat values that differ by less than this as equal; must be above 0%
     ///
@@ -42,7 +44,7 @@ pub struct Compare {
 /// Flags of `history`.
 #[derive(Debug, Args)]
 pub struct History {
-    /// Name of the workload or method, as `iodyno ls` shows it [default: that of the last run]
+    /// Workload, or name of runs (of a method: its name unless `run --name` gave another) [default: the workload of the last run]
     #[arg(value_name = "WORKLOAD")]
     pub workload: Option<String>,
     /// Take the runs on this target [default: the targets of the last run of the workload]

@@ -25,7 +25,9 @@ fn a_slower_device_is_a_shift() {
     };
     let run = |seed: u32| {
         let words = "run random-read --time 500ms --depth 16 -q --on model:./disk.toml --seed";
-        place.iodyno(&format!("{words} {seed}")).succeeds();
+        // A name does not separate a run from the others of its workload.
+        let name = if seed.is_multiple_of(2) { "--name nightly" } else { "" };
+        place.iodyno(&format!("{words} {seed} {name}")).succeeds();
     };
     device(10_000);
     (0..6).for_each(run);
@@ -83,6 +85,15 @@ fn a_slower_device_is_a_shift() {
 
     let last = place.iodyno("history random-read --json").succeeds().json();
     assert_eq!(last["cells"][0]["runs"].as_array().unwrap().len(), 1, "{last}");
+
+    let named = place.iodyno("history nightly --json").succeeds().json();
+    assert_eq!(named["cells"][0]["runs"].as_array().unwrap().len(), 6, "{named}");
+    for (text, count) in [("NIGHTLY", 6), ("random-read", 13), ("gp3", 1), ("20", 14), ("none", 0)]
+    {
+        let listed = place.iodyno(&format!("ls {text} --json")).succeeds().json();
+        assert_eq!(listed["runs"].as_array().unwrap().len(), count, "{text}: {listed}");
+    }
+    assert!(place.iodyno("ls none").succeeds().stdout.contains("no run has `none`"));
 
     let output = place
         .iodyno("history random-read --on model:./disk.toml --metric p99 --report=history.html");

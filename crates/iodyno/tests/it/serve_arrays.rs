@@ -86,7 +86,10 @@ fn an_array_serves_what_lost_members_held() {
     let (mut client, mut expected) = (server.client(), Expected::new(BYTES));
     expected.write(&mut client, 1);
     let said = server.fault("lose device 3");
-    assert!(said.contains("device 3: gone") && said.contains("1 of 4 members missing"), "{said}");
+    assert!(
+        said.contains("device 3: missing") && said.contains("1 of 4 members missing"),
+        "{said}"
+    );
     assert_eq!(array(&server)["members"][3]["state"], "lost");
     expected.check(&mut client, false);
     expected.write(&mut client, 2);
@@ -168,7 +171,7 @@ fn a_folder_keeps_an_array() {
     expected.write(&mut server.client(), 2);
     server.stop();
     let server = Served::start(&place, RAID5);
-    assert!(server.announced("array ").contains("missing until replaced (of 4): 2"));
+    assert!(server.announced("array ").contains("4 members: missing until replaced: 2"));
     expected.check(&mut server.client(), false);
     server.fault("replace device 2");
     wait_until_whole(&server);

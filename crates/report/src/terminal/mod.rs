@@ -178,7 +178,7 @@ fn name_of(run: &Run, key: &CellKey) -> String {
 }
 
 /// Formats a time for a table: UTC, to the minute.
-pub(crate) fn minutes(time: iodyno_notebook::Timestamp) -> String {
+pub fn minutes(time: iodyno_notebook::Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
