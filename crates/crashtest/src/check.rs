@@ -70,6 +70,8 @@ pub trait Check: Sync {
 
 /// Exit statuses with which a shell reports that it did not find a program, or could not execute it.
 const NOT_STARTED: [i32; 2] = [126, 127];
+/// Exit status of `timeout` for a program that it ended.
+const TIMED_OUT: i32 = 124;
 /// Exit statuses with which a shell reports that a signal ended its program: 128 plus the signal's number.
 const BY_SIGNAL: std::ops::RangeInclusive<i32> = 129..=159;
 
@@ -82,6 +84,7 @@ fn is_failure(code: i32) -> bool {
 pub(crate) fn verdict(checked: &CheckRun) -> Option<Verdict> {
     match checked.ended {
         Ended::TimedOut => Some(Verdict::Hangs),
+        Ended::Exited(status) if status.code() == Some(TIMED_OUT) => Some(Verdict::Hangs),
         Ended::Exited(status) if status.success() => Some(Verdict::Consistent),
         Ended::Exited(status) if status.code().is_none_or(is_failure) => {
             Some(Verdict::CheckerFailed)

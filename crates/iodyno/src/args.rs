@@ -176,6 +176,8 @@ pub enum Command {
         disk: PathBuf,
         /// Script for the guest's shell
         script: OsString,
+        /// Time limit of the script, ns
+        time_limit_ns: Option<u64>,
     },
     /// Store messages in a durable log on any target: create, serve, publish, subscribe, replay, query
     Log(Log),

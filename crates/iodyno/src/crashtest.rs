@@ -243,7 +243,7 @@ impl Job<'_> {
         const SETUP: &str = "setup";
         let disk = match self.place {
             Place::Folder => None,
-            Place::Guest(guest) => Some(guest.make_disk()?),
+            Place::Guest(guest) => Some(guest.make_disk()),
         };
         let setup = self.flags.setup.as_deref().map(|setup| self.program_words(&shell(setup)));
         let steps =
@@ -335,7 +335,7 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
     match ended {
         Ok(Ended::Exited(status)) if status.success() => Ok(()),
         Ok(Ended::Exited(status)) => Err(Failure::input(format!(
-            "{name} failed ({status}): nothing was checked. It runs in a folder of its own: give its scripts by absolute paths"
+            "{name} failed ({status}): nothing was checked. It runs in a folder of its own, from which relative paths among its arguments count"
         ))),
         Ok(Ended::TimedOut) => {
             Err(Failure::interrupted(format!("{name} was stopped: nothing was checked")))
@@ -401,7 +401,7 @@ impl Job<'_> {
         let time = Duration::from_nanos(self.flags.check_time);
         let (words, time) = match self.place {
             Place::Folder => (words, time),
-            Place::Guest(guest) => (guest.checker(&words), time + guest::START_TIME),
+            Place::Guest(guest) => (guest.checker(&words, time), time + guest::START_TIME),
         };
         Ok(Checker::new(self.folders, program(words, time, &Arc::default())))
     }

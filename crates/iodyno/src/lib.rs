@@ -62,6 +62,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 pub use terminals::Terminals;
 
 /// Runs a command line as one of several ranks (processes of one run; see the crate `iodyno-ranks`). `arguments` starts
@@ -141,9 +142,12 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Serve(flags) => serve::command(flags),
         Command::Fit(flags) => fit::command(flags, cli, words, style),
         Command::Crashtest(flags) => crashtest::command(flags, style),
-        Command::InGuest { folder, disk, script } => {
-            Ok(crashtest::run_in_guest(folder, disk, script))
-        }
+        Command::InGuest { folder, disk, script, time_limit_ns } => Ok(crashtest::run_in_guest(
+            folder,
+            disk,
+            script,
+            time_limit_ns.map(Duration::from_nanos),
+        )),
         Command::CheckSqlite { file, query } => crashtest::check_sqlite(file, query.as_deref()),
         Command::Log(flags) => log::command(flags, cli, words, style),
         Command::Fault(flags) => fault::command(flags),

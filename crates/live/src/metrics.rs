@@ -9,6 +9,7 @@ use crate::status::{
 use iodyno_measure::Histogram;
 pub use iodyno_measure::exposition::TextFormat;
 use iodyno_measure::exposition::{Exposition, LatencySample, Sample, labels};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -239,9 +240,14 @@ impl Samples {
                 }
             }
             Resources(value) => {
+                // Members of an array have resources of the same name.
+                let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
                 for (name, busy_ns) in &volume.busy_ns.0 {
+                    *sums.entry(name).or_default() += *busy_ns;
+                }
+                for (name, busy_ns) in sums {
                     let resource = self::labels(&[("resource", name)]);
-                    all.push((format!("{labels},{resource}"), value(*busy_ns)));
+                    all.push((format!("{labels},{resource}"), value(busy_ns)));
                 }
             }
             Adapters(_) | Caches(_) => {}

@@ -200,6 +200,7 @@ impl<'a> Logs<'a> {
         let mut slots: Vec<BTreeMap<u64, u64>> = vec![BTreeMap::new(); self.count()];
         let mut left = of.bins.clone();
         let (mut ops, mut at) = (0_u64, None);
+        let mut last_ms: BTreeMap<&str, u64> = BTreeMap::new();
         for (file, row) in self.rows(LogKind::Histogram, of.kind) {
             let row = row?;
             let found = bins(row.counts).ok_or_else(|| {
@@ -207,9 +208,12 @@ impl<'a> Logs<'a> {
                     .with_help("import logs that were made without log_hist_coarseness")
             })?;
             at = Some((file, row.line));
-            // A row ends its window.
-            let middle_ms = row.time_ms.saturating_sub(self.averaged_ms.max(1) / 2);
-            let slot = self.slot(middle_ms);
+            // A row ends its window, which is longer where fio was late.
+            let began_ms = last_ms.insert(&file.origin, row.time_ms).unwrap_or(0);
+            let middle = |edge_ms: u64| edge_ms.saturating_sub(self.averaged_ms.max(1) / 2);
+            let last = self.slot(middle(row.time_ms));
+            let first = self.slot(middle(began_ms + self.averaged_ms)).min(last);
+            let window = (last - first + 1) as u64;
             for (ns, n) in found {
                 ops += n;
                 let of_bin = left.entry(ns).or_default();
@@ -217,7 +221,11 @@ impl<'a> Logs<'a> {
                     return Err(of_another_job(file, row.line, ops, of));
                 }
                 *of_bin = of_bin.saturating_sub(n);
-                *slots[slot].entry(ns).or_default() += n;
+                for (index, slot) in slots[first..=last].iter_mut().enumerate() {
+                    let index = index as u128;
+                    let until = |index| (u128::from(n) * index / u128::from(window)) as u64;
+                    *slot.entry(ns).or_default() += until(index + 1) - until(index);
+                }
             }
         }
         let Some((file, line)) = at else { return Ok(None) };

@@ -24,6 +24,8 @@ const DISK: &str = "disk";
 pub(super) const START_TIME: Duration = Duration::from_secs(60);
 /// Maximum length of the file with the kernel's version, bytes.
 const VERSION_BYTES_MAX: u64 = 256;
+/// Exit code of `make-guest` for what the user can change.
+const REFUSED: i32 = 2;
 /// Exit code by which a shell says that it could not execute its program: the guest failed, not the program.
 const NOT_EXECUTED: u8 = 126;
 
@@ -61,7 +63,7 @@ const FILE_SYSTEMS: [FileSystem; 4] = [
         make: "truncate -s 256M disk && mkfs.btrfs -q disk",
     },
 ];
-const EXT4: &str = "truncate -s 128M disk && mke2fs -q -t ext4 -N 4096 -E lazy_itable_init=0,lazy_journal_init=0 disk";
+const EXT4: &str = "truncate -s 128M disk && mke2fs -q -t ext4 -N 4096 -E lazy_itable_init=0,lazy_journal_init=0 disk && debugfs -w -R 'rmdir lost+found' disk 2>/dev/null";
 
 /// A guest, kept in a folder, with a file system for its recorded disk.
 #[derive(Debug)]
@@ -81,6 +83,7 @@ impl Guest {
     pub(super) fn prepare(folder: &Path, rules: &str, is_quiet: bool) -> Result<Self, Failure> {
         let file_system =
             FILE_SYSTEMS.iter().find(|known| known.rules == rules).unwrap_or(&FILE_SYSTEMS[0]);
+        has_maker(file_system)?;
         make(folder, is_quiet)?;
         let version = read_text(&folder.join("version"), VERSION_BYTES_MAX);
         let version = version.map_err(|e| broken(folder, &e.to_string()))?;
@@ -92,21 +95,9 @@ impl Guest {
     }
 
     /// Words that make the file system. They run on the host, in the recorded folder.
-    ///
-    /// # Errors
-    /// The host lacks the program.
-    pub(super) fn make_disk(&self) -> Result<Vec<OsString>, Failure> {
-        let FileSystem { maker, make, .. } = self.file_system;
-        let there = format!("PATH=$PATH:/usr/sbin:/sbin; command -v {maker} >/dev/null");
-        let has = Command::new("sh").args(["-c", &there]).status();
-        if !has.is_ok_and(|status| status.success()) {
-            return Err(Failure::input(format!(
-                "--guest with --rules {}: `{maker}` is missing: install it",
-                self.file_system.rules
-            )));
-        }
-        let line = format!("PATH=$PATH:/usr/sbin:/sbin; {make}");
-        Ok(["sh".into(), "-c".into(), line.into()].into())
+    pub(super) fn make_disk(&self) -> Vec<OsString> {
+        let line = format!("PATH=$PATH:/usr/sbin:/sbin; {}", self.file_system.make);
+        ["sh".into(), "-c".into(), line.into()].into()
     }
 
     /// Words that run a program in the guest. The disk is unmounted afterwards, so that the complete result is on it.
@@ -123,11 +114,14 @@ impl Guest {
         self.script(OFTEN, UNMOUNTED, words, "2>/dev/ttyS0", &after)
     }
 
-    /// Words that run a checker in the guest. Its standard error is part of its standard output.
-    pub(super) fn checker(&self, words: &[OsString]) -> Vec<OsString> {
+    /// Words that run a checker in the guest, which has this time once the guest has started. Its standard error is part of
+    /// its standard output.
+    pub(super) fn checker(&self, words: &[OsString], time_limit: Duration) -> Vec<OsString> {
         // The state of a file system that is not mounted says nothing about the program: the checker does not run.
         const UNMOUNTED: &str = "echo 'the kernel does not mount the file system:'; dmesg | grep -iE 'ext4|xfs|btrfs' | tail -n 2";
-        self.script("", UNMOUNTED, words, "", "")
+        let mut words = self.script("", UNMOUNTED, words, "", "");
+        words.push(format!("{}", time_limit.as_nanos()).into());
+        words
     }
 
     /// Words that run a program in the mounted folder of the guest. `before` is executed first, `unmounted` where the disk
@@ -165,6 +159,17 @@ impl Guest {
         ]
         .into()
     }
+}
+
+/// Requires that the host has the program that makes a file system.
+fn has_maker(file_system: &FileSystem) -> Result<(), Failure> {
+    let FileSystem { rules, maker, .. } = file_system;
+    let there = format!("PATH=$PATH:/usr/sbin:/sbin; command -v {maker} >/dev/null");
+    let has = Command::new("sh").args(["-c", &there]).status();
+    if has.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    Err(Failure::input(format!("--guest with --rules {rules}: `{maker}` is missing: install it")))
 }
 
 /// Lines that set the variables of this process's environment.
@@ -212,9 +217,11 @@ fn make(folder: &Path, is_quiet: bool) -> Result<(), Failure> {
     if !is_quiet && !folder.join("stamp").exists() {
         eprintln!("making a virtual machine in {}, which takes a minute", folder.display());
     }
-    let failed = |why: &str| {
-        Failure::target(format!("--guest {}: no guest could be made: {why}", folder.display()))
-    };
+    let said = |why: &str| format!("--guest {}: no guest could be made: {why}", folder.display());
+    let failed = |why: &str| Failure::target(said(why));
+    if folder.exists() && !folder.is_dir() {
+        return Err(Failure::input(said("it is not a folder")));
+    }
     let output = Command::new("bash")
         .args(["-c", include_str!("guest/make-guest"), "make-guest"])
         .env("IODYNO_GUEST_INIT", include_str!("guest/init").trim_end())
@@ -226,5 +233,10 @@ fn make(folder: &Path, is_quiet: bool) -> Result<(), Failure> {
     if output.status.success() {
         return Ok(());
     }
-    Err(failed(&clean_lines(String::from_utf8_lossy(&output.stderr).trim())))
+    let why = clean_lines(String::from_utf8_lossy(&output.stderr).trim()).into_owned();
+    Err(if output.status.code() == Some(REFUSED) {
+        Failure::input(said(&why))
+    } else {
+        failed(&why)
+    })
 }

@@ -129,6 +129,16 @@ fn figures_agree_with_the_clients_operations() {
 /// An operation that a fault makes slow is an exemplar of its bucket, with its place, time and fault. It stays until
 /// another operation falls into the bucket.
 #[test]
+fn members_of_an_array_share_a_series() {
+    let place = Place::new();
+    let server =
+        Served::start(&place, "raid5(ssd-sas12-mlc-800g*3) --no-floor --metrics 127.0.0.1:0");
+    server.client().write(0, &[7; 64 << 10], CmdFlags::NONE).unwrap();
+    let address = server.announced("metrics at http://");
+    scraped(&place, address.strip_suffix("/metrics").unwrap(), true);
+}
+
+#[test]
 fn slow_operations_are_exemplars() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);

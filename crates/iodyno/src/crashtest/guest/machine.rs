@@ -3,12 +3,15 @@
 
 use super::NOT_EXECUTED;
 use iodyno_catalog::input::read_text;
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::ffi::OsStr;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time that a guest has to answer at the beginning.
@@ -17,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
 /// Interval between attempts to be heard.
 const TICK: Duration = Duration::from_millis(50);
+/// Time that a script without a limit has.
+const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
+/// Exit code of `timeout` for a command that it ended.
+const TIMED_OUT: u8 = 124;
 /// Beginning of the line with which the guest's `init` ends the output of each line of shell.
 const STATUS: &[u8] = b"status ";
 
@@ -25,11 +32,29 @@ struct Machine {
     qemu: Child,
     line_in: ChildStdin,
     lines: Receiver<Vec<u8>>,
+    /// Copies the guest's first serial line, to which the program's errors go, to standard error.
+    copier: Option<JoinHandle<()>>,
+}
+
+/// Copies what comes from a pipe to standard error, without carriage returns.
+fn copy_errors(mut pipe: PipeReader) {
+    let mut bytes = [0; 4096];
+    while let Ok(len @ 1..) = pipe.read(&mut bytes) {
+        let text: Vec<u8> = bytes[..len].iter().copied().filter(|byte| *byte != b'\r').collect();
+        let _ = io::stderr().write_all(&text);
+    }
 }
 
 /// Runs a script in the guest that is kept in a folder, with a disk. Prints what the script prints, and exits with its
 /// exit code; 126: the guest failed. The guest ends without a shutdown.
-pub(crate) fn run_in_guest(folder: &Path, disk: &Path, script: &OsStr) -> ExitCode {
+///
+/// After `time_limit` the exit code is 124, as that of `timeout`.
+pub(crate) fn run_in_guest(
+    folder: &Path,
+    disk: &Path,
+    script: &OsStr,
+    time_limit: Option<Duration>,
+) -> ExitCode {
     let run = || -> io::Result<u8> {
         let mut machine = Machine::start(folder, disk)?;
         machine.attach()?;
@@ -39,7 +64,7 @@ pub(crate) fn run_in_guest(folder: &Path, disk: &Path, script: &OsStr) -> ExitCo
         let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let end = format!("end-{}-{}", std::process::id(), time.unwrap_or_default().as_nanos());
         machine.say(&as_line(script.as_bytes(), &end))?;
-        machine.answer(end.as_bytes())
+        machine.answer(end.as_bytes(), time_limit)
     };
     match run() {
         Ok(code) => code.into(),
@@ -90,13 +115,18 @@ impl Machine {
             let nothing = format!("driver=null-co,node-name=disk{unused},size=1073741824");
             command.args(["-blockdev", &nothing]);
         }
-        command.args(["-serial", "file:/dev/stderr", "-serial", "stdio"]);
-        command.args(["-incoming", "exec:cat state"]);
+        // QEMU opens it by its path: a file that standard error goes to would be truncated, and a socket can't be opened.
+        let (errors, errors_written) = io::pipe()?;
+        fcntl_setfd(&errors_written, FdFlags::empty())?;
+        command.args(["-serial", &format!("file:/proc/self/fd/{}", errors_written.as_raw_fd())]);
+        command.args(["-serial", "stdio", "-incoming", "exec:cat state"]);
         let mut qemu = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|e| io::Error::new(e.kind(), format!("qemu-system-x86_64: {e}")))?;
+        drop(errors_written);
+        let copier = std::thread::spawn(move || copy_errors(errors));
         let (Some(line_in), Some(line_out)) = (qemu.stdin.take(), qemu.stdout.take()) else {
             return Err(io::Error::other("QEMU has no serial line"));
         };
@@ -110,7 +140,7 @@ impl Machine {
                 }
             }
         });
-        Ok(Self { qemu, line_in, lines })
+        Ok(Self { qemu, line_in, lines, copier: Some(copier) })
     }
 
     /// Sends a line of shell.
@@ -146,11 +176,17 @@ impl Machine {
 
     /// Prints the output of a script as it comes, up to the line that starts with `end`, and returns the number in that
     /// line. An empty line is printed once another follows: the last one is not the script's.
-    fn answer(&mut self, end: &[u8]) -> io::Result<u8> {
+    fn answer(&mut self, end: &[u8], time_limit: Option<Duration>) -> io::Result<u8> {
+        let until = Instant::now() + time_limit.unwrap_or(NO_LIMIT);
         let mut out = io::stdout().lock();
         let mut held = false;
         loop {
-            let line = self.lines.recv().map_err(|_| ended())?;
+            let line =
+                match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                    Ok(line) => line,
+                    Err(RecvTimeoutError::Timeout) => return Ok(TIMED_OUT),
+                    Err(RecvTimeoutError::Disconnected) => return Err(ended()),
+                };
             if let Some(code) = line.strip_prefix(end) {
                 let code = String::from_utf8_lossy(code).trim().parse();
                 return code.map_err(|_| io::Error::other("its answer can't be read"));
@@ -170,6 +206,9 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
+        if let Some(copier) = self.copier.take() {
+            let _ = copier.join();
+        }
     }
 }
 

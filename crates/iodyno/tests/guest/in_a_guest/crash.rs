@@ -10,6 +10,7 @@ fn explore(program: &str, flags: &str) -> (Option<i32>, Value) {
     // The kernel's package is not downloaded again.
     let guest: PathBuf = FOLDER.with_file_name("crashtest-guest");
     std::fs::create_dir_all(&guest).unwrap();
+    std::fs::write(guest.join("is-guest"), "").unwrap();
     let _ = std::fs::hard_link(FOLDER.join("kernel.deb"), guest.join("kernel.deb"));
     let output = Command::new(env!("CARGO_BIN_EXE_iodyno"))
         .args(["crashtest", "--json", "--quiet", "--check-time", "60s", "--check", CHECK])
