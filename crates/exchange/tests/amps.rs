@@ -47,7 +47,7 @@ fn options_mean_what_the_documentation_says() {
     let job = job("-b16 -m256 -r80 -f 512 -f /data/log");
     assert_eq!(job.filename.as_deref(), Some("/data/log"));
     says(&job.notes, "gives -f to both");
-    says(&job.notes, "writes a second times the batch");
+    says(&job.notes, "writes per second × batch size");
     says(&job.traps, "never written");
 }
 

@@ -133,7 +133,7 @@ fn members_of_an_array_share_a_series() {
     let place = Place::new();
     let server =
         Served::start(&place, "raid5(ssd-sas12-mlc-800g*3) --no-floor --metrics 127.0.0.1:0");
-    server.client().write(0, &[7; 64 << 10], CmdFlags::NONE).unwrap();
+    server.client().write(0, &vec![7; 64 << 10], CmdFlags::NONE).unwrap();
     let address = server.announced("metrics at http://");
     scraped(&place, address.strip_suffix("/metrics").unwrap(), true);
 }
