@@ -543,7 +543,7 @@ fn emulated_transients_are_warned_of() {
     };
     let text = said(&cell(level(48, 86, true)), "TRANSIENT").unwrap();
     assert!(
-        text.contains("from 25 % to 45 % of 192 MiB") && text.contains("full 5.6 s later"),
+        text.contains("from 25 % to 45 % full (of 192 MiB)") && text.contains("full 5.6 s later"),
         "{text}"
     );
     let text = said(&cell(level(20, 10, true)), "TRANSIENT").unwrap();
