@@ -1,5 +1,5 @@
-//! Logs of a block device that dm-log-writes of Linux or `blklogwrites` of QEMU wrote, as recorded runs of a folder with
-//! one file.
+//! Reads logs of a block device by dm-log-writes of Linux or `blklogwrites` of QEMU. The device becomes a recorded folder
+//! with one file.
 //!
 //! Format: `drivers/md/dm-log-writes.c`. A super block takes the first sector; then each entry takes a sector, and the
 //! data of a write follow. Entries are in the order of completion, so a flush makes all earlier entries durable.

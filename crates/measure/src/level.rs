@@ -33,7 +33,7 @@ impl Level {
 pub struct Verdict {
     /// Stable name, upper case with underscores.
     pub code: String,
-    /// How far the figures can be trusted in spite of what the verdict states.
+    /// How severely the statement limits trust in the figures.
     pub level: Level,
     /// Explanation for people: the reason, with its numbers, and the remedy.
     pub text: String,

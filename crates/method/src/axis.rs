@@ -124,7 +124,7 @@ impl AxisKind {
     }
 }
 
-/// One value of an axis, in the form that suits the axis.
+/// One value of an axis: a name, share, size, number, rate or time, depending on the axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {

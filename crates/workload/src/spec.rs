@@ -111,8 +111,8 @@ pub enum MixOrder {
     /// At random: independently for each operation, with the shares of the mix as probabilities.
     #[default]
     Drawn,
-    /// By completed operations of all workers of the target: a read if (reads + 1) / (writes + 1) is below the
-    /// ratio of their shares, otherwise a write. Requires a mix of only reads and writes.
+    /// Chooses by the operations that all workers of the target have completed: a read if (reads + 1) / (writes + 1)
+    /// is below read share / write share, otherwise a write. Requires a mix of only reads and writes.
     Ratio,
 }
 

@@ -98,7 +98,7 @@ pub struct Counters {
     pub host_pages: u64,
     /// Number of slots programmed by garbage collection, including copies whose source had changed.
     pub copied_pages: u64,
-    /// Number of erases of blocks of the map, each of which is a superblock.
+    /// Number of erased superblocks, the unit in which the map erases.
     pub erases: u64,
 }
 

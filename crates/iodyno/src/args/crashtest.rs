@@ -19,9 +19,9 @@ Exit codes: 0 all judged states are right, 4 some are wrong, others as of `iodyn
 /// Where `crashtest` runs the program and the checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CrashtestOn {
-    /// In a recorded folder, to which the rules of a file system apply
+    /// In a folder that is recorded; states follow from the rules of a file system
     Folder,
-    /// In the guest of --guest, on its file system, whose disk is recorded
+    /// In the guest of --guest, on its file system; its disk is recorded
     Guest,
 }
 

@@ -68,7 +68,12 @@ pub(super) fn answer(line: &str, answer: &dyn Fn(&str) -> Value) -> Value {
     };
     if more {
         let remedy = "use one of the keys fault, status, metrics and stop";
-        return failed(id, "request", "the request must ask for one thing", remedy);
+        return failed(
+            id,
+            "request",
+            "the request has several commands, and must have one",
+            remedy,
+        );
     }
     reply(&request, answer(&command))
 }

@@ -297,8 +297,7 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
             if v.whole("zones.open_max")? <= v.whole("zones.active_max")? {
                 return None;
             }
-            let message =
-                "an open zone is active, so as many zones must be allowed to be active as open";
+            let message = "the limit of active zones must be at least that of open zones, since each open zone is active";
             Some(fault("zones.active_max", message.to_owned(), None))
         },
     },
