@@ -68,12 +68,7 @@ pub(super) fn answer(line: &str, answer: &dyn Fn(&str) -> Value) -> Value {
     };
     if more {
         let remedy = "use one of the keys fault, status, metrics and stop";
-        return failed(
-            id,
-            "request",
-            "the request has several commands, and must have one",
-            remedy,
-        );
+        return failed(id, "request", "the request must have exactly one command", remedy);
     }
     reply(&request, answer(&command))
 }
@@ -164,16 +159,21 @@ mod tests {
             (
                 r#"{"version":1,"stop":true,"fault":"lost"}"#,
                 "request",
-                "one thing",
+                "exactly one command",
                 "use one of the keys",
             ),
             (
                 r#"{"version":1,"stop":true,"status":true}"#,
                 "request",
-                "one thing",
+                "exactly one command",
                 "use one of the keys",
             ),
-            (r#"{"version":1,"stop":false}"#, "request", "one thing", "use one of the keys"),
+            (
+                r#"{"version":1,"stop":false}"#,
+                "request",
+                "exactly one command",
+                "use one of the keys",
+            ),
             (
                 r#"{"version":1,"faults":"lost"}"#,
                 "request",
