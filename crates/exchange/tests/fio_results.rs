@@ -123,6 +123,27 @@ fn histogram_logs_give_the_latencies_of_each_interval() {
     assert_eq!(problem.origin(), "h_clat_hist.1.log:1");
 }
 
+/// Where fio was late to write a row, its operations belong to all the time since the row before, not to its end alone.
+#[test]
+fn a_late_row_of_a_histogram_log_leaves_no_gap() {
+    let numbers = |row: &str| -> Vec<u64> {
+        row.split(", ").skip(3).map(|n| n.trim().parse().unwrap()).collect()
+    };
+    let rows: Vec<&str> = HISTOGRAMS.lines().collect();
+    let (first, second) = (numbers(rows[0]), numbers(rows[1]));
+    let head: Vec<&str> = rows[1].split(", ").take(3).collect();
+    let sums = first.iter().zip(&second).map(|(a, b)| (a + b).to_string());
+    let late: Vec<String> = head.into_iter().map(str::to_owned).chain(sums).collect();
+    let text = format!("{}\n{}\n", late.join(", "), rows[2..].join("\n"));
+    let results = read("plus.json", JSON_PLUS, &[log("h_clat_hist.1.log", &text)]).unwrap();
+    let series = &results.cells[0].series;
+    let reads: Vec<u64> =
+        series.iter().map(|interval| interval.class(OpKind::Read).unwrap().ops()).collect();
+    let sum: u64 = first.iter().chain(&second).sum();
+    assert_eq!(reads[0] + reads[1], sum);
+    assert!(reads[0].abs_diff(reads[1]) <= 1, "{reads:?}");
+}
+
 /// A job of 4 s: 100 reads of 4 KiB each second, of 1, 2, 3 and 4 ms.
 fn steps() -> (String, Vec<(u64, u64)>) {
     let rows: Vec<(u64, u64)> = (0..400).map(|i| (i * 10 + 9, (i / 100 + 1) * 1_000_000)).collect();

@@ -191,7 +191,7 @@ pub enum Command {
     /// `serve --record` is executed again in virtual time, and the command checks that the same events follow.
     #[command(after_help = replay::EXAMPLES)]
     Replay(Box<Replay>),
-    /// List the runs in the notebook, oldest first.
+    /// List the runs in the notebook, oldest first: all, or those of a name, workload, target or date
     Ls {
         /// List only the runs whose id, name, workload, target or start time contains this text, such as 2026-11-28
         text: Option<String>,
@@ -220,9 +220,9 @@ pub enum Command {
     ///
     /// Finished steps are not measured again.
     Resume(Resume),
-    /// Compare runs A and B: is B faster, slower, the same, or is the result inconclusive?
+    /// Compare runs A and B: is B faster, slower, the same, or is the result inconclusive? (Three or more: `report`)
     Compare(Compare),
-    /// Show one figure of all runs of a workload, and where its level shifted
+    /// Show one figure of all runs of a workload on a target, and where its level shifted
     History(History),
     /// Write a text of your own beside a run, such as what changed before it; `history` and reports show it
     Annotate {

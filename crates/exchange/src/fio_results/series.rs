@@ -16,6 +16,9 @@ const EXCESS_MAX: f64 = 0.05;
 /// Maximum difference between the operations of a log with a row per I/O and those of the JSON, as a fraction.
 const MISSING_MAX: f64 = 0.01;
 
+/// Maximum number of intervals, beside its own, over which the operations of a late row of a histogram log are spread.
+const LATE_SLOTS_MAX: usize = 64;
+
 /// One kind of operation of a job, by its JSON.
 #[derive(Debug)]
 pub(super) struct Totals {
@@ -212,20 +215,26 @@ impl<'a> Logs<'a> {
             let began_ms = last_ms.insert(&file.origin, row.time_ms).unwrap_or(0);
             let middle = |edge_ms: u64| edge_ms.saturating_sub(self.averaged_ms.max(1) / 2);
             let last = self.slot(middle(row.time_ms));
-            let first = self.slot(middle(began_ms + self.averaged_ms)).min(last);
+            let first = self.slot(middle(began_ms.saturating_add(self.averaged_ms)));
+            let first = first.clamp(last.saturating_sub(LATE_SLOTS_MAX), last);
             let window = (last - first + 1) as u64;
+            // The operations of the row, from the first bin on, are dealt to its intervals in turn.
+            let mut dealt = 0_u64;
             for (ns, n) in found {
-                ops += n;
+                ops = ops.saturating_add(n);
                 let of_bin = left.entry(ns).or_default();
                 if ops > of.ops || (!of.bins.is_empty() && *of_bin < n) {
                     return Err(of_another_job(file, row.line, ops, of));
                 }
                 *of_bin = of_bin.saturating_sub(n);
-                for (index, slot) in slots[first..=last].iter_mut().enumerate() {
-                    let index = index as u128;
-                    let until = |index| (u128::from(n) * index / u128::from(window)) as u64;
-                    *slot.entry(ns).or_default() += until(index + 1) - until(index);
+                for (index, slot) in (0..window).zip(&mut slots[first..=last]) {
+                    let of_slot = |first: u64| (first + window - 1 - index) / window;
+                    let share = of_slot(dealt + n) - of_slot(dealt);
+                    if share > 0 {
+                        *slot.entry(ns).or_default() += share;
+                    }
                 }
+                dealt += n;
             }
         }
         let Some((file, line)) = at else { return Ok(None) };

@@ -126,6 +126,7 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
         ("", "./no-such-checker", "CHECKER_FAILED"),
         ("", "kill -SEGV $$", "CHECKER_FAILED"),
         ("--check-time 100ms", "sleep 5", "HANGS"),
+        ("", "timeout 0.1 sleep 5", "HANGS"),
         ("", "echo REFUSES_TO_OPEN; exit 1", "REFUSES_TO_OPEN"),
     ] {
         // A checker that rejects the complete result is wrong itself.
@@ -147,6 +148,18 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
         .fails(2, &["no class of states `some`", "one-missing"]);
     let words = "crashtest --check true -- ./nowhere";
     place.iodyno(words).fails(2, &["./nowhere can't be started"]);
+}
+
+#[test]
+fn a_guest_is_made_only_in_a_folder_of_its_own() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("mine")).unwrap();
+    std::fs::write(place.path("mine/version"), "text of mine").unwrap();
+    crashtest(&place, "--quiet --guest mine", "true", "true").fails(2, &["has other files"]);
+    assert_eq!(names(&place.path("mine")), ["version"]);
+    assert_eq!(std::fs::read_to_string(place.path("mine/version")).unwrap(), "text of mine");
+    crashtest(&place, "--quiet --guest mine/version", "true", "true").fails(2, &["not a folder"]);
+    crashtest(&place, "--quiet --on guest", "true", "true").fails(2, &["--guest"]);
 }
 
 #[test]

@@ -5,17 +5,21 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Explores a program, given as shell, on the guest's file system; `flags` say where.
-fn explore(program: &str, flags: &str) -> (Option<i32>, Value) {
-    // The kernel's package is not downloaded again.
-    let guest: PathBuf = FOLDER.with_file_name("crashtest-guest");
+/// The folder of the guest that `crashtest` makes. The kernel's package is not downloaded again.
+fn guest() -> PathBuf {
+    let guest = FOLDER.with_file_name("crashtest-guest");
     std::fs::create_dir_all(&guest).unwrap();
     std::fs::write(guest.join("is-guest"), "").unwrap();
     let _ = std::fs::hard_link(FOLDER.join("kernel.deb"), guest.join("kernel.deb"));
+    guest
+}
+
+/// Explores a program, given as shell, on the guest's file system; `flags` say where.
+fn explore(program: &str, flags: &str) -> (Option<i32>, Value) {
     let output = Command::new(env!("CARGO_BIN_EXE_iodyno"))
         .args(["crashtest", "--json", "--quiet", "--check-time", "60s", "--check", CHECK])
         .args(["--setup", "sqlite3 a.db 'CREATE TABLE t(x, y)'", "--guest"])
-        .arg(guest)
+        .arg(guest())
         .args(flags.split_whitespace())
         .args(["--", "sh", "-c", program])
         .output()
@@ -52,6 +56,35 @@ fn a_finding_of_the_folder_is_confirmed_in_the_guest() {
         findings.iter().filter(|f| f["verdict"] == "LOST_ACKNOWLEDGED").collect();
     assert!(!lost.is_empty() && lost.iter().all(|f| f["confirmed"] == true), "{document:#}");
     assert!(document["in_guest"]["guest"].as_str().unwrap().starts_with("ext4"), "{document:#}");
+}
+
+/// The program finds an empty folder and the host's files. Its changes of these stay in the guest, its errors are appended to
+/// where those of `iodyno` go, and a checker that hangs is ended after its own time.
+#[test]
+#[ignore = "needs QEMU and Debian's kernel"]
+fn the_host_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (kept, errors) = (folder.path().join("kept"), folder.path().join("errors"));
+    std::fs::write(&kept, "of the host").unwrap();
+    std::fs::write(&errors, "earlier\n").unwrap();
+    let log = std::fs::OpenOptions::new().append(true).open(&errors).unwrap();
+    let program = "test -z \"$(ls -A)\" && grep -q host $0 && rm $0 && echo said >&2 && echo a > f && sync f && echo b > f";
+    let output = Command::new(env!("CARGO_BIN_EXE_iodyno"))
+        .args(["crashtest", "--json", "--quiet", "--on", "guest", "--guest"])
+        .arg(guest())
+        .args(["--check-time", "2s", "--class", "prefix", "--time", "20s", "--jobs", "1"])
+        .args(["--check", "grep -q b f || sleep 600", "--", "sh", "-c", program])
+        .arg(&kept)
+        .stderr(log)
+        .output()
+        .unwrap();
+    let said = std::fs::read_to_string(&errors).unwrap();
+    assert!(said.starts_with("earlier\nsaid\n"), "{said}");
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "of the host");
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["verdicts"]["HANGS"].as_u64() > Some(0), "{document:#}");
+    assert_eq!(document["verdicts"]["CHECKER_FAILED"], Value::Null, "{document:#}");
 }
 
 #[test]
