@@ -1,12 +1,13 @@
 //! Results of fio: its JSON and its log files become cells, so that a notebook can hold measurements that fio made.
 //! `output.rs` reads the JSON, `log.rs` the logs, `latency.rs` converts latencies, `series.rs` divides them into
-//! intervals, `cells.rs` makes cells of jobs.
+//! intervals, `cells.rs` makes cells of jobs, `failures.rs` counts what failed.
 //!
 //! The figures are fio's. iodyno can't check how they were measured, and says so in [`Evidence::other_tool`].
 //!
 //! [`Evidence::other_tool`]: iodyno_measure::Evidence::other_tool
 
 mod cells;
+mod failures;
 mod latency;
 mod log;
 mod output;

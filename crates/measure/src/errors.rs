@@ -140,7 +140,12 @@ pub struct ErrorCounts {
 impl ErrorCounts {
     /// Counts one failed operation, with its Linux error number.
     pub fn add(&mut self, kind: ErrorKind, errno: i32) {
-        self.counts[kind as usize] += 1;
+        self.add_many(kind, errno, 1);
+    }
+
+    /// Counts `ops` failed operations with the same Linux error number.
+    pub fn add_many(&mut self, kind: ErrorKind, errno: i32, ops: u64) {
+        self.counts[kind as usize] += ops;
         self.last_errno = errno;
         if kind == ErrorKind::Other {
             self.other_errno = errno;

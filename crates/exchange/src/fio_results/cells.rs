@@ -1,12 +1,13 @@
 //! Cells of fio's jobs: threads that belong together, their logs, options, and figures.
 
 use super::Target;
+use super::failures::{count_failures, error_that_ended, has_latencies};
 use super::latency::Values;
 use super::log::{LogFile, LogKind};
 use super::output::{Job, Latency, Options, Output};
 use super::series::{Logs, Totals};
 use iodyno_catalog::Problem;
-use iodyno_measure::{Cell, CellKey, Ended, Evidence, Interval, OtherTool, errno_name};
+use iodyno_measure::{Cell, CellKey, Ended, Evidence, Interval, OtherTool};
 use iodyno_units::{OpKind, parse_size, text::quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,6 +20,10 @@ const CPU_NS_MAX: f64 = (1_u64 << 50) as f64;
 const QUOTE_CHARS: usize = 60;
 /// Difference of the run times of two directions, as a fraction, from which it is said.
 const TIMES_APART: f64 = 0.02;
+/// Minimum run time of a job from which its threads can be counted, ms.
+const LENGTH_MIN_MS: u64 = 200;
+/// Maximum number of simultaneous jobs that a cell names.
+const BESIDE_MAX: usize = 16;
 /// Engines that have one I/O in flight per thread, whatever the depth.
 const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 
@@ -28,12 +33,14 @@ pub(super) struct JobCell {
     pub(super) target: Target,
     pub(super) options: Options,
     pub(super) cell: Cell,
+    /// fio's number of the jobs that ran at the same time.
+    groupid: i64,
 }
 
 /// Entries of the JSON that are threads of one job.
 #[derive(Debug)]
-struct Group<'a> {
-    jobs: Vec<&'a Job>,
+pub(super) struct Group<'a> {
+    pub(super) jobs: Vec<&'a Job>,
     threads: u32,
     /// fio's numbers of the threads, from 1.
     numbers: Range<u32>,
@@ -67,7 +74,7 @@ pub(super) fn of(
         let name = unique(&name(group.jobs[0]), &taken);
         let mut say =
             |what: String| remarks.push(format!("job `{}`: {what}", quoted(&name, QUOTE_CHARS)));
-        unused(&files, &mut say);
+        about_logs(&files, &mut say);
         match cell(output, group, files, &name, &mut say)? {
             Ok(cell) => made.push(cell),
             Err(why) => {
@@ -85,8 +92,7 @@ pub(super) fn of(
         };
         return Err(Problem::new(origin, what));
     }
-    let beside: Vec<Vec<String>> =
-        (0..made.len()).map(|at| beside(output, &groups, &made, at)).collect();
+    let beside: Vec<Vec<String>> = (0..made.len()).map(|at| beside(&made, at)).collect();
     for (job, beside) in made.iter_mut().zip(beside) {
         job.cell.evidence.beside = beside;
     }
@@ -98,7 +104,7 @@ fn groups(output: &Output) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for job in output.all_jobs() {
         let threads = output.option(job, "numjobs").and_then(|n| n.parse().ok()).unwrap_or(1);
-        let threads = u32::clamp(threads, 1, THREADS_MAX);
+        let threads = u32::clamp(threads, 1, THREADS_MAX).max(summed_threads(job));
         let same = |other: &Job| {
             other.jobname == job.jobname
                 && other.groupid == job.groupid
@@ -121,6 +127,16 @@ fn groups(output: &Output) -> Vec<Group<'_>> {
         next += group.threads;
     }
     groups
+}
+
+/// Number of threads whose run times fio summed in an entry, which are more than `numjobs` if `group_reporting` sums
+/// several jobs; 0: the job was too short to tell.
+fn summed_threads(job: &Job) -> u32 {
+    let longest_ms = directions(job).map(|(_, of)| of.runtime).max().unwrap_or(0);
+    if longest_ms < LENGTH_MIN_MS {
+        return 0;
+    }
+    (job.runtime as f64 / longest_ms as f64).round().min(f64::from(THREADS_MAX)) as u32
 }
 
 /// Index of the group to which a log belongs.
@@ -159,8 +175,8 @@ fn unique(name: &str, taken: &BTreeSet<&str>) -> String {
     names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
 }
 
-/// Says which logs have no effect.
-fn unused(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
+/// Says which logs have no effect, and which latencies the others hold.
+fn about_logs(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
     let has = |kind| files.iter().any(|(of, _)| *of == kind);
     let is_each = |kind| {
         let rows = files.iter().filter(|(of, _)| *of == kind);
@@ -170,27 +186,29 @@ fn unused(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
     if has(LogKind::SubmissionLatency) {
         say("submission latencies (slat) have no place in a notebook, and were left out".to_owned());
     }
+    if !has(LogKind::CompletionLatency) && is_each(LogKind::TotalLatency) {
+        say("its latencies include submission: they are those of its `_lat` logs, since none of its `_clat` logs was given".to_owned());
+    }
     let latency = [LogKind::CompletionLatency, LogKind::TotalLatency];
     if latency.into_iter().any(|kind| has(kind) && !is_each(kind)) {
         say("its latency logs hold averages (log_avg_msec), from which no percentile can be computed, and were left out: log_avg_msec=0 or log_hist_msec keep latencies over time".to_owned());
     }
 }
 
-/// Names of the other jobs that ran at the same time on the target.
-fn beside(output: &Output, groups: &[Group], made: &[JobCell], at: usize) -> Vec<String> {
-    let groupid = |job: &JobCell| {
-        let named = output.all_jobs().find(|of| name(of) == job.cell.key.name);
-        named.map(|of| of.groupid)
-    };
+/// Names of the other jobs that ran at the same time on the target; beyond [`BESIDE_MAX`] only their number.
+fn beside(made: &[JobCell], at: usize) -> Vec<String> {
     let own = &made[at];
-    let others = made.iter().enumerate().filter(|(other, job)| {
-        *other != at
-            && groups.len() > 1
-            && job.target == own.target
-            && groupid(job).is_some()
-            && groupid(job) == groupid(own)
-    });
-    others.map(|(_, job)| job.cell.key.name.clone()).collect()
+    let is_beside = |(other, job): &(usize, &JobCell)| {
+        *other != at && job.groupid == own.groupid && job.target == own.target
+    };
+    let mut others = made.iter().enumerate().filter(is_beside);
+    let named = others.by_ref().take(BESIDE_MAX).map(|(_, job)| job.cell.key.name.clone());
+    let mut names: Vec<String> = named.collect();
+    match others.count() {
+        0 => {}
+        more => names.push(format!("{more} others")),
+    }
+    names
 }
 
 /// Makes the cell of a group. The inner error is the reason why the job can't be imported.
@@ -208,11 +226,23 @@ fn cell(
     }
     let mut options = output.global.clone();
     options.extend(first.options.clone());
+    if let Some(error) = error_that_ended(group, &options)
+        && !has_latencies(group)
+    {
+        return Ok(Err(format!("fio stopped it with {error} before any I/O completed")));
+    }
     let logs = logs(group, &options, files, say)?;
     let mut cell =
         Cell { window_ns: logs.window_ns(), interval_ns: logs.interval_ns(), ..Cell::default() };
+    let numjobs = options.get("numjobs").map_or("1", String::as_str);
+    if group.jobs.len() == 1 && summed_threads(first) > numjobs.parse().unwrap_or(1) {
+        say(format!(
+            "fio summed {} threads under this name, but numjobs={numjobs}: group_reporting joins jobs, and keeps the name of the first and the options of the last",
+            group.threads
+        ));
+    }
     let mut tool = OtherTool { program: program(output), ..OtherTool::default() };
-    let mut sizes = Vec::new();
+    let (mut sizes, mut failed) = (Vec::new(), Vec::new());
     for kind in [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Flush] {
         let of = totals(group, kind);
         if of.ops == 0 {
@@ -247,15 +277,17 @@ fn cell(
                 interval.classes[kind.index()] = Some(Box::new(stats));
             }
         }
+        failed.push((kind, of.failed));
     }
     if cell.series.is_empty() {
         return Ok(Err("no I/O completed".to_owned()));
     }
     let target = target(first, &options);
     cell.key = key(group, name, &target, &sizes, &options);
-    circumstances(&mut cell, group, tool, &options, say);
+    count_failures(&mut cell, group, &failed, say);
+    circumstances(&mut cell, group, tool, &options);
     cell.facts = facts(&cell, &options);
-    Ok(Ok(JobCell { target, options, cell }))
+    Ok(Ok(JobCell { target, options, cell, groupid: first.groupid }))
 }
 
 /// The logs of a group, with the length of its window.
@@ -282,16 +314,21 @@ fn logs<'a>(
     Logs::new(files, window_ms, u64::min(averaged_ms, 1 << 40), has_maxima)
 }
 
-fn directions(job: &Job) -> impl Iterator<Item = (OpKind, &super::output::Direction)> {
+pub(super) fn directions(job: &Job) -> impl Iterator<Item = (OpKind, &super::output::Direction)> {
     let all = [(OpKind::Read, &job.read), (OpKind::Write, &job.write), (OpKind::Trim, &job.trim)];
     all.into_iter().filter_map(|(kind, of)| Some((kind, of.as_ref()?)))
 }
 
 /// Figures of one kind of operation, summed over the threads.
 fn totals(group: &Group, kind: OpKind) -> Totals {
-    let mut all = Totals { kind, ops: 0, bytes: 0, values: None, bins: BTreeMap::new() };
+    let mut all = Totals { kind, ops: 0, failed: 0, bytes: 0, values: None, bins: BTreeMap::new() };
     let mut parts = Vec::new();
-    let mut add = |ops: u64, bytes: u64, latencies: [Option<&Latency>; 2]| {
+    let mut add = |ops: u64, bytes: u64, errors: u64, latencies: [Option<&Latency>; 2]| {
+        // fio counts failed operations too, but keeps no latency of them.
+        let values = latencies[0].and_then(|of| of.count).unwrap_or(ops);
+        let failed = u64::min(errors, ops.saturating_sub(values));
+        let ops = ops - failed;
+        all.failed += failed;
         if ops == 0 {
             return;
         }
@@ -306,12 +343,16 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
     for job in &group.jobs {
         match &job.sync {
             Some(sync) if kind == OpKind::Flush => {
-                add(sync.total_ios, 0, [sync.lat_ns.as_ref(), None]);
+                add(sync.total_ios, 0, 0, [sync.lat_ns.as_ref(), None]);
             }
             _ => {}
         }
         for (_, of) in directions(job).filter(|(of, _)| *of == kind) {
-            add(of.total_ios, of.io_bytes, [of.clat_ns.as_ref(), of.lat_ns.as_ref()]);
+            let latencies = [of.clat_ns.as_ref(), of.lat_ns.as_ref()];
+            // An error that ends a job may fail all its I/Os in flight.
+            let errors =
+                if job.error != 0 && job.total_err == 0 { u64::MAX } else { job.total_err };
+            add(of.total_ios, of.io_bytes, errors, latencies);
         }
     }
     let values: Option<Vec<Values>> = parts.into_iter().collect();
@@ -385,22 +426,13 @@ fn target(job: &Job, options: &Options) -> Target {
 }
 
 /// Evidence, CPU time and end of a cell, as far as fio tells them.
-fn circumstances(
-    cell: &mut Cell,
-    group: &Group,
-    tool: OtherTool,
-    options: &Options,
-    say: &mut dyn FnMut(String),
-) {
+fn circumstances(cell: &mut Cell, group: &Group, tool: OtherTool, options: &Options) {
     let direct = options.get("direct").map(String::as_str);
-    let failed = group.jobs.iter().map(|job| job.error.unsigned_abs()).find(|error| *error != 0);
+    let failed = error_that_ended(group, options);
     cell.evidence = Evidence {
         in_process: options.get("ioengine").is_some_and(|engine| engine == "null"),
         direct: direct.and_then(|word| word.parse::<u8>().ok()).map(|on| on != 0),
-        failure: failed.map(|error| {
-            let number = i32::try_from(error).unwrap_or(i32::MAX);
-            format!("fio reports error {error} ({})", errno_name(number).unwrap_or("unknown"))
-        }),
+        failure: failed.as_ref().map(|error| format!("fio reports {error}")),
         other_tool: Some(tool),
         ..Evidence::default()
     };
@@ -422,12 +454,6 @@ fn circumstances(
     cell.resources.moved_bytes = total.bytes();
     // By Little's law: fio does not count the operations in flight.
     cell.resources.outstanding_area_ns = total.iter().map(|(_, of)| of.service.sum_ns()).sum();
-    let errors: u64 = group.jobs.iter().map(|job| job.total_err).fold(0, u64::saturating_add);
-    if errors > 0 {
-        say(format!(
-            "fio counted {errors} failed operations (continue_on_error), without their kind: they are in no figure"
-        ));
-    }
 }
 
 /// Settings for display.

@@ -57,7 +57,7 @@ pub(super) struct Job {
     pub(super) jobname: String,
     #[serde(default)]
     pub(super) groupid: i64,
-    /// errno of the error that ended the job; 0: none.
+    /// errno of the error that ended the job, or of the first failed operation, with `continue_on_error`; 0: none.
     #[serde(default)]
     pub(super) error: i32,
     /// Time since the start of fio, s.
@@ -116,6 +116,9 @@ pub(super) struct Latency {
     pub(super) min: u64,
     pub(super) max: u64,
     pub(super) mean: f64,
+    /// Number of values; since fio 3.14.
+    #[serde(rename = "N")]
+    pub(super) count: Option<u64>,
     /// Value of each percentile, ns; empty without `clat_percentiles` or `lat_percentiles`.
     pub(super) percentile: BTreeMap<String, u64>,
     /// Number of values per bin, by the middle of the bin, ns; empty without `json+`.
@@ -218,6 +221,9 @@ fn out_of_range(job: &Job) -> Option<&'static str> {
     // The sum over the threads.
     if time_ms > TIME_MS_MAX << 12 || job.start > Some(TIME_MS_MAX << 2) {
         return Some("job_runtime");
+    }
+    if job.total_err > OPS_MAX {
+        return Some("total_err");
     }
     if ![job.usr_cpu, job.sys_cpu].iter().all(|share| (0.0..=1e6).contains(share)) {
         return Some("usr_cpu");

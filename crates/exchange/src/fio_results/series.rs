@@ -23,7 +23,9 @@ const LATE_SLOTS_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Totals {
     pub(super) kind: OpKind,
+    /// Number of operations that succeeded.
     pub(super) ops: u64,
+    pub(super) failed: u64,
     pub(super) bytes: u64,
     /// None: fio recorded no distribution.
     pub(super) values: Option<Values>,

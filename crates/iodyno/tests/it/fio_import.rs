@@ -161,6 +161,52 @@ fn logs_of_fio_give_intervals() {
     }
 }
 
+/// A disk that fails one read of twenty: with `continue_on_error` fio goes on, and without it ends.
+#[test]
+fn operations_that_failed_in_fio_are_counted_apart() {
+    let place = Place::new();
+    let script = "$IODYNO fault --control $IODYNO_CONTROL 'error 5% reads' >/dev/null; \
+        fio --ioengine=nbd --uri=$IODYNO_NBD --rw=randread --bs=4k --number_ios=2000 --size=16m \
+        --name=goes_on --continue_on_error=all --name=ends --continue_on_error=none \
+        --output-format=json+ --output=out.json >/dev/null 2>&1; true";
+    let mut serve = place.command("serve exflash-400g --size 64MiB --no-floor -- sh -c");
+    serve.arg(script).env("IODYNO", env!("CARGO_BIN_EXE_iodyno"));
+    let served = serve.current_dir(place.work()).output().unwrap();
+    assert!(served.status.success(), "{served:?}");
+    let jobs = printed(&place, "out.json");
+    let failed = whole(&jobs[0]["total_err"]);
+    assert!(failed > 0 && whole(&jobs[1]["error"]) == 5, "{jobs:?}");
+    place.iodyno("import out.json").succeeds();
+    let document = place.iodyno("show last --json").succeeds().json();
+    let all = cells(&document);
+    assert_eq!(whole(&all[0]["read"]["errors"]), failed, "{document:#}");
+    assert_eq!(whole(&all[0]["read"]["ops"]), whole(&jobs[0]["read"]["total_ios"]) - failed);
+    assert!(codes(&all[0]).contains(&"ERRORS"), "{document:#}");
+    assert!(!codes(&all[0]).contains(&"STOPPED_BY_ERRORS"), "{document:#}");
+    if let Some(ended) = all.get(1) {
+        assert!(codes(ended).contains(&"STOPPED_BY_ERRORS"), "{document:#}");
+        assert_eq!(ended["block_bytes"], 4096, "{document:#}");
+    }
+}
+
+/// `group_reporting` gives one entry for the jobs of a group; a job that fails at once has no latencies.
+#[test]
+fn what_fio_does_not_tell_of_a_job_is_said() {
+    let place = Place::new();
+    let words = "--ioengine=null --size=1g --rw=randread --time_based --runtime=1 --group_reporting \
+        --output-format=json+ --output=group.json --name=a --name=b --numjobs=2 --name=c \
+        --new_group --ioengine=psync --filename=/dev/full --size=1m --rw=write";
+    let mut fio = Command::new("fio");
+    let status = fio.args(words.split_whitespace()).current_dir(place.work()).output();
+    assert!(status.is_ok_and(|run| !run.status.success()));
+    let import = place.iodyno("import group.json");
+    for said in
+        ["fio summed 3 threads under this name, but numjobs=2", "ENOSPC (28) before any I/O"]
+    {
+        assert!(import.succeeds().stderr.contains(said), "{}", import.stderr);
+    }
+}
+
 #[test]
 fn what_is_not_of_fio_is_refused_with_its_place() {
     let place = Place::new();

@@ -1,0 +1,53 @@
+//! Failed operations, and the errors that ended jobs.
+
+use super::cells::{Group, directions};
+use super::output::{Job, Options};
+use iodyno_measure::errors::errno_text;
+use iodyno_measure::{Cell, ErrorKind};
+use iodyno_units::OpKind;
+
+/// Error that ended a job of the group; None: none did, or fio was told to go on (`continue_on_error`).
+pub(super) fn error_that_ended(group: &Group<'_>, options: &Options) -> Option<String> {
+    // fio reports the first error of a job that went on in the same field.
+    let goes_on = options.get("continue_on_error").is_some_and(|kinds| kinds != "none");
+    let error = group.jobs.iter().find(|job| job.error != 0 && !(goes_on && job.total_err > 0))?;
+    Some(errno_text(i32::try_from(error.error.unsigned_abs()).unwrap_or(i32::MAX)))
+}
+
+/// Whether fio has a latency of any operation.
+pub(super) fn has_latencies(group: &Group<'_>) -> bool {
+    let of = |job: &&Job| {
+        directions(job)
+            .any(|(_, of)| [&of.clat_ns, &of.lat_ns].into_iter().flatten().any(|of| of.max > 0))
+    };
+    group.jobs.iter().any(|job| of(&job))
+}
+
+/// Counts the operations that failed, in the last interval. fio keeps the error of a job's first. `failed`: their number
+/// by kind, as far as it can be told.
+pub(super) fn count_failures(
+    cell: &mut Cell,
+    group: &Group<'_>,
+    failed: &[(OpKind, u64)],
+    say: &mut dyn FnMut(String),
+) {
+    let errors: u64 = group.jobs.iter().map(|job| job.total_err).sum();
+    // fio gives the first error in this field, whether the job went on or not.
+    let first = group.jobs.iter().map(|job| job.error).find(|error| *error != 0);
+    let (Some(first), Some(last)) = (first, cell.series.last_mut()) else { return };
+    let errno = i32::try_from(first.unsigned_abs()).unwrap_or(i32::MAX);
+    let told: u64 = failed.iter().map(|(_, ops)| ops).sum();
+    for (at, (kind, ops)) in failed.iter().enumerate() {
+        let ops = if at == 0 { ops + errors.saturating_sub(told) } else { *ops };
+        if ops > 0 {
+            let stats = last.classes[kind.index()].get_or_insert_default();
+            stats.errors.add_many(ErrorKind::from_errno(errno), errno, ops);
+        }
+    }
+    if errors > 1 {
+        say(format!(
+            "{errors} operations failed; fio keeps the error of the first, so all are counted as {}, in the last interval",
+            errno_text(errno)
+        ));
+    }
+}
