@@ -74,7 +74,7 @@ pub(crate) fn reused(
     };
     let Some(fill) = prologue.fill else {
         why_not(
-            "the method does not begin with a single fill that stays intact until it measures"
+            "the method does not begin with a single fill that stays intact until the first measurement"
                 .to_owned(),
         );
         return Ok(false);
@@ -147,7 +147,8 @@ impl<'a> Past<'a> {
         wanted: &Wanted,
     ) -> Result<Result<Believed, String>, RunError> {
         let Some(now) = open_target.writes_seen() else {
-            let why = "the writes to it are not counted, or the page cache may hold some of them";
+            let why =
+                "writes to the target are not counted, or the page cache may hold some of them";
             return Ok(Err(why.to_owned()));
         };
         for i in 0..self.summaries.len() {
@@ -160,11 +161,11 @@ impl<'a> Past<'a> {
                 && fill_of(run, target).is_some()
             {
                 return Ok(believe(run, target, wanted, &now).map_err(|why| {
-                    format!("the last run that filled it was {}, but {why}", run.id)
+                    format!("the last run that filled the target was {}, but {why}", run.id)
                 }));
             }
         }
-        Ok(Err("no finished run of this notebook filled it".to_owned()))
+        Ok(Err("no finished run in this notebook filled the target".to_owned()))
     }
 }
 
@@ -243,12 +244,13 @@ fn believe(
     }
     let deviation = purge_before(run, at, wanted.purged)?;
     untouched_after(run, at, name)?;
-    let then = seen_after(run, target).ok_or("it did not store how much had been written")?;
+    let then =
+        seen_after(run, target).ok_or("it did not store how much had been written by its end")?;
     unwritten_since(&then, now).map_err(|why| why.to_string())?;
     let counted = if now.file.is_some() {
-        "by the file's times and the counts of the devices below it"
+        "according to the file's times and the write counts of the devices below it"
     } else {
-        "by the device's counts"
+        "according to the device's write counts"
     };
     let purged = if wanted.purged { "purged, then " } else { "" };
     Ok(Believed {
@@ -278,7 +280,7 @@ fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, St
     match purge {
         _ if !wanted => Ok(None),
         Some(Evidence { preparation: Some(Preparation::Reused(_)), .. }) => {
-            Err("it did not purge the target itself before its fill".to_owned())
+            Err("it reused an earlier purge of the target".to_owned())
         }
         Some(purge) => Ok(purge.deviation.clone()),
         None => Err("it did not purge the target before its fill, as this method does".to_owned()),

@@ -124,7 +124,7 @@ fn each_lack_is_a_reason_of_its_own() {
             run.cells[1].evidence.fill.as_mut().unwrap().times_share = 0.5;
         }),
         ("did not purge the target before", |run, _, _| drop(run.cells.remove(0))),
-        ("did not purge the target itself", |run, _, _| run.cells[0] = reused(0)),
+        ("it reused an earlier purge", |run, _, _| run.cells[0] = reused(0)),
         ("its cell `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
         ("its cell `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
         ("`purge` came after", |run, _, _| run.cells.push(purged(3))),

@@ -140,7 +140,7 @@ fn record_facts(run: &ResolvedRun, spec: &Spec, why: String, done: &mut Cell) {
     done.facts.insert("engine.why".to_owned(), why);
     let file = match spec.new_file() {
         NewFile::Written => None,
-        NewFile::Allocated => Some("its space was reserved, and never written, before the cell"),
+        NewFile::Allocated => Some("before the cell, its space was reserved but never written"),
         NewFile::Empty => Some("empty before the cell: writes allocate space and make it longer"),
     };
     done.facts.extend(file.map(|words| ("file".to_owned(), words.to_owned())));
