@@ -236,7 +236,7 @@ pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<
                     format!("no cell has a name that matches {like}")
                 }
                 (_, Some(kind)) if !meant.is_empty() => {
-                    format!("no cell in this run did any {}", kind.name())
+                    format!("no cell in this run issued a {}", kind.name())
                 }
                 _ => "nothing was measured".to_owned(),
             };

@@ -87,7 +87,7 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "PASSTHROUGH",
             Level::Note,
-            "NVMe commands were sent past the block layer: no scheduler and no page cache were in the path, and the kernel's counters of the device do not show them".to_owned(),
+            "NVMe commands bypassed the block layer: no scheduler and no page cache were in the path, and the kernel's counters for the device do not include them".to_owned(),
         );
     }
     unpreconditioned(cell, total, storage, say);
@@ -147,9 +147,9 @@ fn why_cached(
         )
     } else {
         let holes =
-            if reads_short { ", or read holes (never-written blocks) of a file below" } else { "" };
+            if reads_short { " or from holes (never-written blocks) of a file below" } else { "" };
         format!(
-            "not all {what} reached a device: a layer above the device answered from memory, such as the page cache{holes}, or stores fewer bytes than it receives; {fill}measure the device below {who}, or a file system that does direct I/O",
+            "not all {what} reached a device: a layer above the device answered from memory (such as the page cache){holes}, or stores fewer bytes than it receives; {fill}measure the device below {who}, or a file system that does direct I/O",
             fill = if reads_short { "write the whole range once, " } else { "" },
         )
     })
