@@ -135,7 +135,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     let mut verdicts = vec![Verdict {
         code: "MODEL".to_owned(),
         tone: Tone::Note,
-        text: "These results were simulated in virtual time; they show how near the model is to the printed figures, not that either is right.".to_owned(),
+        text: "These results were simulated in virtual time; they show how close the model is to the printed figures, not whether either is right.".to_owned(),
         of: Vec::new(),
     }];
     for figure in outcome.study.printed.iter().filter(|f| !f.flag.is_empty()) {
@@ -226,10 +226,7 @@ fn model(outcome: &Outcome<'_>) -> Section {
         blocks: vec![Block::Facts(vec![
             ("Systems".to_owned(), systems.collect()),
             (
-                format!(
-                    "Parameters by source; the paper states {} of the figures",
-                    study.printed.len()
-                ),
+                format!("Parameters by source (the paper prints {} figures)", study.printed.len()),
                 parameters.collect(),
             ),
             ("How it was run".to_owned(), how),
