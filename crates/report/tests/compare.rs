@@ -130,8 +130,8 @@ fn what_is_not_compared_is_said() {
         of.omissions.iter().map(|o| (o.cell.as_str(), o.side, o.why.as_str())).collect();
     for (cell, side, why) in [
         ("extra", "b", "A has no such cell"),
-        ("random-read", "a", "in 1 of 5: it was interrupted"),
-        ("random-write", "b", "in 5 of 5: it is INVALID (ERRORS)"),
+        ("random-read", "a", "in 1 of 5: the cell was interrupted"),
+        ("random-write", "b", "in 5 of 5: the cell is INVALID (ERRORS)"),
     ] {
         assert!(said.contains(&(cell, side, why)), "{said:?}");
     }
