@@ -208,7 +208,7 @@ fn believe(
     let filled = &run.cells[at];
     if proof.is_short() {
         let share = 100.0 * (1.0 - proof.times_share);
-        return Err(format!("its fill left out {share:.1} %"));
+        return Err(format!("its fill left out {share:.1} % of the range"));
     }
     if let Some(verdict) =
         filled.verdicts.iter().find(|v| v.level == Level::Invalid || v.code == "FOREIGN_IO")
@@ -255,7 +255,7 @@ fn believe(
     let purged = if wanted.purged { "purged, then " } else { "" };
     Ok(Believed {
         words: format!(
-            "run {} of {} left it {purged}filled: {} written {} times, proven by completed writes; nothing was written since, {counted}",
+            "run {} of {} left the target {purged}filled: {} written {} times, proven by completed writes; nothing was written since, {counted}",
             run.id,
             run.started.strftime("%Y-%m-%d %H:%M UTC"),
             range(wanted.start_bytes, wanted.len_bytes),
