@@ -42,7 +42,7 @@ fn mended(run: &Run, verdicts: &mut [Verdict]) {
 /// Advice for an incomplete run of a method: how to complete it, or why it can't be resumed.
 pub(crate) fn how_to_finish(run: &Run) -> String {
     if run.status == Status::Running {
-        return "it is still running".to_owned();
+        return "the run is still in progress".to_owned();
     }
     if run.head.targets.iter().any(|target| target.name.starts_with("scratch:")) {
         return "the run's scratch file is gone, so the run can't be resumed; begin a new one, on a path if it must be resumable"
@@ -52,10 +52,10 @@ pub(crate) fn how_to_finish(run: &Run) -> String {
         return "begin a new run".to_owned();
     }
     if run.is_imported {
-        return "it was imported and can't be resumed; begin a new run".to_owned();
+        return "the run was imported and can't be resumed; begin a new one".to_owned();
     }
     if run.id.is_empty() {
-        return "it was not stored, so it can't be resumed; begin a new run".to_owned();
+        return "the run was not stored, so it can't be resumed; begin a new one".to_owned();
     }
     let version = &run.head.iodyno_version;
     let of = if version == env!("CARGO_PKG_VERSION") {

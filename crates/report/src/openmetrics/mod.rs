@@ -151,7 +151,7 @@ fn exposition<'a>(
     let latency =
         latencies(&cells, |cell, stats| Some((stats.response_time(), &cell.slowest.latency)));
     out.histogram("iodyno_run_latency_seconds", help, &latency);
-    let help = "Latency by quantile, where at least 10 samples lie beyond it.";
+    let help = "Latency quantiles with at least 10 samples beyond them.";
     let mut quantiles = Vec::new();
     for (labels, histogram, _) in &latency {
         for (q, name) in QUANTILES {

@@ -192,9 +192,9 @@ pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
             panels: vec![Panel::new(Axis::from_zero("speed-up", Quantity::Ratio), speed), below],
             spans: Vec::new(),
         }),
-        notes: vec![
-            "Normalised to the smallest number; the absolute rates are next to the points."
-                .to_owned(),
-        ],
+        notes: vec![format!(
+            "Relative to the smallest number of {}. The absolute rates are next to the points.",
+            scaling.of
+        )],
     }
 }

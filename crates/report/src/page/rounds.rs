@@ -181,6 +181,6 @@ fn windows(rounds: &RoundsFinding) -> Option<Table> {
             Column::numbers("b of the fit", ""),
         ],
         rows: rows.collect(),
-        notes: vec!["The fit is a × round + b, in the variable's own unit.".to_owned()],
+        notes: vec!["The fitted line is a × round + b, in the unit of the variable.".to_owned()],
     })
 }

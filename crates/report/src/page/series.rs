@@ -132,7 +132,8 @@ pub(super) fn one_after_the_other(
             spans,
         }),
         notes: vec![
-            "Throughput, so that stages of different block sizes can be compared.".to_owned(),
+            "Shown as throughput, so that stages of different block sizes can be compared."
+                .to_owned(),
         ],
     };
     Some(Section {

@@ -336,7 +336,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
             let own =
                 rounds.variables.iter().find(|v| v.name == *name).and_then(|v| v.drift.as_ref());
             if let Some(drift) = own {
-                lines.extend(drift_lines("its rate within the window", drift, style));
+                lines.extend(drift_lines("the rate within the window", drift, style));
             }
         }
         if !steady.limits.is_pts() {
