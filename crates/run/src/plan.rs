@@ -274,7 +274,7 @@ impl Plan {
             words.push(format!("fills write {}", human::size(self.cell_write_bytes)));
         }
         if self.unlimited_write_ns > 0 {
-            words.push("its cells write as fast as the target accepts".to_owned());
+            words.push("cells write as fast as the target accepts".to_owned());
         }
         words
     }

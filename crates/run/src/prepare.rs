@@ -289,7 +289,7 @@ fn same_targets(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), Ru
         let is = open_target.medium.capacity_bytes();
         if was != 0 && was != is {
             return Err(RunError::Impossible(format!(
-                "{}: the run began on {}, but the target now has {}, so it is a different one: begin a new run",
+                "{}: the target had {} when the run began, but now has {}, so it is a different target: begin a new run",
                 open_target.name,
                 human::size(was),
                 human::size(is)

@@ -284,7 +284,7 @@ fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError
         }
         if bytes > available_bytes / 10 * 9 {
             return Err(RunError::Impossible(format!(
-                "{}: {buffers} operations in flight of up to {} need {} for their buffers, but only {} are available: use a smaller --depth, --threads or --block",
+                "{}: {buffers} operations in flight of up to {} need {} of memory for buffers, but only {} are available: use a smaller --depth, --threads or --block",
                 cell.name,
                 human::size(u64::from(cell.spec.max_data_bytes())),
                 human::size(bytes),
