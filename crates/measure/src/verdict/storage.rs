@@ -34,7 +34,7 @@ fn uncached(cell: &Cell, say: &mut Say) {
     let Some(of) = &cell.evidence.uncached else { return };
     let counts = match (of.before_bytes, of.after_bytes, of.unwritten_bytes) {
         (Some(before), Some(after), Some(unwritten)) => format!(
-            "of the cell's {}, the page cache held {} before the cell and {} after it, {} of that dirty",
+            "the page cache could have kept {}: it held {} before the cell and {} after it ({} dirty)",
             human::size(of.bytes),
             human::size(before),
             human::size(after),

@@ -157,7 +157,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     if !overlays.is_empty() {
         let names: Vec<&str> = overlays.iter().map(|o| o.name.as_str()).collect();
         blocks.push(Block::Text(format!(
-            "Drawn over the figures: {}, where mix, block size, threads, depth and number of targets match the paper.",
+            "Runs drawn over the figures where mix, block size, threads, depth and number of targets match the paper: {}.",
             names.join("; ")
         )));
     }
@@ -210,13 +210,13 @@ fn model(outcome: &Outcome<'_>) -> Section {
     ];
     if let (cells @ 1.., steady) = outcome.in_rounds {
         how.push((
-            "cells in rounds by SNIA's specification".to_owned(),
+            "cells measured in rounds by SNIA's specification".to_owned(),
             format!("{cells}, {steady} of them steady"),
         ));
     }
     if let (cells @ 1.., shown) = outcome.of_spans {
         how.push((
-            "cells that stand for longer runs".to_owned(),
+            "cells that represent longer runs".to_owned(),
             format!("{cells}, {shown} of them shown to be stationary"),
         ));
     }

@@ -79,8 +79,8 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     }
     if let (cells @ 1.., shown) = outcome.of_spans {
         let spans = format!(
-            "{cells} cells stand for longer runs; {shown} of them were shown to be stationary, without a \
-             trend, and ended then"
+            "{cells} cells represent longer runs; {shown} of them ended when they were shown to be stationary, \
+             without a trend"
         );
         lines.extend(paragraph(&spans, Role::Dim, style));
     }
