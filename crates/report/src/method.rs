@@ -61,7 +61,7 @@ pub(crate) fn how_to_finish(run: &Run) -> String {
     let of = if version == env!("CARGO_PKG_VERSION") {
         String::new()
     } else {
-        format!(" of iodyno {version}, which began it,")
+        format!(", with the iodyno {version} that began it")
     };
-    format!("`iodyno resume {}`{of} continues it", run.id)
+    format!("`iodyno resume {}` continues the run{of}", run.id)
 }

@@ -341,7 +341,7 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
         ));
     } else if fewest < 3 && !rows.is_empty() {
         let text = if rows.iter().any(|r| r.covers == Covers::Repeats) {
-            "each side is one run: confidence intervals are computed from repeats of the cell within that run, not from other runs or devices; a difference may be due to nothing but what changes from run to run (state, heat, placement)"
+            "each side is one run: confidence intervals are computed from repeats of the cell within that run, not from other runs or devices; any difference may merely reflect what changes from run to run (state, heat, placement)"
         } else {
             "fewer than 3 runs on a side: a single odd run can decide the result"
         };

@@ -220,7 +220,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             spans: vec![end],
         }),
         notes: if is_mapped {
-            vec!["The colour shows the rank of the number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
+            vec!["Colours rank the cells by number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
         } else {
             Vec::new()
         },

@@ -138,7 +138,7 @@ fn remarks(cell: &Cell) -> Vec<String> {
             .every_ns
             .map_or_else(String::new, |ns| format!(", one each {}", human::duration_ns(ns)));
         let cause = spikes.cause.map_or_else(String::new, |(phase, n)| {
-            format!("; in {n} of them the delay was in \"{phase}\"")
+            format!("; in {n} of these intervals, the delay was in \"{phase}\"")
         });
         said.push(format!(
             "{} of {} intervals have a message that took over {} times the median to persist{every}{cause}",

@@ -222,7 +222,7 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
         let nearly = if chosen == most {
             String::new()
         } else {
-            format!("; 98 % of it is reached at {}", with_iops(chosen))
+            format!("; 98 % of this rate is reached at {}", with_iops(chosen))
         };
         let tie = if tied.is_empty() { String::new() } else { format!("; a tie with {overlap}") };
         let text = format!(
@@ -290,7 +290,7 @@ fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
         let peak =
             law.peak().map_or(String::new(), |n| format!(", most at {}", human::three_digits(n)));
         let text = format!(
-            "universal scalability law: contention {:.3}, coherency {:.5}{peak}; off by {:.1} % at most",
+            "universal scalability law: contention {:.3}, coherency {:.5}{peak}; the points differ from the law by {:.1} % at most",
             law.contention,
             law.coherency,
             law.deviation_share_max * 100.0
@@ -385,9 +385,9 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     };
     let breaks = match drift.breaks_s.len() {
         0 => String::new(),
-        1 => format!("; its level changes after {}", seconds(drift.breaks_s[0])),
+        1 => format!("; the level changes after {}", seconds(drift.breaks_s[0])),
         n => format!(
-            "; its level changes {n} times, the last time after {}",
+            "; the level changes {n} times, the last time after {}",
             seconds(drift.breaks_s[n - 1])
         ),
     };
