@@ -236,7 +236,7 @@ pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<
                     format!("no cell has a name that matches {like}")
                 }
                 (_, Some(kind)) if !meant.is_empty() => {
-                    format!("no cell in this run did any {}", kind.name())
+                    format!("no cell in this run issued a {}", kind.name())
                 }
                 _ => "nothing was measured".to_owned(),
             };
@@ -284,15 +284,15 @@ pub fn unusable(cell: &Cell) -> Option<String> {
         .map(|v| v.code.as_str())
         .collect();
     if !codes.is_empty() {
-        return Some(format!("it is INVALID ({})", codes.join(", ")));
+        return Some(format!("the cell is INVALID ({})", codes.join(", ")));
     }
     match cell.ended {
         Ended::Time | Ended::Ops | Ended::Bytes | Ended::Settled => None,
-        Ended::Interrupted => Some("it was interrupted".to_owned()),
-        Ended::Errors => Some("it was stopped by errors".to_owned()),
-        Ended::Hung => Some("its target stopped answering".to_owned()),
-        Ended::Crashed => Some("the process died while measuring it".to_owned()),
-        Ended::Running => Some("it is still running".to_owned()),
+        Ended::Interrupted => Some("the cell was interrupted".to_owned()),
+        Ended::Errors => Some("the cell was stopped by errors".to_owned()),
+        Ended::Hung => Some("the target stopped answering".to_owned()),
+        Ended::Crashed => Some("the process died while measuring the cell".to_owned()),
+        Ended::Running => Some("the cell is still running".to_owned()),
     }
 }
 

@@ -192,7 +192,7 @@ fn even_rates_are_taken_for_limits_by_chance_as_seldom_as_is_said() {
 fn large_operations_are_counted_in_parts() {
     let ops = [167, 167, 166].repeat(20);
     let seen = limit_seen(&cell(32, 768 << 10, [10_000_000, 19_200_000], &ops)).unwrap();
-    assert!(seen.words.starts_with("5.00 k/s of up to 256 KiB each"), "{}", seen.words);
+    assert!(seen.words.starts_with("5.00 k IOPS of up to 256 KiB each"), "{}", seen.words);
 }
 
 /// An open loop that met its schedule sets its rate itself; one that missed it ended at some limit. In a step of a

@@ -187,9 +187,9 @@ pub fn show(history: &History, style: Style) -> String {
     let shifts: usize = history.cells.iter().map(|cell| cell.levels().len().max(1) - 1).sum();
     text.line(&match shifts {
         0 if history.runs < 2 * RUNS_MIN => {
-            format!("no shift can be seen yet: that takes {} runs", 2 * RUNS_MIN)
+            format!("no shift can be detected yet: at least {} runs are needed", 2 * RUNS_MIN)
         }
-        0 => "no shift: all runs of each cell are of one level".to_owned(),
+        0 => "no shift: the level of each cell is the same in all runs".to_owned(),
         1 => "1 shift".to_owned(),
         n => format!("{n} shifts"),
     });
@@ -298,7 +298,7 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
         ),
         conditions: history.target.clone(),
         shape: Shape::Plot(Plot {
-            x: without_zero("run, in order of time".to_owned(), Quantity::Count),
+            x: without_zero("runs in chronological order".to_owned(), Quantity::Count),
             panels: vec![Panel::new(without_zero(history.metric.to_string(), quantity), both)],
             spans: Vec::new(),
         }),

@@ -42,26 +42,26 @@ fn mended(run: &Run, verdicts: &mut [Verdict]) {
 /// Advice for an incomplete run of a method: how to complete it, or why it can't be resumed.
 pub(crate) fn how_to_finish(run: &Run) -> String {
     if run.status == Status::Running {
-        return "it is still running".to_owned();
+        return "the run is still in progress".to_owned();
     }
     if run.head.targets.iter().any(|target| target.name.starts_with("scratch:")) {
-        return "its scratch file is gone, so it can't be resumed; begin a new run, on a path if it must be resumable"
+        return "the run's scratch file is gone, so the run can't be resumed; begin a new one, on a path if it must be resumable"
             .to_owned();
     }
     if run.status == Status::Finished {
         return "begin a new run".to_owned();
     }
     if run.is_imported {
-        return "it was imported and can't be resumed; begin a new run".to_owned();
+        return "the run was imported and can't be resumed; begin a new one".to_owned();
     }
     if run.id.is_empty() {
-        return "it was not stored, so it can't be resumed; begin a new run".to_owned();
+        return "the run was not stored, so it can't be resumed; begin a new one".to_owned();
     }
     let version = &run.head.iodyno_version;
     let of = if version == env!("CARGO_PKG_VERSION") {
         String::new()
     } else {
-        format!(" of iodyno {version}, which began it,")
+        format!(", with the iodyno {version} that began it")
     };
-    format!("`iodyno resume {}`{of} continues it", run.id)
+    format!("`iodyno resume {}` continues the run{of}", run.id)
 }

@@ -35,7 +35,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
         // An offered rate is the same in both cells; the completed rate differs only by chance.
         if together.key.offered_iops.is_none() {
             words.push(format!(
-                "{} of the IOPS that it has alone ({} of {})",
+                "{} of its IOPS when alone ({} of {})",
                 human::percent(after.iops / before.iops, 0),
                 human::count(after.iops),
                 human::count(before.iops)

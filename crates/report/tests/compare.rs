@@ -130,8 +130,8 @@ fn what_is_not_compared_is_said() {
         of.omissions.iter().map(|o| (o.cell.as_str(), o.side, o.why.as_str())).collect();
     for (cell, side, why) in [
         ("extra", "b", "A has no such cell"),
-        ("random-read", "a", "in 1 of 5: it was interrupted"),
-        ("random-write", "b", "in 5 of 5: it is INVALID (ERRORS)"),
+        ("random-read", "a", "in 1 of 5: the cell was interrupted"),
+        ("random-write", "b", "in 5 of 5: the cell is INVALID (ERRORS)"),
     ] {
         assert!(said.contains(&(cell, side, why)), "{said:?}");
     }
@@ -162,7 +162,7 @@ fn percentiles_without_samples_are_left_out() {
     assert_ne!(of.finding(), Finding::Clear, "flush.p50 was asked for");
     let max = Options { metrics: vec!["max".parse().unwrap()], ..Options::default() };
     let side = |i: usize| Side { asked: "x", runs: &runs[i] };
-    assert!(compare(side(0), side(1), &max).unwrap_err().contains("grows with their number"));
+    assert!(compare(side(0), side(1), &max).unwrap_err().contains("grows with the number"));
     assert!(compare(side(0), side(0), &Options::default()).unwrap_err().contains("both sides"));
 }
 
@@ -180,7 +180,7 @@ fn too_few_runs_show_nothing() {
         assert_eq!((&first["verdict"], &first["runs_needed"]), (&json!("inconclusive"), &json!(4)));
         assert_eq!((&first["p_adjusted"], &first["interval"]), (&Value::Null, &Value::Null));
         let shown = words(&of);
-        assert!(shown.contains("at least 4 of each (5 to find"), "{shown}");
+        assert!(shown.contains("at least 4 of each (5 to detect"), "{shown}");
     }
     // Four each show one figure alone, and not one of four.
     let of_runs = sides(3, 4, 0.5, 0.001);
@@ -194,7 +194,7 @@ fn too_few_runs_show_nothing() {
     let of = compared(&of_runs, &Options::default());
     assert!(matches!(of.rows[0].comparison.difference, Difference::Inconclusive { .. }));
     let text = &of.remarks[0].text;
-    let said = "4 runs a side can't show a difference in random-read iops, however large, since p is corrected for 4 figures";
+    let said = "4 runs a side can't show a difference in random-read iops, however large, because p is corrected for 4 figures";
     assert!(text.starts_with(said), "{text}");
     // Where others are shown beside it, the correction leaves room for a further one: no such claim.
     let mut random = rng::stream(10, "shown", 0);

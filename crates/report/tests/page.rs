@@ -310,7 +310,7 @@ fn a_straggler_is_seen() {
     let expected = [("node0", ""), ("node1", ""), ("node2", "slowest, STRAGGLER")];
     assert_eq!(verdicts, expected);
     let why = &table.rows[2].cells.last().unwrap().note;
-    assert!(why.contains("other programs used its device, with 40 % of the rank's I/O"), "{why}");
+    assert!(why.contains("other programs' I/O on the device was 40 % of the rank's"), "{why}");
     let Shape::Matrix(map) = &figure.shape else { panic!("no map") };
     assert_eq!((map.rows.len(), map.columns.len()), (6, 6));
     let rate = |rank: usize| map.values[rank][0].unwrap();

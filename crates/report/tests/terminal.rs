@@ -170,7 +170,7 @@ fn a_tie_is_called_a_tie() {
         text.contains("a tie under p99 ≤ 1.00 ms of reads and writes together: depth 16 with"),
         "{text}"
     );
-    assert!(text.contains("and depth 64: their 95 % intervals of IOPS overlap"), "{text}");
+    assert!(text.contains("and depth 64: the 95 % intervals of their IOPS overlap"), "{text}");
     assert_eq!(text.lines().filter(|line| line.ends_with("  tie")).count(), 2, "{text}");
     let mut run = samples::sweep_of_a_mix();
     let plan = run.head.plan.to_string().replace("ceiling = { p99 = \\\"1ms\\\" }", "");
@@ -349,7 +349,7 @@ fn notes_of_earlier_runs_are_not_repeated() {
     let same = notes(&here, "the kernel mitigates 3 flaws", &target);
     assert_eq!(
         lines(core::slice::from_ref(&same), Detail::default()),
-        ["· notes: SMALL_TARGET · 2 about this machine, as before · see --notes"]
+        ["· notes: SMALL_TARGET · 2 about this machine, as in earlier runs · see --notes"]
     );
     let updated = notes(&here, "the kernel mitigates 4 flaws", "other");
     assert_eq!(
@@ -357,7 +357,7 @@ fn notes_of_earlier_runs_are_not_repeated() {
         [
             "· MITIGATIONS: the kernel mitigates 3 flaws",
             "· SMALL_TARGET: 256 MiB may fit in a cache",
-            "· notes: 1 about this machine, as before · see --notes"
+            "· notes: 1 about this machine, as in earlier runs · see --notes"
         ]
     );
     for other in [json!({ "host_name": "b", "kernel": "6.1" }), json!({ "host_name": "a" })] {

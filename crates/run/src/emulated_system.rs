@@ -111,7 +111,7 @@ fn whole_system(
     let credits = name.volume.credits;
     if name.volume != (VolumeOptions { credits, ..VolumeOptions::default() }) {
         return Err(RunError::Impossible(format!(
-            "`{name}`: the system's file gives sizes and rates of its volumes: give size=, iops=, mbps= and bursting= there, after the volume's name"
+            "`{name}`: size=, iops=, mbps= and bursting= can't be given here: set them in the system's file, after the name of the volume"
         )));
     }
     let mut wanted = Vec::new();
@@ -174,7 +174,7 @@ fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
         Ok(TargetName::Model(name)) if is_device_alone(&name) => Ok(name),
         Err(error) => Err(wrong(error.to_string()).into()),
         Ok(_) => {
-            let message = "name a device or an array, without `@` and without options but those of a cloud volume";
+            let message = "name a device or an array, without `@` and with no options except those of a cloud volume";
             Err(wrong(message.to_owned()).into())
         }
     }

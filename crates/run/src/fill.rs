@@ -103,8 +103,8 @@ pub(crate) fn check(cell: &CellSpec) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Impossible(format!(
-        "{}: a fill writes blocks of one size one after the other, by a cursor that its workers share, \
-         and nothing else",
+        "{}: this workload can't fill a target: a fill only writes, sequentially, in blocks of one size, \
+         with one cursor for all workers",
         cell.name
     )))
 }

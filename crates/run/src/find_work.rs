@@ -34,7 +34,7 @@ fn read_workload(name_or_path: &str, by: NamedBy) -> Result<(File, Workload), Pr
         let mut all = jobs.groups.into_iter().flatten();
         let (Some(job), None) = (all.next(), all.next()) else {
             let message = "the file has several jobs, but only one workload can be used here";
-            return Err(Problem::new(name_or_path, message).with_help("give the file to `iodyno run` without other workloads, or make workload files of its jobs: `iodyno convert job.fio -o FOLDER`"));
+            return Err(Problem::new(name_or_path, message).with_help("run the file alone with `iodyno run`, or convert its jobs to workload files: `iodyno convert job.fio -o FOLDER`"));
         };
         let (name, origin) = (jobs.name, name_or_path.to_owned());
         let file = File { origin, name, text: job.toml.into(), is_named_by_file: false };

@@ -114,7 +114,7 @@ impl OpenTarget {
         // kernel grants as MAP_SYNC.
         if evidence.map_sync == Some(false) {
             evidence.direct = Some(false);
-            evidence.why_not_direct = Some("a mapping goes through it".to_owned());
+            evidence.why_not_direct = Some("memory mappings use the page cache".to_owned());
         }
     }
 
@@ -323,7 +323,7 @@ pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec
     let others = open_targets.iter().filter(|open_target| !open_target.is_made_here());
     let words = |open_target: &OpenTarget| {
         format!(
-            "{}: `{}` begins with a new file, but this target existed before, and is overwritten in place: use scratch: for a new file",
+            "{}: `{}` needs a new file, but this target existed before and is overwritten in place; use scratch: for a new file",
             open_target.name, cell.name
         )
     };

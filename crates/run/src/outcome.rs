@@ -80,7 +80,9 @@ pub enum RunError {
         why: String,
     },
     /// Contact with another rank of the run was lost.
-    #[error("{0}: the run ends, because fewer ranks would be a different measurement")]
+    #[error(
+        "{0}: the run was ended, because the remaining ranks would make a different measurement"
+    )]
     LostRank(#[from] iodyno_ranks::Lost),
     /// A signal stopped the run before its first cell.
     #[error("interrupted before the first measurement")]

@@ -102,7 +102,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     let request = &run.request;
     if run.emulated.as_ref().is_some_and(|emulated| !emulated.live) && run.method.is_none() {
         return refused(
-            "in virtual time one cell runs on one processor: ranks can share the cells of a method or of a sweep (`--vary`), but not those of a list",
+            "in virtual time, ranks can share the cells of a method or of a sweep (`--vary`), but not those of a list: name a method or a sweep, or run without ranks",
         );
     }
     if request.record_trace.is_some() {
@@ -112,7 +112,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     }
     if run.method.as_ref().is_some_and(|of| of.reuse) {
         return refused(
-            "--reuse works only without ranks: leave it out, and the method prepares its targets again",
+            "--reuse does not work with ranks: leave it out, so that the method prepares its targets again",
         );
     }
     for cell in run.loads() {
@@ -125,7 +125,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
         } else if limits.ends_others {
             "ends other workloads, which also run on other hosts"
         } else if cell.spec.batches().flow.is_some() {
-            "keeps its operations in proportion to those of other workloads, with counters that ranks do not share"
+            "keeps its operations in proportion to those of other workloads, but ranks do not share the counters"
         } else {
             continue;
         };
@@ -142,7 +142,7 @@ pub(crate) fn impossible_when_shared(run: &ResolvedRun, parts: Parts) -> Result<
     for cell in run.loads() {
         let name = &cell.name;
         let why = if cell.spec.has_shared_cursor() && cell.fill_passes.is_none() {
-            "goes through the target by one cursor for all workers, which several processes can't share"
+            "uses one cursor for all workers, which several processes can't share"
         } else if cell.spec.content() == Content::Verifiable {
             "verifies content that other ranks overwrite"
         } else {
@@ -190,7 +190,7 @@ pub(crate) fn agree_on_engines(
             && target.medium.set_engine(engine)
         {
             *why = format!(
-                "the same as on rank 0, which shares the target; on its own, this rank would choose by: {why}"
+                "the same as on rank 0, which shares the target; this rank's own reason for a choice: {why}"
             );
         }
     }

@@ -77,7 +77,7 @@ impl Books {
             thin(&mut self.cells[index], SERIES_KEPT_MAX);
         }
         if had_failed {
-            watch.warn("the notebook can be written again, and stores all cells measured so far");
+            watch.warn("the notebook is writable again: all cells measured so far were stored");
         }
     }
 

@@ -253,7 +253,7 @@ impl Plan {
         let time = if least == most { most } else { format!("{least} to {most}") };
         let cells = several(budget.cells_min * subjects, budget.cells_max * subjects);
         let of_time = if self.virtual_time {
-            " of virtual time, less where a steady state is proven earlier"
+            " of virtual time, less if a steady state is proven earlier"
         } else {
             ""
         };
@@ -266,13 +266,15 @@ impl Plan {
             let (least, most) =
                 (human::duration_ns(around(least)), human::duration_ns(around(most)));
             let more = if least == most { most } else { format!("{least} to {most}") };
-            words.push(format!("about {more} more to start the steps and store their results"));
+            words.push(format!(
+                "about {more} more for starting the steps and storing their results"
+            ));
         }
         if self.cell_write_bytes > 0 {
             words.push(format!("fills write {}", human::size(self.cell_write_bytes)));
         }
         if self.unlimited_write_ns > 0 {
-            words.push("its cells write as fast as the target accepts".to_owned());
+            words.push("cells write as fast as the target accepts".to_owned());
         }
         words
     }

@@ -66,7 +66,7 @@ fn prepare_own(
         }
         Prepare::Fill { .. } if is_emulated => {
             on.schedule.rewrite(Precondition::Sequential);
-            let words = "constructed: each cell starts with emulated devices in the steady state of its own writes, or, if cells continue from each other, in the state after sequential writes over the whole capacity";
+            let words = "constructed: emulated devices start each cell in the steady state of the cell's own writes. If cells continue from each other, the first one starts after sequential writes over the whole capacity";
             let less = "preconditioning was constructed, not written";
             evidence.deviation = Some(less.to_owned());
             Preparation::Constructed(words.to_owned())
@@ -162,7 +162,7 @@ fn purge_opened_target(
     let by = record.method.map_or(String::new(), |method| format!(" by {method}"));
     let verified = match record.verified {
         Verified::Yes => "verified",
-        Verified::No => "earlier content can still be read",
+        Verified::No => "but earlier content can still be read",
         Verified::Unknown => "not verified",
     };
     let long = human::duration_ns(record.duration_ns);
@@ -242,7 +242,7 @@ pub(crate) fn catch_up<'r>(
         };
         if !fits {
             return Err(RunError::Impossible(format!(
-                "the stored cells are not those of this method: `{}` is not the step after cell {start}; begin a new run",
+                "the stored cells are not those of this method: `{}` does not follow cell {start}; begin a new run",
                 step[0].key.name
             )));
         }
@@ -289,7 +289,7 @@ fn same_targets(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), Ru
         let is = open_target.medium.capacity_bytes();
         if was != 0 && was != is {
             return Err(RunError::Impossible(format!(
-                "{}: the run began on {}, but the target now has {}, so it is a different one: begin a new run",
+                "{}: the target had {} when the run began, but now has {}, so it is a different target: begin a new run",
                 open_target.name,
                 human::size(was),
                 human::size(is)

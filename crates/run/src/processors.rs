@@ -128,7 +128,7 @@ impl Pinned {
         let missing = Processors(processors.0.difference(&before.0).copied().collect());
         if !missing.0.is_empty() {
             return Err(RunError::Impossible(format!(
-                "--cpus {processors}: this process may run on {before} only, not on {missing}: choose among the former"
+                "--cpus {processors}: this process is not allowed to run on {missing}: choose from {before}"
             )));
         }
         apply(processors).map_err(system)?;

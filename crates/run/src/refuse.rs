@@ -56,9 +56,9 @@ fn beside(cell: &CellSpec) -> Result<(), RunError> {
     for CellSpec { name, spec, fill_passes, beside, only_on, .. } in &cell.beside {
         let meets = |other: &CellSpec| only_on.is_none_or(|target| other.is_on(target));
         let why = if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
-            "is not a plain workload"
+            "is a fill, or consists of several workloads"
         } else if loads.iter().any(|other| meets(other) && meet_verified(spec, &other.spec)) {
-            "would overwrite content that the other verifies, or the reverse"
+            "writes where the other verifies content, or the reverse"
         } else {
             continue;
         };
@@ -100,7 +100,7 @@ fn one_at_a_time(engine: EngineKind, spec: &Spec) -> Option<String> {
     }
     let all = spec.depth().saturating_mul(spec.threads());
     let workers = if all <= MAX_THREADS {
-        format!("use `--depth 1 --threads {all}` for as many outstanding I/Os, or")
+        format!("for the same number of outstanding I/Os use `--depth 1 --threads {all}` or")
     } else {
         format!("use `--depth 1` with at most {MAX_THREADS} --threads, or")
     };
@@ -284,7 +284,7 @@ fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError
         }
         if bytes > available_bytes / 10 * 9 {
             return Err(RunError::Impossible(format!(
-                "{}: {buffers} operations in flight of up to {} need {} for their buffers, but only {} are available: use a smaller --depth, --threads or --block",
+                "{}: {buffers} operations in flight of up to {} need {} of memory for buffers, but only {} are available: use a smaller --depth, --threads or --block",
                 cell.name,
                 human::size(u64::from(cell.spec.max_data_bytes())),
                 human::size(bytes),
@@ -354,7 +354,7 @@ fn nbd(name: &str, spec: &Spec, open_target: &OpenTarget) -> Result<(), RunError
     let threads = spec.threads();
     if threads > 1 && !export.multi_conn && spec.changes_content() {
         return refused(format!(
-            "each of its {threads} workers has its own connection, but the server does not guarantee that connections see each other's writes (multi-conn): use `--threads 1 --depth {}` for as many outstanding I/Os on one, or have the server allow several (`qemu-nbd --shared`)",
+            "each of its {threads} workers has its own connection, but the server does not guarantee that connections see each other's writes (multi-conn): use `--threads 1 --depth {}` for the same number of outstanding I/Os on one connection, or have the server allow several (`qemu-nbd --shared`)",
             spec.depth().saturating_mul(threads)
         ));
     }

@@ -83,7 +83,8 @@ pub(crate) fn cell(
     }
     if thinks && of.threads > 1 {
         return Err(RunError::Impossible(
-            "--think needs --threads 1: each operation waits for all before it".to_owned(),
+            "--think needs --threads 1, because each operation waits for all earlier ones"
+                .to_owned(),
         ));
     }
     if thinks {
@@ -96,7 +97,7 @@ pub(crate) fn cell(
     let content: Content = of.content.parse().map_err(RunError::Impossible)?;
     if content == Content::Verifiable {
         return Err(RunError::Impossible(
-            "a trace may overwrite blocks with operations in flight, so its content can't be verified: leave `--content verifiable` out".to_owned(),
+            "a trace may overwrite blocks while earlier operations on them are in flight, so content can't be verified: leave `--content verifiable` out".to_owned(),
         ));
     }
     let span_ns = summary.span_ns;

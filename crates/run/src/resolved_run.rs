@@ -98,7 +98,7 @@ impl Resume {
         if self.ranks != size && !(self.ranks == 1 && self.is_virtual()) {
             let of = |n: u32| if n == 1 { "one process".to_owned() } else { format!("{n} ranks") };
             return Err(RunError::Impossible(format!(
-                "{} was begun by {}, but is resumed by {}: their cells would not form one result; resume it with {}",
+                "{} was begun by {}, but is resumed by {}: the cells of both would not form one result; resume it with {}",
                 self.id,
                 of(self.ranks),
                 of(size),

@@ -45,9 +45,7 @@ pub fn resume(
                 "is the replay of a trace, which is a single cell and can't be continued. Replay the remaining operations as a new run, with `--from`, or {again}"
             )
         } else {
-            format!(
-                "is a list of cells, not a method, and an interrupted cell can't be continued: {again}"
-            )
+            format!("is a list of cells, not a method, so it can't be continued: {again}")
         });
     }
     let began = &run.head.iodyno_version;

@@ -74,7 +74,7 @@ pub(crate) fn reused(
     };
     let Some(fill) = prologue.fill else {
         why_not(
-            "the method does not begin with a single fill that stays intact until it measures"
+            "the method does not begin with a single fill that stays intact until the first measurement"
                 .to_owned(),
         );
         return Ok(false);
@@ -147,7 +147,8 @@ impl<'a> Past<'a> {
         wanted: &Wanted,
     ) -> Result<Result<Believed, String>, RunError> {
         let Some(now) = open_target.writes_seen() else {
-            let why = "the writes to it are not counted, or the page cache may hold some of them";
+            let why =
+                "writes to the target are not counted, or the page cache may hold some of them";
             return Ok(Err(why.to_owned()));
         };
         for i in 0..self.summaries.len() {
@@ -160,11 +161,11 @@ impl<'a> Past<'a> {
                 && fill_of(run, target).is_some()
             {
                 return Ok(believe(run, target, wanted, &now).map_err(|why| {
-                    format!("the last run that filled it was {}, but {why}", run.id)
+                    format!("the last run that filled the target was {}, but {why}", run.id)
                 }));
             }
         }
-        Ok(Err("no finished run of this notebook filled it".to_owned()))
+        Ok(Err("no finished run in this notebook filled the target".to_owned()))
     }
 }
 
@@ -203,20 +204,20 @@ fn believe(
     now: &WritesSeen,
 ) -> Result<Believed, String> {
     let name = &run.head.targets[target].name;
-    let (at, proof) = fill_of(run, target).ok_or("it did not fill the target")?;
+    let (at, proof) = fill_of(run, target).ok_or("that run did not fill the target")?;
     let filled = &run.cells[at];
     if proof.is_short() {
         let share = 100.0 * (1.0 - proof.times_share);
-        return Err(format!("its fill left out {share:.1} %"));
+        return Err(format!("that run's fill left out {share:.1} % of the range"));
     }
     if let Some(verdict) =
         filled.verdicts.iter().find(|v| v.level == Level::Invalid || v.code == "FOREIGN_IO")
     {
-        return Err(format!("its fill is doubtful ({}: {})", verdict.code, verdict.text));
+        return Err(format!("that run's fill is doubtful ({}: {})", verdict.code, verdict.text));
     }
     if proof.times < wanted.passes {
         return Err(format!(
-            "it wrote every block {} times, but {} are required",
+            "that run wrote every block {} times, but {} passes are required",
             proof.times, wanted.passes
         ));
     }
@@ -227,33 +228,34 @@ fn believe(
         Some(start) if (start, there) == (wanted.start_bytes, wanted.len_bytes) => {}
         Some(start) => {
             return Err(format!(
-                "it filled {}, but {} is required",
+                "that run filled {}, but {} is required",
                 range(start, there),
                 range(wanted.start_bytes, wanted.len_bytes)
             ));
         }
-        None => return Err("the range that it filled was not stored".to_owned()),
+        None => return Err("the range that the run filled was not stored".to_owned()),
     }
     if filled.key.block_bytes() != wanted.block_bytes {
         return Err(format!(
-            "it wrote blocks of {}, but {} are required",
+            "that run wrote blocks of {}, but {} are required",
             human::size(filled.key.block_bytes().into()),
             human::size(wanted.block_bytes.into())
         ));
     }
     let deviation = purge_before(run, at, wanted.purged)?;
     untouched_after(run, at, name)?;
-    let then = seen_after(run, target).ok_or("it did not store how much had been written")?;
+    let then = seen_after(run, target)
+        .ok_or("that run did not store how much had been written by its end")?;
     unwritten_since(&then, now).map_err(|why| why.to_string())?;
     let counted = if now.file.is_some() {
-        "by the file's times and the counts of the devices below it"
+        "according to the file's times and the write counts of the devices below it"
     } else {
-        "by the device's counts"
+        "according to the device's write counts"
     };
     let purged = if wanted.purged { "purged, then " } else { "" };
     Ok(Believed {
         words: format!(
-            "run {} of {} left it {purged}filled: {} written {} times, proven by completed writes; nothing was written since, {counted}",
+            "run {} of {} left the target {purged}filled: {} written {} times, proven by completed writes; nothing was written since, {counted}",
             run.id,
             run.started.strftime("%Y-%m-%d %H:%M UTC"),
             range(wanted.start_bytes, wanted.len_bytes),
@@ -278,10 +280,12 @@ fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, St
     match purge {
         _ if !wanted => Ok(None),
         Some(Evidence { preparation: Some(Preparation::Reused(_)), .. }) => {
-            Err("it did not purge the target itself before its fill".to_owned())
+            Err("that run reused an earlier purge of the target".to_owned())
         }
         Some(purge) => Ok(purge.deviation.clone()),
-        None => Err("it did not purge the target before its fill, as this method does".to_owned()),
+        None => {
+            Err("that run, unlike this method, did not purge the target before its fill".to_owned())
+        }
     }
 }
 
@@ -296,14 +300,14 @@ fn untouched_after(run: &Run, at: usize, target: &str) -> Result<(), String> {
             continue;
         }
         if cell.series.is_empty() {
-            return Err(format!("its step `{}` came after the fill", cell.key.name));
+            return Err(format!("that run's step `{}` came after the fill", cell.key.name));
         }
         let total = cell.total();
         let only_read = total
             .iter()
             .all(|(kind, class)| kind == OpKind::Read || class.ops() + class.errors.total() == 0);
         if !only_read {
-            return Err(format!("its cell `{}` wrote after the fill", cell.key.name));
+            return Err(format!("that run's cell `{}` wrote after the fill", cell.key.name));
         }
     }
     Ok(())

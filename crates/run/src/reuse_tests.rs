@@ -118,17 +118,17 @@ fn each_lack_is_a_reason_of_its_own() {
         ("the machine was restarted", |_, _, now| now.boot_id = Some("two".to_owned())),
         ("but 0 B to 4 GiB is required", |_, wanted, _| wanted.len_bytes = SIZE / 2),
         ("is required", |_, wanted, _| wanted.start_bytes = 4096),
-        ("but 3 are required", |_, wanted, _| wanted.passes = 3),
+        ("but 3 passes are required", |_, wanted, _| wanted.passes = 3),
         ("but 64 KiB are required", |_, wanted, _| wanted.block_bytes = 64 << 10),
-        ("its fill left out 50.0 %", |run, _, _| {
+        ("that run's fill left out 50.0 %", |run, _, _| {
             run.cells[1].evidence.fill.as_mut().unwrap().times_share = 0.5;
         }),
         ("did not purge the target before", |run, _, _| drop(run.cells.remove(0))),
-        ("did not purge the target itself", |run, _, _| run.cells[0] = reused(0)),
-        ("its cell `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
-        ("its cell `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
+        ("reused an earlier purge", |run, _, _| run.cells[0] = reused(0)),
+        ("that run's cell `measured` wrote", |run, _, _| run.cells[2] = measured(OpKind::Write)),
+        ("that run's cell `measured` wrote", |run, _, _| run.cells.push(measured(OpKind::Trim))),
         ("`purge` came after", |run, _, _| run.cells.push(purged(3))),
-        ("its fill is doubtful (FOREIGN_IO", |run, _, _| {
+        ("that run's fill is doubtful (FOREIGN_IO", |run, _, _| {
             run.cells[1].verdicts = vec![Verdict {
                 code: "FOREIGN_IO".to_owned(),
                 level: Level::Warning,

@@ -256,7 +256,7 @@ impl<'a> Schedule<'a> {
         }
         if emulated.live {
             return Err(RunError::Impossible(
-                "this method continues on devices in the state that the previous cell left, which `live:` does not support: use `model:` or real storage".to_owned(),
+                "each cell of this method starts in the state that the previous cell left, which `live:` does not support: use `model:` or real storage".to_owned(),
             ));
         }
         if let Some((system, _)) = &self.carried {

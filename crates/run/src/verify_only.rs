@@ -52,7 +52,7 @@ pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
         let size_bytes = inspection.size_bytes.unwrap_or(0);
         if size_bytes < u64::from(BLOCK_BYTES_MIN) {
             return Err(RunError::Impossible(format!(
-                "`{name}` has only {}, but verification reads blocks of at least 4 KiB",
+                "`{name}` has a size of only {}, but verification reads blocks of at least 4 KiB",
                 human::size(size_bytes)
             )));
         }

@@ -37,7 +37,8 @@ pub(crate) fn assign(
         }
         if !matched {
             let message = "no printed figure matches this entry";
-            let help = "its keys must be those of a line in the file of figures".to_owned();
+            let help =
+                "the entry's keys must match those of a line in the file of figures".to_owned();
             return Err(Problem::at(file, entry.place("is"), message, Some(help)));
         }
     }

@@ -188,9 +188,11 @@ fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<O
         if let [one] = one.as_slice() {
             return Ok((**one).clone());
         }
-        let message =
-            format!("this matches {} rows of the study, but must match exactly one", found.len());
-        let help = "its keys, with those of its `tests`, must be those of a row: figure, system, workload, block, \
+        let message = format!(
+            "this figure matches {} rows of the study, but must match exactly one",
+            found.len()
+        );
+        let help = "the figure's keys and those of its `tests` must match those of a row: figure, system, workload, block, \
                     depth, threads, devices, metric";
         Err(Problem::at(file, whole(at), message, Some(help.to_owned())))
     };
@@ -301,7 +303,7 @@ impl Comparison {
         let Some(values) = values.into_iter().collect::<Option<Vec<Value>>>() else {
             return (
                 Verdict::Untestable,
-                format!("no figure at hand of {}", self.missing(wanted, rows)),
+                format!("no figure at hand for {}", self.missing(wanted, rows)),
             );
         };
         let (found, limit) = match self.relation {

@@ -248,7 +248,7 @@ impl Source<'_> {
             let missing = |axis: &&str| self.raw.get(axis).is_none() && of(&at, axis) == 0;
             if let Some(axis) = ["block", "depth", "devices"].into_iter().find(missing) {
                 let message = format!("`{axis}` is missing");
-                let help = "set it in the panel, or in its systems or workloads".to_owned();
+                let help = "set it in the panel, or in the panel's systems or workloads".to_owned();
                 return Err(Problem::at(self.file, self.raw.place("figure"), message, Some(help)));
             }
         }
@@ -256,7 +256,7 @@ impl Source<'_> {
     }
 
     fn not_defined(&self, metric: Metric) -> Problem {
-        let message = format!("`{}` can't be shown here", metric.name());
+        let message = format!("the panel can't show `{}`", metric.name());
         let help = if metric == Metric::MessagesPerS {
             "each of the panel's workloads needs a `message`, the size of a message"
         } else {
@@ -356,7 +356,8 @@ fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize
     let text = name.text().unwrap_or_default();
     all.iter().position(|known| *known == text).ok_or_else(|| {
         let guess = nearest(text, all.iter().copied()).map(|n| format!("did you mean `{n}`? "));
-        let help = format!("{}it needs an entry in [[{what}s]]", guess.unwrap_or_default());
+        let help =
+            format!("{}each {what} needs an entry in [[{what}s]]", guess.unwrap_or_default());
         Problem::at(
             file,
             name.span.clone(),
@@ -409,7 +410,7 @@ fn check(
     for cell in &cells {
         let workload = &workloads[cell.workload];
         if workload.beside.is_none() && cell.beside_iops > 0 {
-            let message = "`rate` needs workloads with `beside`";
+            let message = "`rate` applies only to workloads with `beside`";
             return Err(Problem::at(file, raw.place("rate"), message, None));
         }
         if let Err(why) = workload.spec(cell) {
@@ -431,7 +432,8 @@ fn check(
     for (system, most) in sizes {
         let Some(written) = written.filter(|_| built.insert((system, most))) else { continue };
         if let Err(why) = systems[system].system(most, written, 1.0, 1, false) {
-            let message = format!("{most} devices can't be in `{}`: {why}", systems[system].name);
+            let message =
+                format!("{most} devices can't be attached to `{}`: {why}", systems[system].name);
             return Err(Problem::at(file, raw.place("devices"), message, None));
         }
     }

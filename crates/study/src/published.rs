@@ -160,7 +160,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
         return Err(Problem::at(
             file,
             span,
-            "the first line does not name the columns of a file of figures",
+            "the first line must name the columns of a file of figures",
             Some(format!("it must read: {}", COLUMNS.join(","))),
         ));
     }
@@ -171,7 +171,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
         if let Some(first) = seen.insert(figure.key.clone(), figure.span.clone()) {
             let message = "this figure is listed twice";
             let help =
-                "two lines must differ in at least one column from figure to metric".to_owned();
+                "lines must differ in at least one of the columns `figure` to `metric`".to_owned();
             return Err(
                 Problem::at(file, figure.span, message, Some(help)).also(first, "the first time")
             );
@@ -179,7 +179,7 @@ pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
         figures.push(figure);
     }
     if figures.is_empty() {
-        return Err(Problem::new(file.origin.as_str(), "there is no figure in this file")
+        return Err(Problem::new(file.origin.as_str(), "the file has no figures")
             .with_help("add one line per figure below the names of the columns"));
     }
     Ok(figures)

@@ -155,7 +155,7 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
         let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads, &mut built)?;
         if let Some(twice) = wanted.iter().find(|row| !keys.insert(row.key.clone())) {
             let key = &twice.key;
-            let message = format!("`{}` has a row of `{}` twice", key.figure, key.metric);
+            let message = format!("`{}` has a row for `{}` twice", key.figure, key.metric);
             let help = "panels of the same figure must not overlap".to_owned();
             return Err(Problem::at(file, raw.place("figure"), message, Some(help)));
         }
@@ -226,7 +226,7 @@ fn workload(file: &File, raw: &Record, before: &[Workload]) -> Result<Workload, 
     let share = |spec: &Spec| spec.kinds().find(|k| k.0 == OpKind::Read).map_or(0.0, |k| k.1);
     let small = |key: &str| raw.whole(key).and_then(|n| u32::try_from(n).ok());
     let beside = raw.text("beside").map(|name| {
-        let message = || format!("the study has no workload `{name}` before this one");
+        let message = || format!("the study defines no workload `{name}` before this one");
         let found = before.iter().position(|workload| workload.name == name);
         found.ok_or_else(|| Problem::at(file, raw.place("beside"), message(), None))
     });
@@ -287,7 +287,7 @@ fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem
         return Ok(());
     }
     let message = "no printed figure matches this entry";
-    let help = "its keys must be those of a line in the file of figures".to_owned();
+    let help = "the entry's keys must match those of a line in the file of figures".to_owned();
     Err(Problem::at(file, raw.place("figure"), message, Some(help)))
 }
 
@@ -310,7 +310,7 @@ fn input(
         let Some(number) = number else {
             let message = format!("`{of}` does not give `{metric}`");
             let help = format!(
-                "a system of the study gives `{MAX_SSDS}` and `{LINK}` by its keys `devices` and `link`"
+                "`{MAX_SSDS}` and `{LINK}` are set by the keys `devices` and `link` of a system"
             );
             return Err(Problem::at(file, raw.place("of"), message, Some(help)));
         };
@@ -417,8 +417,8 @@ fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), 
         rows.iter().enumerate().map(|(i, row)| (row.key.clone(), i)).collect();
     for (i, figure) in printed.iter().enumerate() {
         let Some(&row) = by_key.get(&figure.key) else {
-            let help = "a panel of the study must have its figure, system, workload, axes and \
-                        metric; see catalog/studies/FORMAT.md";
+            let help = "add a panel with the figure's name, system, workload, axes and metric; see \
+                        catalog/studies/FORMAT.md";
             let message = "no row of the study has this figure";
             return Err(Problem::at(file, figure.span.clone(), message, Some(help.to_owned())));
         };

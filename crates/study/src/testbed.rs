@@ -122,7 +122,9 @@ impl Bench {
         if self.array.is_some() || self.has_adapters {
             let members = self.members();
             if devices == 0 || !devices.is_multiple_of(members) {
-                return Err(format!("they must form whole arrays of {members}"));
+                return Err(format!(
+                    "the number must be a multiple of {members}, the members of an array"
+                ));
             }
             let mut system = self.arrays(devices / members)?;
             system.volumes.iter_mut().for_each(|volume| volume.state = state);
@@ -235,7 +237,7 @@ fn bench(
             return Err(no_driver(file, at(), &device.name));
         };
         *devices_per_thread = 1;
-        "a driver thread for each device".clone_into(&mut options);
+        "one driver thread per device".clone_into(&mut options);
     }
     if array.is_none() && raw.word("memory") == Some("unbalanced") {
         let before = if options.is_empty() { "" } else { ", " };
@@ -321,7 +323,7 @@ fn named_in(file: &File, span: Range<usize>, problem: &Problem) -> Problem {
 }
 
 fn no_driver(file: &File, span: Range<usize>, device: &str) -> Problem {
-    let message = format!("`{device}` has no driver threads to set `occupancy` of");
-    let help = "only a device on the memory channel has them; remove the key".to_owned();
+    let message = format!("`occupancy` sets driver threads, but `{device}` has none");
+    let help = "remove the key: only devices on the memory channel have driver threads".to_owned();
     Problem::at(file, span, message, Some(help))
 }

@@ -85,7 +85,7 @@ fn figures_that_are_left_out_can_not_be_tested() {
     let outcome = Outcome::new(&study, &near_print(&study));
     let finding = &outcome.conclusions[0];
     assert_eq!(finding.verdict, Verdict::Untestable);
-    assert_eq!(finding.evidence, "no figure at hand of ram randread iops_max (Table 1)");
+    assert_eq!(finding.evidence, "no figure at hand for ram randread iops_max (Table 1)");
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn what_means_no_row_or_several_is_refused() {
     let reads = "{ workload = \"randread\" }";
     let none = refused(&format!("{RATES}descending = [{reads}, {{ workload = \"randred\" }}]"));
     assert!(
-        none.contains("this matches 0 rows of the study, but must match exactly one"),
+        none.contains("this figure matches 0 rows of the study, but must match exactly one"),
         "{none}"
     );
     let two = refused(&format!(
         "figure = \"Table 1\"\nmetric = \"iops_max\"\ndescending = [{reads}, {reads}]"
     ));
-    assert!(two.contains("this matches 2 rows of the study"), "{two}");
+    assert!(two.contains("this figure matches 2 rows of the study"), "{two}");
     for (test, why) in [
         (format!("{RATES}descending = [{reads}]"), "at least two figures"),
         (RATES.to_owned(), "either `descending` or `alike`"),

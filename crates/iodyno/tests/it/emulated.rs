@@ -127,7 +127,7 @@ fn the_name_chooses_a_volume() {
         ("ebs-gp3?iops=90000", &["model:ebs-gp3?iops=90000", "3000 to 80000 IOPS"][..]),
         ("ebs-gp2?iops=3000", &["its size decides"]),
         ("exflash-400g?credits=0", &["no burst credits"]),
-        ("./instance.toml?size=1TiB", &["the system's file gives sizes"]),
+        ("./instance.toml?size=1TiB", &["set them in the system's file"]),
         ("./instance.toml?credits=0", &["no burst credits"]),
     ] {
         place.iodyno(&format!("run random-read --on model:{on}")).fails(2, words);
@@ -136,7 +136,7 @@ fn the_name_chooses_a_volume() {
     place.write("wrong.toml", wrong);
     place
         .iodyno("run random-read --on model:./wrong.toml")
-        .fails(2, &["wrong.toml", "without options"]);
+        .fails(2, &["wrong.toml", "no options except"]);
 }
 
 /// Many devices are volumes of one system; their merged cell is their sum.

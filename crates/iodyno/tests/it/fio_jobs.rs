@@ -335,7 +335,10 @@ fn verifying_jobs_run_side_by_side() {
         assert!(!codes.contains("CORRUPT"), "{lines}: {codes}");
     }
     place.write("v.fio", of("filename=x\n[a]\n[b]"));
-    place.iodyno("run v.fio --on scratch:4MiB").exits(2).says(&["content that the other verifies"]);
+    place
+        .iodyno("run v.fio --on scratch:4MiB")
+        .exits(2)
+        .says(&["where the other verifies content"]);
 }
 
 /// A rate with think time: pauses, and what fell due in them afterwards, as by fio; a rate in a flow leads the others.

@@ -297,8 +297,7 @@ fn workloads_at_once_have_figures_of_their_own() {
     assert_ne!(with_other["seed"], with_one["seed"], "equal streams would meet at the same blocks");
     let shown = place.iodyno("show last").succeeds().stdout.replace('\n', " ");
     let share = 100.0 * iops(with_other) / iops(one);
-    let said =
-        format!("random-read with random-read (2): {share:.0} % of the IOPS that it has alone");
+    let said = format!("random-read with random-read (2): {share:.0} % of its IOPS when alone");
     assert!(shown.contains(&said), "{shown}");
     assert_eq!(with_other["name"], "random-read with random-read (2)");
     let both = iops(&cell(&place, &format!("run random-read {on} --depth 16 --threads 2")));

@@ -100,7 +100,7 @@ fn a_slower_device_is_a_shift() {
     output.succeeds();
     assert!(output.stdout.contains("read.p99"), "{}", output.stdout);
     let page = std::fs::read_to_string(place.path("history.html")).unwrap();
-    assert!(page.contains("run, in order of time"));
+    assert!(page.contains("runs in chronological order"));
 
     let output = place.iodyno("history sequential-read");
     output.exits(2);

@@ -88,7 +88,7 @@ fn a_disk_with_space_again_gets_all() {
         assert!(running.is_running());
         limit_files(running, libc::RLIM_INFINITY);
     });
-    output.succeeds().says(&["the run goes on", "the notebook can be written again"]);
+    output.succeeds().says(&["the run goes on", "the notebook is writable again"]);
     let document = output.json();
     assert_eq!(cells(&document).len(), 3);
     assert_eq!(document, place.iodyno("show last --json").succeeds().json());

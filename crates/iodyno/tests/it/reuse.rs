@@ -60,7 +60,9 @@ fn a_fill_is_reused_until_another_write() {
     let second = document(&format!("run ./m.toml {on} --reuse"));
     assert!(was_reused(&second));
     let purge = &second["cells"][0];
-    assert!(purge["facts"]["reused"].as_str().unwrap().contains("left it purged, then filled"));
+    assert!(
+        purge["facts"]["reused"].as_str().unwrap().contains("left the target purged, then filled")
+    );
     assert!(purge["facts"]["purge"].is_null(), "nothing was purged: {purge}");
     assert_eq!(second["findings"]["deviations"], serde_json::json!([]));
     // The run did not change it, so it stays reusable; of a standard's test it is a deviation.

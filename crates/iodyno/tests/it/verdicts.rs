@@ -145,7 +145,7 @@ fn notes_about_the_machine_are_printed_once() {
     }
     assert!(!second.stdout.contains(code), "{}", second.stdout);
     assert!(
-        second.stdout.contains("about this machine, as before · see --notes"),
+        second.stdout.contains("about this machine, as in earlier runs · see --notes"),
         "{}",
         second.stdout
     );

@@ -33,7 +33,7 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
             "WINDOW_TOO_SHORT",
             Level::Warning,
             format!(
-                "operations still in flight at the end of the window account for {:.0} % of all time in flight, and no latency includes them: the figures favour operations that completed early; measure for at least {}, with a ramp of {}, or at a smaller depth",
+                "operations still in flight at the end of the window make up {:.0} % of the total time in flight, but their latencies are not counted: the figures favour fast operations; measure for at least {}, with a ramp of {}, or at a smaller depth",
                 share * 100.0,
                 human::duration_ns(round_up_s(10.0 * latency_ns(cell, total))),
                 human::duration_ns(round_up_s(2.0 * latency_ns(cell, total)))

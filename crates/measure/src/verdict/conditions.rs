@@ -134,7 +134,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "HOT",
             Level::Warning,
             format!(
-                "the device is at {now:.0} °C, and its warning threshold is {limit:.0} °C: the device may have throttled itself; cool it, or pause between cells"
+                "the device is at {now:.0} °C, and its warning threshold is {limit:.0} °C: it may have throttled itself; cool it, or pause between cells"
             ),
         );
     }

@@ -124,10 +124,14 @@ fn hung(cell: &Cell) -> String {
     let operations = if hung.ops == 1 { "operation" } else { "operations" };
     let (at_least, stuck) = match hung.stuck_workers {
         0 => ("", String::new()),
-        1 => ("at least ", ", except the last interval of a worker stuck in the kernel".to_owned()),
-        n => {
-            ("at least ", format!(", except the last interval of {n} workers stuck in the kernel"))
-        }
+        1 => (
+            "at least ",
+            ", except in the last interval of a worker stuck in the kernel".to_owned(),
+        ),
+        n => (
+            "at least ",
+            format!(", except in the last interval of {n} workers stuck in the kernel"),
+        ),
     };
     format!(
         "the target stopped answering: {at_least}{} {operations} in flight did not complete, the oldest for {:.1} s, and the run was ended; operations that completed before are counted{stuck}; see the log of the device or the server",

@@ -223,7 +223,7 @@ fn coarse_stamps(cell: &Cell, total: &Interval, say: &mut Say) {
             "COARSE_STAMPS",
             Level::Note,
             format!(
-                "completions were reaped {:.1} at a time, so their timestamps are late: by no more than {} on average, by {} in the worst case",
+                "completions were reaped {:.1} at a time, so their timestamps are late, by at most {} on average and {} in the worst case",
                 cell.stamps.completions as f64 / cell.stamps.reaps.max(1) as f64,
                 human::time_ns(span),
                 human::time_ns(cell.stamps.span_max_ns as f64)

@@ -102,7 +102,7 @@ pub(super) fn limit(cell: &Cell, say: &mut Say) {
             "LIMITED",
             Level::Warning,
             format!(
-                "a limit determines the rate, not the device: {words}; latencies are mostly waits for the limit; lift the limit, or measure outside this control group"
+                "a limit determines the rate, not the device: {words}; latencies consist mostly of waiting for the limit; lift the limit, or measure outside this control group"
             ),
         );
     } else if cell.key.place.is_none() && cell.key.offered_iops.is_none() {
@@ -173,7 +173,7 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let factor = mean_ns / fastest_ns.max(1.0);
     let (oio, even) = (cell.oio_mean(), 100.0 * deviation / mean);
     let (chance_max, waits) = if factor >= WAIT_FACTOR_MIN {
-        let waits = format!("operations took on average {factor:.0} times as long as the fastest");
+        let waits = format!("the mean latency was {factor:.0} times the lowest");
         (CHANCE_MAX_WAITS, waits)
     } else if factor >= ALIKE_FACTOR_MIN && oio >= QUEUE_OIO_MIN {
         (CHANCE_MAX_ALIKE, format!("{oio:.0} operations waited in a queue"))
@@ -201,7 +201,7 @@ fn round_rate(iops: f64, bytes_per_op: f64, ops: f64) -> Option<(String, f64)> {
         (format!("{} MiB/s", human::three_digits(bytes_per_s / MIB)), bytes_per_s / MIB),
     ];
     if counted > 1.0 {
-        let words = format!("{}/s of up to 256 KiB each", human::count(iops * counted));
+        let words = format!("{} IOPS of up to 256 KiB each", human::count(iops * counted));
         scales.push((words, iops * counted));
     }
     let n = scales.len() as f64;

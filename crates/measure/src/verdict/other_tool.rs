@@ -11,7 +11,7 @@ pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
         "OTHER_TOOL",
         Level::Warning,
         format!(
-            "measured by {}, not by iodyno: whether the I/O reached the storage, in which state that was, and what disturbed it, was not recorded; only the rates over time and the number of samples are checked",
+            "measured by {}, not by iodyno: there is no record of whether the I/O reached the storage, of the storage's state, or of disturbances; only the rates over time and the number of samples are checked",
             tool.program
         ),
     );
@@ -19,7 +19,7 @@ pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
         say(
             "ONLY_PERCENTILES",
             Level::Warning,
-            "only some percentiles of the latencies are known: those that the program printed are right, others are upper bounds, and no interval of a percentile is known; fio keeps the distribution with --output-format=json+".to_owned(),
+            "only some percentiles of the latencies are known: those that the program printed are exact, others are upper bounds, and none has a confidence interval; fio keeps the distribution with --output-format=json+".to_owned(),
         );
     }
     if !tool.spread_evenly.is_empty() {

@@ -56,7 +56,7 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
             say(
                 "SKEW",
                 format!(
-                    "it started up to {} after the agreed time",
+                    "the rank started up to {} after the agreed time",
                     human::time_ns(apart_ns(rank) as f64)
                 ),
             );
@@ -68,7 +68,8 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
         if is_busy(rank) && !cell.evidence.in_process {
             say(
                 "CLIENT_BOUND",
-                "it used up its processors, or reached its generator's highest rate".to_owned(),
+                "the rank used up its processors, or reached the highest rate of its generator"
+                    .to_owned(),
             );
         }
         all
@@ -125,37 +126,37 @@ fn why(rank: &RankFigures) -> String {
     let mut reasons = Vec::new();
     if rank.cpu_share >= BUSY_SHARE {
         reasons
-            .push(format!("its workers used {:.0} % of their processors", rank.cpu_share * 100.0));
+            .push(format!("the workers used {:.0} % of their processors", rank.cpu_share * 100.0));
     }
     if let Some(share) = rank.steal_share.filter(|share| *share > 0.02) {
-        reasons.push(format!("its hypervisor took {:.0} % of its processors' time", share * 100.0));
+        reasons.push(format!("the hypervisor took {:.0} % of the processors' time", share * 100.0));
     }
     if let Some(share) = rank.foreign_share.filter(|share| *share > 0.05) {
         reasons.push(format!(
-            "other programs used its device, with {:.0} % of the rank's I/O",
+            "other programs' I/O on the device was {:.0} % of the rank's",
             share * 100.0
         ));
     }
     if let Some(share) = rank.late_share.filter(|share| *share > LATE_SHARE) {
         let share = share * 100.0;
-        reasons.push(format!("{share:.0} % of its operations were submitted over 1 ms late"));
+        reasons.push(format!("{share:.0} % of the operations were submitted over 1 ms late"));
     }
     if let Some(times) = rank.processor_throttles.filter(|times| *times > 0) {
-        reasons.push(format!("its processors were throttled {times} times because of heat"));
+        reasons.push(format!("the processors were throttled {times} times because of heat"));
     }
     if let (Some(now), Some(limit)) = (rank.temperature_c, rank.temperature_warning_c)
         && now >= limit
     {
         reasons.push(format!(
-            "its device is at {now:.0} °C, and the warning threshold is {limit:.0} °C"
+            "the device is at {now:.0} °C, and its warning threshold is {limit:.0} °C"
         ));
     }
     if rank.start_late_ns as f64 > 0.1 * rank.window_ns as f64 {
         let late = human::time_ns(rank.start_late_ns as f64);
-        reasons.push(format!("it started {late} late"));
+        reasons.push(format!("the rank started {late} late"));
     }
     if reasons.is_empty() {
-        "Its workers' processor time, its hypervisor, I/O of other programs, late submission and heat do not explain the low rate: check other programs on its host, its device, and its path to the storage"
+        "The low rate is not explained by the rank's processor time, its hypervisor, other programs' I/O, late submission or heat: check other programs on the host, the device, and the path to the storage"
             .to_owned()
     } else {
         format!("Possible causes on that rank: {}", reasons.join("; "))
@@ -217,12 +218,12 @@ mod tests {
             words.starts_with("rank 3 on h3 had 30 % of the median rank's rate; 1 more"),
             "{words}"
         );
-        assert!(words.contains("do not explain the low rate"), "{words}");
+        assert!(words.contains("low rate is not explained by"), "{words}");
         let busy = RankFigures { cpu_share: 0.97, foreign_share: Some(0.5), ..rank(3, 300) };
         let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), busy]);
         assert!(
             all[0].1.contains(
-                "used 97 % of their processors; other programs used its device, with 50 %"
+                "used 97 % of their processors; other programs' I/O on the device was 50 %"
             ),
             "{all:?}"
         );

@@ -34,7 +34,7 @@ fn uncached(cell: &Cell, say: &mut Say) {
     let Some(of) = &cell.evidence.uncached else { return };
     let counts = match (of.before_bytes, of.after_bytes, of.unwritten_bytes) {
         (Some(before), Some(after), Some(unwritten)) => format!(
-            "of the cell's {}, the page cache held {} before the cell and {} after it, {} of that dirty",
+            "the page cache could have kept {}: it held {} before the cell and {} after it ({} dirty)",
             human::size(of.bytes),
             human::size(before),
             human::size(after),
@@ -87,7 +87,7 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "PASSTHROUGH",
             Level::Note,
-            "NVMe commands were sent past the block layer: no scheduler and no page cache were in the path, and the kernel's counters of the device do not show them".to_owned(),
+            "NVMe commands bypassed the block layer: no scheduler and no page cache were in the path, and the kernel's counters for the device do not include them".to_owned(),
         );
     }
     unpreconditioned(cell, total, storage, say);
@@ -147,9 +147,9 @@ fn why_cached(
         )
     } else {
         let holes =
-            if reads_short { ", or read holes (never-written blocks) of a file below" } else { "" };
+            if reads_short { " or from holes (never-written blocks) of a file below" } else { "" };
         format!(
-            "not all {what} reached a device: a layer above the device answered from memory, such as the page cache{holes}, or stores fewer bytes than it receives; {fill}measure the device below {who}, or a file system that does direct I/O",
+            "not all {what} reached a device: a layer above the device answered from memory (such as the page cache){holes}, or stores fewer bytes than it receives; {fill}measure the device below {who}, or a file system that does direct I/O",
             fill = if reads_short { "write the whole range once, " } else { "" },
         )
     })

@@ -27,8 +27,11 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
                 format!("{} of {} sampled blocks hold only zeroes", e.blocks_zero, e.blocks_sampled)
             }
         };
-        let mend =
-            if e.virtual_time { "choose another ?state= or ?fill=" } else { "fill it first" };
+        let mend = if e.virtual_time {
+            "choose another ?state= or ?fill="
+        } else {
+            "fill the target first"
+        };
         say(
             "NEVER_WRITTEN",
             Level::Warning,
@@ -60,7 +63,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             "PRECONDITIONING_SHORT",
             Level::Warning,
             format!(
-                "only {:.2} % of the active range was written {times} as intended ({:.2} % at least once, {} in all{at}): later cells find the device in an unknown state; let the fill run to its end",
+                "only {:.2} % of the active range was written {times}, as intended ({:.2} % at least once, {} in all{at}): later cells find the device in an unknown state; let the fill run to its end",
                 floor_percent(fill.times_share),
                 floor_percent(fill.once_share),
                 human::size(fill.written_bytes)

@@ -65,9 +65,9 @@ fn verified(v: &Verification, is_new: bool) -> String {
     } else {
         let why = match v.kept_map {
             KeptMap::None => {
-                "no earlier run in this notebook left a map of the target in its present size"
+                "no earlier run in this notebook stored a map of its writes to the target in its present size"
             }
-            KeptMap::Whole => "the map of the latest run does not include these blocks",
+            KeptMap::Whole => "the latest run's map of its writes does not include these blocks",
             KeptMap::Unfinished => "the latest run that wrote did not finish",
         };
         format!("; whether {} of them hold their latest write can't be determined: {why}", v.whole)

@@ -134,7 +134,7 @@ impl Levels {
             size: SMALL,
             ..label(x, y, anchor, width_max)
         };
-        let words = format!("{} in a cell, by rank, from:", clean(of));
+        let words = format!("{} per cell, by colour:", clean(of));
         let rest = frame_width - 16.0 - width(&words, SMALL).min(frame_width / 2.0);
         let swatch = SWATCH.min(rest / LEVELS as f64);
         let width_max = frame_width - 15.9 - swatch * LEVELS as f64;

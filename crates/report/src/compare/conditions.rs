@@ -209,7 +209,7 @@ pub(super) fn remarks(
             "CONDITIONS_DIFFER",
             Level::Warning,
             format!(
-                "not only the target differs ({}): any of these can be the cause of a difference",
+                "more than the target differs ({}): any of these conditions may cause a difference",
                 whats.join(", ")
             ),
         ));
@@ -225,7 +225,7 @@ pub(super) fn remarks(
         remarks.push(remark(
             "NOT_INTERLEAVED",
             Level::Warning,
-            "all runs of one side were made before those of the other: changes over time (heat, wear, other load) are compared too; alternate the sides".to_owned(),
+            "all runs of one side were made before those of the other: changes over time (heat, wear, other load) also show as a difference; alternate the sides".to_owned(),
         ));
     }
 }

@@ -213,7 +213,7 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     }
     if let Some(metric) = options.metrics.iter().find(|m| m.quantity == Quantity::Max) {
         return Err(format!(
-            "{metric} can't be compared: the longest of all latencies grows with their number; use a percentile"
+            "{metric} can't be compared: a maximum grows with the number of operations; use a percentile"
         ));
     }
     let mut omissions = Vec::new();
@@ -260,7 +260,7 @@ fn failed_methods(sides: &[&[Run]; 2], remarks: &mut Vec<Verdict>) {
         failed.filter(|run| RunVerdict::of(run).has_failed()).map(|run| run.id.as_str()).collect();
     if !failed.is_empty() {
         let text = format!(
-            "the method of {} failed (no steady state, or a stage that measured nothing): its figures are not those of a steady state; `iodyno show` says why",
+            "the method of {} failed (no steady state, or a stage that measured nothing): its figures do not describe a steady state; `iodyno show` says why",
             failed.join(", ")
         );
         remarks.push(remark("METHOD_FAILED", Level::Warning, text));
@@ -317,14 +317,14 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
         let of_several =
             Some(compare::runs_for(rows.len(), criteria.alpha)).filter(|n| *n > needed);
         let several = of_several.map_or(String::new(), |n| {
-            format!(" ({n} to find a difference in one of these {} figures)", rows.len())
+            format!(" ({n} to detect a difference in only one of the {} figures)", rows.len())
         });
         let p = human::three_digits(p_min);
         remarks.push(remark(
             "FEW_RUNS",
             Level::Warning,
             format!(
-                "{count}{of} can't show a difference, however large (p is at least {p}): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after; or make one run of each with --repeat {needed}, although repeats vary less than runs"
+                "{count}{of} can't show a difference, however large (p is at least {p}): make at least {needed} of each{several}, alternating A and B (`iodyno run … --name before`, then `--name after`), and run `iodyno compare before after`; or make one run of each with --repeat {needed}, although repeats vary less than runs"
             ),
         ));
     } else if let Some(row) = hidden(rows, criteria) {
@@ -334,14 +334,14 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
             "FEW_RUNS",
             Level::Warning,
             format!(
-                "{} can't show a difference in {}, however large, since p is corrected for {judged} figures: make at least {needed} of each, or compare fewer figures (--metric)",
+                "{} can't show a difference in {}, however large, because p is corrected for {judged} figures: make at least {needed} of each, or compare fewer figures (--metric)",
                 values_words(row),
                 figure_name(row)
             ),
         ));
     } else if fewest < 3 && !rows.is_empty() {
         let text = if rows.iter().any(|r| r.covers == Covers::Repeats) {
-            "each side is one run: confidence intervals are computed from repeats of the cell within that run, not from other runs or devices; the difference may come only from what changes between runs (state, heat, placement)"
+            "each side is one run: confidence intervals are computed from repeats of the cell within that run, not from other runs or devices; any difference may merely reflect what changes from run to run (state, heat, placement)"
         } else {
             "fewer than 3 runs on a side: a single odd run can decide the result"
         };

@@ -113,7 +113,7 @@ pub(super) fn pair<'a>(
     }
     pairs.retain(|pair| {
         if pair[0].is_of_one_target() && !each_target {
-            let why = "the merged cell of all targets includes it; --each-target compares it too";
+            let why = "included in the merged cell of all targets; --each-target also compares it separately";
             let of_target = omission(&pair[0], "both", why.to_owned());
             omissions.push(Omission { is_loss: false, ..of_target });
             return false;

@@ -149,7 +149,7 @@ fn sum(compared: &Compared, style: Style) -> String {
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
-        "faster or slower: shown (exact Mann-Whitney test, p corrected for {}, at most {}) and a shift of at least {threshold} %; same: the shift shown to be smaller than that. A and B are medians; the shift is the median of all ratios of a value of B to one of A, less 1.",
+        "faster, slower: a significant shift (exact Mann-Whitney test, p corrected for {}, at most {}) of at least {threshold} %; same: a shift shown to be below {threshold} %. A and B are medians; the shift is the median of all ratios of a value of B to a value of A, minus 1.",
         match compared.rows.len() {
             1 => "1 figure".to_owned(),
             n => format!("{n} figures"),

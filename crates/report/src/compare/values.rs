@@ -70,14 +70,19 @@ pub(super) fn drafts(
         };
         let figures = figures(&counted, metric);
         if figures.is_empty() {
-            leave_out("both", metric, "neither side issued such operations".to_owned(), false);
+            leave_out(
+                "both",
+                metric,
+                "neither side issued operations of this kind".to_owned(),
+                false,
+            );
         }
         'figures: for metric in figures {
             let mut values = [Vec::new(), Vec::new()];
             for (side, name) in [(0, "a"), (1, "b")] {
                 let all = counted[side].iter().map(|c| c.value(metric));
                 let (found, missing): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
-                let zero = || "it is 0, so a relative shift is undefined".to_owned();
+                let zero = || "the value is 0, so a relative shift is undefined".to_owned();
                 let found: Vec<f64> = found.into_iter().flatten().collect();
                 let why = missing.into_iter().find_map(Result::err);
                 let why = why.or_else(|| found.iter().any(|v| *v <= 0.0).then(zero));

@@ -130,7 +130,7 @@ fn exposition<'a>(
     out.info("iodyno_run", "A run of iodyno.", &[run_info(run)]);
     let infos: Vec<String> = cells.iter().map(|(labels, cell)| cell_info(labels, cell)).collect();
     out.info("iodyno_run_cell", "A cell: one workload on one target.", &infos);
-    let help = "Time measured, without ramp.";
+    let help = "Measured time, without the ramp.";
     let measured = of_cells(&|cell| cell.measured_ns as f64 / 1e9);
     out.gauge("iodyno_run_measured_seconds", help, &measured);
     let help = "Operations that succeeded.";
@@ -151,7 +151,7 @@ fn exposition<'a>(
     let latency =
         latencies(&cells, |cell, stats| Some((stats.response_time(), &cell.slowest.latency)));
     out.histogram("iodyno_run_latency_seconds", help, &latency);
-    let help = "Latency by quantile, where at least 10 samples lie beyond it.";
+    let help = "Latency quantiles with at least 10 samples beyond them.";
     let mut quantiles = Vec::new();
     for (labels, histogram, _) in &latency {
         for (q, name) in QUANTILES {

@@ -150,14 +150,14 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
 /// Summarises the result of the comparison in a few sentences.
 fn said(compared: &Compared<'_>) -> String {
     let words = match compared.finding() {
-        Finding::Slower => "Something is slower.",
-        Finding::Open => "Nothing is shown to be slower, but not everything could be judged.",
-        Finding::Clear => "Everything is the same or faster.",
+        Finding::Slower => "At least one figure is slower.",
+        Finding::Open => "No figure is shown to be slower, but some could not be judged.",
+        Finding::Clear => "All figures are the same or faster.",
     };
     let [a, b] = &compared.sides;
     let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
     format!(
-        "{words} B is {} ({}), A is {} ({}). Shifts of {} or more count; at most {} of all claims together are false by chance.",
+        "{words} B is {} ({}), A is {} ({}). Shifts of {} or more count; on average, at most {} of all claims are false.",
         labels::side(b),
         runs(b.runs.len()),
         labels::side(a),
@@ -201,7 +201,7 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
             code: "NOT_COMPARED".to_owned(),
             tone: labels::tone(Level::Warning),
             text: format!(
-                "{lost} figures could not be compared; the table of all figures has the reasons"
+                "{lost} figures could not be compared; the table of all figures gives the reasons"
             ),
             of: Vec::new(),
         });
@@ -242,7 +242,7 @@ fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     panel.rules.push(Rule { at: 0.0, upright: true, name: String::new(), tone: Tone::Plain });
     panel.height = (rows.len() as f64 / 8.0).clamp(0.5, 4.0);
     let mut notes = vec![format!(
-        "Shift from A to B, the median ratio of a value of B to one of A, less 1, with its 95 % interval. Between the lines at ± {} a shift does not matter. More is better for rates, less for latencies.",
+        "Shift from A to B (the median of all ratios of a value of B to a value of A, minus 1) with its 95 % interval. Shifts between the lines at ± {} do not matter. Higher is better for rates, lower for latencies.",
         Quantity::Share.words(threshold)
     )];
     if compared.rows.len() > FOREST_MAX {

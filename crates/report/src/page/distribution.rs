@@ -95,7 +95,7 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
             let half = human::time_ns(ns as f64);
             format!("{}: half of the I/Os took {half} or less", worst.name)
         }
-        None => format!("{}: too few I/Os to tell a percentile.", worst.name),
+        None => format!("{}: too few I/Os for a percentile.", worst.name),
     };
     if let Some((q, ns)) =
         [0.99999, 0.9999, 0.999, 0.99].into_iter().find_map(|q| p(q).map(|ns| (q, ns)))
@@ -104,7 +104,8 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
         summary = format!("{summary}, {percent} took {} or less.", human::time_ns(ns as f64));
     }
     let mut notes = vec![
-        "Dotted: fewer than ten samples lie beyond; another run may differ much there.".to_owned(),
+        "Dotted: fewer than ten samples lie beyond, so another run may differ considerably."
+            .to_owned(),
     ];
     if curves.len() == 1 {
         notes

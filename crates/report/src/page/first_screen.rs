@@ -63,10 +63,10 @@ fn standing(run: &Run) -> Option<String> {
         Status::Finished => None,
         Status::Running => Some("The run is in progress: these are its figures so far.".to_owned()),
         Status::Interrupted => Some(
-            "The run was interrupted: this report has what was measured until then.".to_owned(),
+            "The run was interrupted: this report shows what was measured until then.".to_owned(),
         ),
         Status::Crashed => Some(
-            "The process died before the run ended: this report has what it had stored.".to_owned(),
+            "The process died before the run ended: this report shows what had been stored by then.".to_owned(),
         ),
         Status::Failed(why) => Some(format!("The run could not continue: {why}")),
     }

@@ -395,7 +395,7 @@ pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)], apart: &[
         columns,
         rows: rows.collect(),
         notes: vec![
-            "IOPS and throughput are means of the cells, percentiles those of all their operations together. A dash: unknown, since there are too few samples or cells.".to_owned(),
+            "IOPS and throughput are means over the cells; percentiles cover the operations of all cells together. A dash: unknown, because there are too few samples or cells.".to_owned(),
         ],
     }
 }

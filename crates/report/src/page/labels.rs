@@ -183,8 +183,8 @@ pub(super) fn axis(name: &str) -> &str {
         "read" => "share of reads",
         "block" => "block size",
         "think" => "think time",
-        "fsync" => "writes for each flush",
-        "fill" => "share of the device that is full",
+        "fsync" => "writes per flush",
+        "fill" => "fill level of the device",
         other => other,
     }
 }

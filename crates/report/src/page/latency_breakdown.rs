@@ -145,11 +145,11 @@ fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
         ),
         (
             has(SUBMISSION),
-            "From the workers' timestamps, taken about once a millisecond. Submission is part of the latency: it ends when the call that submitted the I/O and its whole batch returned (an I/O that the page cache answers is all submission). Reaping comes after the latency: from when the completion was seen until it was counted. The time in the device can't be separated from that in the kernel, or from waiting.",
+            "From the workers' timestamps, taken about once a millisecond. Submission is part of the latency: it ends when the call that submitted the I/O and its whole batch returned (for an I/O that the page cache answers, submission is the whole latency). Reaping is not part of the latency: it lasts from when the completion was seen until it was counted. The time in the device can't be separated from that in the kernel, or from waiting.",
         ),
         (
             has(USER),
-            "Processor time is that of the workers divided by their I/Os. With several outstanding I/Os it overlaps with the waiting of others. The remainder is time in the device and in queues.",
+            "Processor time is that of the workers divided by their I/Os. With several outstanding I/Os, the processor time of one overlaps with the wait for others. The remainder is time in the device and in queues.",
         ),
     ];
     all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()

@@ -52,7 +52,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
         notes.push(format!("{}.", sentence(&limited)));
     }
     if !kinds.is_empty() && load.is_some_and(|load| !load.limits.is_empty()) {
-        notes.push(format!("The ceiling applies to {}.", together(&kinds)));
+        notes.push(format!("The latency ceiling applies to {}.", together(&kinds)));
     }
     Some(Figure {
         id: format!("{}-load", stage.id),
@@ -117,7 +117,7 @@ fn summary(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> String {
         let why = if is_open(table) {
             ""
         } else {
-            ": no other point under it reaches 98 % of the highest rate with fewer outstanding I/Os"
+            ": it has the fewest outstanding I/Os of all points under the ceiling that reach 98 % of the highest rate"
         };
         summary = format!(
             "{summary} The best point under {ceilings} is {} with {} IOPS{why}.",
@@ -165,7 +165,7 @@ pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
     let last = points.last();
     let summary = last.map_or(String::new(), |p| {
         format!(
-            "{} {} {} {} times the work of {first}: {} % of the ideal.",
+            "{} {} {} {} times the work of {first}: {} % of ideal scaling.",
             p.n,
             if p.n == 1 { scaling.of.trim_end_matches('s') } else { scaling.of },
             if p.n == 1 { "does" } else { "do" },
@@ -192,9 +192,9 @@ pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
             panels: vec![Panel::new(Axis::from_zero("speed-up", Quantity::Ratio), speed), below],
             spans: Vec::new(),
         }),
-        notes: vec![
-            "Normalised to the smallest number; the absolute rates are next to the points."
-                .to_owned(),
-        ],
+        notes: vec![format!(
+            "Relative to the smallest number of {}. The absolute rates are next to the points.",
+            scaling.of
+        )],
     }
 }

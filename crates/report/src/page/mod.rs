@@ -113,7 +113,7 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     if options.is_text {
         let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
         words.push(format!(
-            "This format can't embed runs: the page that `iodyno report {}` writes does, and `iodyno import` can read them from it.",
+            "This format can't embed runs. `iodyno report {}` writes a page that does, from which `iodyno import` can read them.",
             ids.join(" ")
         ));
     } else if options.without_data {
@@ -136,14 +136,15 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
             }
         }
         if !document.embedded.is_empty() {
-            let runs = if runs.len() == 1 { "The run is" } else { "The runs are" };
+            let (runs, them) =
+                if runs.len() == 1 { ("The run is", "it") } else { ("The runs are", "them") };
             words.push(format!(
-                "{runs} within this file: `iodyno import FILE` puts them into a notebook."
+                "{runs} embedded in this file: `iodyno import FILE` copies {them} to a notebook."
             ));
         }
         if longest > 0 {
             words.push(format!(
-                "To limit the size of the file, their series have intervals of up to {}; all counts are complete, and the notebook has the shorter intervals.",
+                "To limit the size of the file, intervals were merged to up to {}. All counts are complete; the original notebook keeps the shorter intervals.",
                 iodyno_units::human::duration_ns(longest)
             ));
         }

@@ -47,7 +47,7 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
                 spans: Vec::new(),
             }),
             notes: vec![format!(
-                "A triangle marks rates that do not meet {}, a limit of {}.",
+                "A triangle marks rates that do not meet {}, a limit on {}.",
                 found.limit,
                 together(&found.covers)
             )],

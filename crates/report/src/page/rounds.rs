@@ -41,7 +41,7 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     let mut table = grid::table(&rounds.table);
     if rounds.rounds == 0 {
         blocks.push(Block::Text(
-            "No round was completed: the table of cells has the cells of the first one.".to_owned(),
+            "No round was completed: the table of cells lists the cells of the unfinished first round.".to_owned(),
         ));
     } else {
         table.caption = format!("Rounds {} to {}", rounds.window_first, rounds.rounds);
@@ -181,6 +181,6 @@ fn windows(rounds: &RoundsFinding) -> Option<Table> {
             Column::numbers("b of the fit", ""),
         ],
         rows: rows.collect(),
-        notes: vec!["The fit is a × round + b, in the variable's own unit.".to_owned()],
+        notes: vec!["The fitted line is a × round + b, in the unit of the variable.".to_owned()],
     })
 }

@@ -132,7 +132,8 @@ pub(super) fn one_after_the_other(
             spans,
         }),
         notes: vec![
-            "Throughput, so that stages of different block sizes can be compared.".to_owned(),
+            "Shown as throughput, so that stages of different block sizes can be compared."
+                .to_owned(),
         ],
     };
     Some(Section {
@@ -179,7 +180,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let rises = edges.windows(2).all(|e| e[0] < e[1]);
     let heat = if has_all && rises { time::heat_map(&all, &edges) } else { None };
     let axis = if by_fills {
-        Axis::from_zero("data written since the start, in drive fills", Quantity::Ratio)
+        Axis::from_zero("data written since the start, in full drive writes", Quantity::Ratio)
     } else {
         Axis::from_zero("time", Quantity::Seconds)
     };
@@ -219,7 +220,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             spans: vec![end],
         }),
         notes: if is_mapped {
-            vec!["The colour shows the rank of the number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
+            vec!["Colours rank the cells by number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
         } else {
             Vec::new()
         },
@@ -276,7 +277,7 @@ fn said(series: &SeriesFinding) -> String {
         let progress = match steady.progress {
             Progress::Reached => "the steady state was reached",
             Progress::NotReached => "the steady state was NOT REACHED",
-            Progress::Running => "no steady state before it ended",
+            Progress::Running => "the run ended before a steady state",
         };
         words.push(format!("By the specification's rule: {progress}."));
     }

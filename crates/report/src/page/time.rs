@@ -57,7 +57,7 @@ pub(super) fn figure(
         ));
     }
     notes.push(format!(
-        "Intervals of {}. The colour shows the rank of the number of I/Os, so that rare latencies are visible.",
+        "Intervals of {}. Colours rank the cells by number of I/Os, so that rare latencies are visible.",
         human::duration_ns(cell.interval_ns)
     ));
     let name = labels::name(run, &cell.key);

@@ -25,7 +25,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         return Vec::new();
     }
     if rows.len() > ROWS_MAX {
-        let text = format!("95 % intervals of {} rows: --json has them", rows.len());
+        let text = format!("95 % intervals of {} rows are not shown; --json has them", rows.len());
         return paragraph(&text, Role::Dim, style);
     }
     let mut headings: Vec<&str> = Vec::new();
@@ -62,12 +62,13 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         .flat_map(|row| &row.within)
         .any(|(_, within)| within.is_some_and(|w| w.inflation.is_none()));
     let short = if alone {
-        " Where a window has fewer than 10 intervals its operations were treated as independent."
+        " In windows with fewer than 10 intervals, operations were treated as independent."
     } else {
         ""
     };
-    let text =
-        format!("The sampling error of this window alone; repeats show how runs differ.{short}");
+    let text = format!(
+        "Intervals cover only the sampling error of this window; repeats show how runs differ.{short}"
+    );
     lines.extend(paragraph(&text, Role::Dim, style));
     lines
 }

@@ -53,8 +53,7 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
             lines.extend(paragraph(&format!("{name}{what}"), Role::Dim, style));
         }
         if log.replay_errors > 0 {
-            let what =
-                format!("{name}{} reads of replays returned no valid chunk", log.replay_errors);
+            let what = format!("{name}{} replay reads returned no valid chunk", log.replay_errors);
             lines.extend(paragraph(&what, Role::Red, style));
         }
     }
@@ -96,7 +95,7 @@ fn price_of_durability(logs: &[(&Cell, &MessageLog)], style: Style) -> Vec<Strin
         .map(|(cell, log)| {
             let times = base / rate(cell, log).max(f64::MIN_POSITIVE);
             format!(
-                "`{}` persists {}/s, {} of them",
+                "`{}` persists {}/s, {} of that rate",
                 log.durability,
                 human::count(rate(cell, log)),
                 if times >= 2.0 {
@@ -111,7 +110,7 @@ fn price_of_durability(logs: &[(&Cell, &MessageLog)], style: Style) -> Vec<Strin
         return Vec::new();
     }
     let text = format!(
-        "The price of durability here: `{}` {} messages/s; {}.",
+        "The price of durability here: `{}` persists {} messages/s; {}.",
         of_first.durability,
         human::count(base),
         others.join("; ")
@@ -126,7 +125,7 @@ fn remarks(cell: &Cell) -> Vec<String> {
     if log.blocked_ns > 0 {
         let share = log.blocked_ns as f64 / cell.window_ns.max(1) as f64;
         said.push(format!(
-            "publishers reached their limit of held messages and waited for {} ({})",
+            "publishers reached their limit of unpersisted messages and were blocked for {} ({})",
             human::duration_ns(log.blocked_ns),
             human::percent(share.min(1.0), 1)
         ));
@@ -139,10 +138,10 @@ fn remarks(cell: &Cell) -> Vec<String> {
             .every_ns
             .map_or_else(String::new, |ns| format!(", one each {}", human::duration_ns(ns)));
         let cause = spikes.cause.map_or_else(String::new, |(phase, n)| {
-            format!("; in {n} of them the delay was in \"{phase}\"")
+            format!("; in {n} of these intervals, the delay was in \"{phase}\"")
         });
         said.push(format!(
-            "{} of {} intervals have a message that took more than {} times the median{every}{cause}",
+            "{} of {} intervals have a message that took over {} times the median to persist{every}{cause}",
             spikes.intervals,
             spikes.of,
             iodyno_measure::message_log::SPIKE_FACTOR

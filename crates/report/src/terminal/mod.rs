@@ -235,7 +235,7 @@ fn footer(run: &Run, hides_facts: bool, style: Style) -> Vec<String> {
     };
     let mut parts = vec![kept];
     parts.extend((!run.id.is_empty()).then(|| format!("iodyno show {}", run.id)));
-    parts.extend(hides_facts.then(|| "-v: what was in effect".to_owned()));
+    parts.extend(hides_facts.then(|| "-v: settings in effect".to_owned()));
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         match lines.last_mut() {

@@ -65,7 +65,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     }
     let mut lines = table::fitted(&table, style);
     let text = format!(
-        "together: the mean over the repeats with its interval, and the percentile of all their operations. The interval covers {COVERS}."
+        "together: the mean over the repeats with its interval, or the percentile over the operations of all repeats. The interval covers {COVERS}."
     );
     lines.extend(paragraph(&text, Role::Dim, style));
     lines

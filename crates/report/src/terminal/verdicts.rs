@@ -105,7 +105,7 @@ fn notes_of(
         parts.push(codes(&by_codes));
     }
     if known > 0 {
-        parts.push(format!("{known} about this machine, as before"));
+        parts.push(format!("{known} about this machine, as in earlier runs"));
     }
     if !parts.is_empty() {
         let text = format!("notes: {}{}see --notes", parts.join(style.dot()), style.dot());

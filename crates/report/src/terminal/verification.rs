@@ -53,7 +53,7 @@ fn rows(v: &Verification) -> Vec<Row> {
         Row { what, tone, reads, blocks: None, first }
     };
     let mut rows = vec![
-        row("of the latest write", Tone::Good, v.current),
+        row("latest write", Tone::Good, v.current),
         row("whole, age unknown", Tone::Plain, v.whole),
         row("not verifiable", Tone::Warning, v.unverified),
     ];

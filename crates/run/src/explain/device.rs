@@ -51,7 +51,7 @@ impl Described {
                 human::time_ns(volume.read_ns as f64),
                 human::time_ns(volume.write_ns as f64)
             ),
-            Kind::Memory(_) => "memory: the submitter's core copies every byte".to_owned(),
+            Kind::Memory(_) => "memory: each byte is copied by the submitting core".to_owned(),
         }
     }
 
@@ -116,7 +116,7 @@ impl Described {
             lines.push((
                 "amplification",
                 format!(
-                    "{:.2} flash pages written per page that the host writes, for random writes to the whole device (from a formula)",
+                    "{:.2} flash pages written per host page, for random writes to the whole device (from a formula)",
                     outlook.write_amplification
                 ),
             ));
@@ -195,7 +195,7 @@ pub fn limit_in_words(limit: &Limit) -> String {
         human::duration_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     };
     format!(
-        "{}; bursts to {} for {}, and refills in {} when idle",
+        "{}; bursts to {} for {}; credits refill in {} when idle",
         rate(limit.rate),
         rate(credits.burst),
         after(credits.start, credits.burst.saturating_sub(limit.rate)),

@@ -127,7 +127,7 @@ impl Limit {
         };
         match self {
             Self::Resource(s) => format!(
-                "{}{}, busy {} of the time, which allows at most {}{}",
+                "{}{}, busy {} of the time: it allows at most {}{}",
                 s.name,
                 if s.of_host { " of the host, not the device" } else { "" },
                 percent(s.busy),
@@ -145,7 +145,7 @@ impl Limit {
                 let count = (outstanding * 10.0).round() / 10.0;
                 let of = if count < 1.05 { "I/O takes" } else { "I/Os each take" };
                 format!(
-                    "latency: {count} outstanding {of} {}; {}; use more depth or threads",
+                    "latency: {count} outstanding {of} {}; {}; raise the depth or the number of threads",
                     time(*latency_ns),
                     busiest(b)
                 )

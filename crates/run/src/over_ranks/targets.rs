@@ -151,7 +151,7 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     let own = &all[ranks.rank() as usize];
     if run.method.is_some() && all.iter().any(|seen| seen.len() != own.len()) {
         return refused(
-            "a method over ranks needs the same number of targets on each rank: name equally many for each host"
+            "a method over ranks needs the same number of targets on each rank: name the same number for each host"
                 .to_owned(),
         );
     }
@@ -162,13 +162,13 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     let (index, of) = shares.next().unwrap_or((0, 1));
     if let Some((_, seen)) = shares.zip(&own[1..]).find(|(share, _)| *share != (index, of)) {
         return refused(format!(
-            "`{}` and `{}` are shared by different ranks: name targets that the same ranks share, or that none shares",
+            "`{}` and `{}` are shared by different groups of ranks: each rank's targets must all be shared by the same ranks, or by none",
             seen.name, own[0].name
         ));
     }
     if run.request.ranks.shared && of != ranks.size() {
         return refused(format!(
-            "--shared: `{}` is the same target on only {of} of {} ranks; on the others the name stands for a different one",
+            "--shared: `{}` is the same target on only {of} of {} ranks; on the others, the name refers to a different one",
             own[0].name,
             ranks.size()
         ));

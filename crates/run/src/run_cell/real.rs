@@ -140,8 +140,10 @@ fn record_facts(run: &ResolvedRun, spec: &Spec, why: String, done: &mut Cell) {
     done.facts.insert("engine.why".to_owned(), why);
     let file = match spec.new_file() {
         NewFile::Written => None,
-        NewFile::Allocated => Some("its space was reserved, and never written, before the cell"),
-        NewFile::Empty => Some("empty before the cell: writes allocate space and make it longer"),
+        NewFile::Allocated => {
+            Some("before the cell, the file's space was reserved but never written")
+        }
+        NewFile::Empty => Some("empty before the cell: writes allocate space and extend the file"),
     };
     done.facts.extend(file.map(|words| ("file".to_owned(), words.to_owned())));
     let pinned = run.request.processors.as_ref().map(ToString::to_string);

@@ -76,7 +76,7 @@ pub(super) fn boxes(outcome: &Outcome<'_>, lines: &[Line]) -> Vec<Figure> {
         figure(
             "spread-10ms",
             "Latency by threads, up to 10 ms",
-            "The same; latencies above 10 ms are not drawn.",
+            "Half of the operations lie within the band; latencies above 10 ms are not drawn.",
             zoomed,
             bands.into_iter().map(below).collect(),
         ),

@@ -135,7 +135,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     let mut verdicts = vec![Verdict {
         code: "MODEL".to_owned(),
         tone: Tone::Note,
-        text: "These results were simulated in virtual time; they show how near the model is to the printed figures, not that either is right.".to_owned(),
+        text: "These results were simulated in virtual time; they show how close the model is to the printed figures, not whether either is right.".to_owned(),
         of: Vec::new(),
     }];
     for figure in outcome.study.printed.iter().filter(|f| !f.flag.is_empty()) {
@@ -157,7 +157,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     if !overlays.is_empty() {
         let names: Vec<&str> = overlays.iter().map(|o| o.name.as_str()).collect();
         blocks.push(Block::Text(format!(
-            "Drawn over the figures: {}, where mix, block size, threads, depth and number of targets match the paper.",
+            "Runs drawn over the figures where mix, block size, threads, depth and number of targets match the paper: {}.",
             names.join("; ")
         )));
     }
@@ -210,13 +210,13 @@ fn model(outcome: &Outcome<'_>) -> Section {
     ];
     if let (cells @ 1.., steady) = outcome.in_rounds {
         how.push((
-            "cells in rounds by SNIA's specification".to_owned(),
+            "cells measured in rounds by SNIA's specification".to_owned(),
             format!("{cells}, {steady} of them steady"),
         ));
     }
     if let (cells @ 1.., shown) = outcome.of_spans {
         how.push((
-            "cells that stand for longer runs".to_owned(),
+            "cells that represent longer runs".to_owned(),
             format!("{cells}, {shown} of them shown to be stationary"),
         ));
     }
@@ -226,10 +226,7 @@ fn model(outcome: &Outcome<'_>) -> Section {
         blocks: vec![Block::Facts(vec![
             ("Systems".to_owned(), systems.collect()),
             (
-                format!(
-                    "Parameters by source; the paper states {} of the figures",
-                    study.printed.len()
-                ),
+                format!("Parameters by source (the paper prints {} figures)", study.printed.len()),
                 parameters.collect(),
             ),
             ("How it was run".to_owned(), how),

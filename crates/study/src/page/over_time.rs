@@ -56,7 +56,7 @@ pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
         Figure {
             id: format!("p{}-over-time-{}-{threads}-{depth}", panel + 1, workload + 1),
             title: format!("Latency over time: {name}{demand}"),
-            summary: "For each interval, the longest latency above and the median below; all systems and workloads have the same axis.".to_owned(),
+            summary: "For each interval, the longest latency (above) and the median (below). All systems and workloads share one latency axis.".to_owned(),
             conditions: format!("{} · {} · simulated", study.name, study.panels[panel].figure),
             shape: Shape::Plot(Plot {
                 x: Axis::from_zero("time", Quantity::Seconds),

@@ -79,8 +79,8 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     }
     if let (cells @ 1.., shown) = outcome.of_spans {
         let spans = format!(
-            "{cells} cells stand for longer runs; {shown} of them were shown to be stationary, without a \
-             trend, and ended then"
+            "{cells} cells represent longer runs; {shown} of them ended when they were shown to be stationary, \
+             without a trend"
         );
         lines.extend(paragraph(&spans, Role::Dim, style));
     }
@@ -139,13 +139,13 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let arrays = if study.members.is_empty() {
         ""
     } else {
-        " For arrays it is members × n with the textbook's write penalties, at most the bandwidth of the links."
+        " For arrays it is members × n with the textbook's write penalties, capped by the bandwidth of the links."
     };
-    let legend = "after our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
-         d derived from these; all others are predicted. Errors are relative to the printed figure; the part \
-         outside is what lies beyond its rounding; for `>=` and `<=`, more than a tenth beyond the bound on its valid side. The null \
-         model's error is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
-         change by think time. ! marks figures that can't be right: not scored.";
+    let legend = "after our figures: i input (taken from the paper), f fitted (a parameter was chosen to match it), \
+         d derived from these; all others are predicted. Errors are relative to the printed figure. The part outside \
+         lies beyond the figure's rounding or, on the valid side of a bound (`>=` or `<=`), beyond a tenth of the bound. \
+         The null model's error is in the line below. The null model is one device × n, one thread × n, time-sharing of \
+         pure reads and writes, or no effect of think time. ! marks figures that can't be right: not scored.";
     let is_data_sheet = |row: &Row| row.null.is_some_and(|null| null.model == NullModel::DataSheet);
     let alone = if outcome.rows.iter().any(is_data_sheet) {
         " For one device it is the data sheet."
@@ -240,7 +240,7 @@ fn spikes(outcome: &Outcome<'_>, panel: usize, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for line in outcome.over_time.iter().filter(|line| line.panel == panel) {
         if lines.is_empty() {
-            let title = "spikes of latency, at least 5 times the median";
+            let title = "latency spikes (at least 5 times the median)";
             lines.extend(paragraph(title, Role::Dim, style));
         }
         let of = line.over_time.spikes();

@@ -13,7 +13,7 @@ pub(super) fn identity(run: &Run, findings: Option<&Findings>) -> Facts {
         row("run", if run.id.is_empty() { "not kept" } else { &run.id }),
         row("name", &run.head.name),
         row("began", time(run.started)),
-        row("ended", run.ended.map_or("not known to have ended".to_owned(), time)),
+        row("ended", run.ended.map_or("unknown".to_owned(), time)),
         row("status", run.status.name()),
         row("program", program(run)),
         row("seed", run.head.seed.to_string()),
@@ -76,7 +76,7 @@ pub(super) fn device(target: &TargetRecord) -> Facts {
             ("RAID", "/device/raid"),
             ("device mapper", "/device/device_mapper"),
             ("NUMA node", "/device/numa_node"),
-            ("how it was opened", "/opened"),
+            ("how the target was opened", "/opened"),
         ],
     );
     for (name, when) in [("before", &target.health_before), ("after", &target.health_after)] {
@@ -181,7 +181,7 @@ pub(super) fn preparation(run: &Run) -> Facts {
         let facts: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
         let proof = cell.evidence.fill.as_ref().map_or(String::new(), |f| {
             format!(
-                "; by completed operations: {} written, {} passes, {} % of the range at least once, {} % at least {} times",
+                "; completed writes: {} in {} passes; {} % of the range written at least once, {} % at least {} times",
                 human::size(f.written_bytes),
                 human::three_digits(f.passes),
                 human::three_digits(f.once_share * 100.0),
@@ -199,13 +199,13 @@ pub(super) fn preparation(run: &Run) -> Facts {
     }
     for target in &run.head.targets {
         all.push(row(
-            &format!("writes counted by the kernel until after the run ({})", target.name),
+            &format!("kernel's count of writes after the run ({})", target.name),
             target.writes_seen().map_or("unknown".to_owned(), |v| text("", Some(v))),
         ));
     }
     let written = run.cells.iter().filter_map(|c| c.evidence.written_share).reduce(f64::min);
     all.push(row(
-        "share of the active range that had been written, minimum of a cell",
+        "written share of the active range, minimum over all cells",
         written.map_or("unknown".to_owned(), |x| format!("{} %", human::three_digits(x * 100.0))),
     ));
     all
@@ -250,7 +250,7 @@ pub(super) fn stimulus(run: &Run) -> Facts {
         run.cells.iter().filter_map(|c| c.evidence.trace.as_ref()).collect();
     traces.dedup();
     for words in &traces {
-        all.push(row("trace, by the hash of its file", words.as_str()));
+        all.push(row("trace (hash of its file)", words.as_str()));
     }
     for workload in &run.head.workloads {
         all.push(row(&format!("workload {}", workload.name), text("", Some(&workload.spec))));
@@ -282,7 +282,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
     vec![
         row("clock", clock.unwrap_or("unknown")),
         row(
-            "from and to",
+            "latency measured from and to",
             "submission (open loop: intended start) to completion, as the generator sees it",
         ),
         row("histogram", "128 buckets per doubling: within 0.4 %; minimum, maximum, mean exact"),
@@ -321,12 +321,12 @@ pub(super) fn results(run: &Run, findings: Option<&Findings>) -> Facts {
         row("warnings", codes(iodyno_measure::Level::Warning)),
         row("notes", codes(iodyno_measure::Level::Note)),
         row(
-            "the whole method was carried out",
+            "method completed",
             findings.map_or("no method", |f| if f.complete { "yes" } else { "no" }),
         ),
         row(
             "figures",
-            "in the table of cells, which has all measured cells, including failed ones",
+            "in the table of cells, which lists all measured cells, including failed ones",
         ),
     ]
 }

@@ -25,7 +25,7 @@ type Facts = Vec<(String, String)>;
 
 /// Sections that document the run: the disclosure, all recorded values, and the commands to repeat the run.
 pub(super) fn sections(run: &Run, findings: Option<&Findings>) -> Vec<Section> {
-    let alone = vec![row("compared with", "nothing: this report is of one run")];
+    let alone = vec![row("compared with", "nothing: this report covers one run")];
     vec![disclosure(run, findings, alone), recorded(run), repeat(run)]
 }
 
@@ -74,24 +74,17 @@ fn comparison(part: &Compared<'_>) -> Facts {
         row("A", a.runs.join(", ")),
         row("B", b.runs.join(", ")),
         row("unit", "a run, or a repeat within a run if each side is one run"),
-        row("test", "exact Mann–Whitney, two-sided, corrected by Benjamini and Hochberg"),
-        row(
-            "effect",
-            "shift by Hodges and Lehmann, as a share of A's median, with its 95 % interval",
-        ),
+        row("test", "exact Mann–Whitney, two-sided, with the Benjamini–Hochberg correction"),
+        row("effect", "Hodges–Lehmann shift on logarithms, relative to A, with its 95 % interval"),
         row("a shift matters from", share(part.criteria.threshold_share)),
-        row("false claims at most", share(part.criteria.alpha)),
+        row("false claims, on average at most", share(part.criteria.alpha)),
         row("figures compared", part.rows.len().to_string()),
         row("not compared", part.omissions.len().to_string()),
         row(
             "conditions that differ",
-            if conditions.is_empty() {
-                "none that was recorded".to_owned()
-            } else {
-                conditions.join(", ")
-            },
+            if conditions.is_empty() { "none recorded".to_owned() } else { conditions.join(", ") },
         ),
-        row("order of the runs", "by their start, as the head of this page lists them"),
+        row("order of the runs", "by start time, as listed at the top of this page"),
         row("published values", "none"),
     ]
 }

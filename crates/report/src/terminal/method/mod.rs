@@ -211,7 +211,7 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     };
     let tied: Vec<String> = load.ties.iter().map(|&i| name(i)).collect();
     let overlap = format!(
-        "{}: their 95 % intervals of IOPS overlap, and more repeats may tell them apart",
+        "{}: the 95 % intervals of their IOPS overlap; more repeats may tell them apart",
         tied.join(", ")
     );
     let (text, role) = if ceilings.is_empty() {
@@ -222,7 +222,7 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
         let nearly = if chosen == most {
             String::new()
         } else {
-            format!("; 98 % of it is reached at {}", with_iops(chosen))
+            format!("; 98 % of this rate is reached at {}", with_iops(chosen))
         };
         let tie = if tied.is_empty() { String::new() } else { format!("; a tie with {overlap}") };
         let text = format!(
@@ -233,18 +233,18 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     } else if tied.is_empty() {
         let next = runner_up.map_or(String::new(), |i| format!("; next best: {}", with_iops(i)));
         let once = if table.rows.iter().all(|row| row.n < 2) && runner_up.is_some() {
-            "; measured once each, so ties are not known"
+            "; each point was measured once, so ties can't be detected"
         } else {
             ""
         };
         let text = format!(
-            "best point under {ceilings}: {}, the lowest load with 98 % of the highest rate{next}{once}",
+            "best point under {ceilings}: {}, the lowest load that reaches 98 % of the highest rate{next}{once}",
             with_iops(chosen)
         );
         (text, Role::Green)
     } else {
         let text = format!(
-            "a tie under {ceilings}: {}, the lowest load with 98 % of the highest rate, and {overlap}",
+            "a tie under {ceilings}: {}, the lowest load that reaches 98 % of the highest rate, and {overlap}",
             with_iops(chosen)
         );
         (text, Role::Yellow)
@@ -267,14 +267,14 @@ fn why_none(load: &Load, least: usize, name: &str) -> String {
     }
     if is_unknown(point) {
         return format!(
-            " that is known to be; too few operations to tell for the lowest load, {name}: use a longer --time"
+            " with certainty: the lowest load, {name}, has too few operations to tell; use a longer --time"
         );
     }
     let unknown = load.points.iter().filter(|point| is_unknown(point)).count();
     let more = match unknown {
         0 => String::new(),
-        1 => "; too few operations to tell for 1 other".to_owned(),
-        n => format!("; too few operations to tell for {n} others"),
+        1 => "; 1 other load has too few operations to tell".to_owned(),
+        n => format!("; {n} other loads have too few operations to tell"),
     };
     format!("; the lowest load, {name}, is over the ceiling{more}")
 }
@@ -290,7 +290,7 @@ fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
         let peak =
             law.peak().map_or(String::new(), |n| format!(", most at {}", human::three_digits(n)));
         let text = format!(
-            "universal scalability law: contention {:.3}, coherency {:.5}{peak}; off by {:.1} % at most",
+            "universal scalability law: contention {:.3}, coherency {:.5}{peak}; the points differ from the law by {:.1} % at most",
             law.contention,
             law.coherency,
             law.deviation_share_max * 100.0
@@ -336,7 +336,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
             let own =
                 rounds.variables.iter().find(|v| v.name == *name).and_then(|v| v.drift.as_ref());
             if let Some(drift) = own {
-                lines.extend(drift_lines("its rate within the window", drift, style));
+                lines.extend(drift_lines("the rate within the window", drift, style));
             }
         }
         if !steady.limits.is_pts() {
@@ -366,7 +366,7 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
         Steadiness::Steady => (format!("steady{trend}"), Role::Green),
         Steadiness::Drifting => (format!("drifts{trend}"), Role::Yellow),
         Steadiness::Oscillating { period_s } => {
-            (format!("swings with a period of {}", seconds(period_s)), Role::Yellow)
+            (format!("oscillates with a period of {}", seconds(period_s)), Role::Yellow)
         }
         Steadiness::TooShort { needed_s } => (
             format!("measured for too short a time to tell: {} are needed", seconds(needed_s)),
@@ -385,15 +385,15 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     };
     let breaks = match drift.breaks_s.len() {
         0 => String::new(),
-        1 => format!("; its level changes after {}", seconds(drift.breaks_s[0])),
+        1 => format!("; the level changes after {}", seconds(drift.breaks_s[0])),
         n => format!(
-            "; its level changes {n} times, the last time after {}",
+            "; the level changes {n} times, the last time after {}",
             seconds(drift.breaks_s[n - 1])
         ),
     };
     let text = clean(&format!("our own verdict: {what} is {text}{breaks}"), 300, style)
         .replace("is drifts", "drifts")
-        .replace("is swings", "swings")
+        .replace("is oscillates", "oscillates")
         .replace("is measured", "was measured");
     paragraph(&text, role, style)
 }

@@ -17,8 +17,10 @@ pub(super) fn lines(found: &RateSearchFinding, style: Style) -> Vec<String> {
     let name = found.limit.split(' ').next().unwrap_or_default();
     let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
     if !apart.is_empty() {
-        let text =
-            format!("{name} is that of {}, to which the limit applies", kinds::together(apart));
+        let text = format!(
+            "{name} is computed over {}, to which the limit applies",
+            kinds::together(apart)
+        );
         lines.extend(paragraph(&clean(&text, 200, style), Role::Dim, style));
     }
     lines

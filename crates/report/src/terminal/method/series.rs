@@ -35,7 +35,7 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
                 (format!("steady state NOT REACHED in {} rounds", steady.rounds), Role::Red)
             }
             Progress::Running => (
-                format!("no steady state in the {} rounds before it ended", steady.rounds),
+                format!("no steady state in the {} rounds before the run ended", steady.rounds),
                 Role::Yellow,
             ),
         };
