@@ -40,7 +40,7 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
     let wrong = |why: &str| Failure::input(format!("{}: {why}", file.display()));
     if found.is_empty() {
         return Err(wrong(
-            "contains no run: pages by `iodyno report` contain their runs unless made with --without-data; Markdown, CSV and pictures contain none; of fio's results the JSON (--output-format=json+) is read, and log files after it",
+            "contains no run: name a page of `iodyno report` made without --without-data, or JSON of fio (--output-format=json+), followed by fio's log files; Markdown, CSV and pictures contain no runs",
         ));
     }
     if !flags.logs.is_empty() {
@@ -99,7 +99,8 @@ fn store(notebook: &mut Notebook, run: &Run) -> Result<String, Failure> {
 fn import_fio(flags: &Import, json: &str, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
     let mut logs = Vec::new();
     for log in &flags.logs {
-        let text = read(log, LOG_BYTES_MAX, "is too large: log averages with log_avg_msec")?;
+        let text =
+            read(log, LOG_BYTES_MAX, "is too large: set fio's log_avg_msec to log averages")?;
         logs.push(LogFile { origin: log.display().to_string(), text });
     }
     let results = fio_results::read(&flags.file.display().to_string(), json, &logs)?;

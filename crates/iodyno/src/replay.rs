@@ -69,7 +69,7 @@ fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     if is_record(beginning) && !flags.summary {
         if let Some(flag) = flags.given.first_of(&["format", "only", "from", "to", "align"]) {
             return Err(Failure::input(format!(
-                "{named}: a record is replayed as a whole: leave --{flag} out, or give --on or --summary"
+                "{named}: without --on or --summary a record is replayed as a whole: leave --{flag} out"
             )));
         }
         return record::replay(&flags.file, flags.measuring.json);

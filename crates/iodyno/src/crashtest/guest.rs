@@ -207,7 +207,7 @@ fn quoted(word: &std::ffi::OsStr) -> OsString {
 
 fn broken(folder: &Path, why: &str) -> Failure {
     Failure::target(format!(
-        "--guest {}: {why}. Remove the folder, and it is made again",
+        "--guest {}: {why}. Remove the folder: the next run makes it again",
         folder.display()
     ))
 }
