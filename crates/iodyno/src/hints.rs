@@ -80,7 +80,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     (&["number_ios"], "use --ops"),
     (
         &["time_based", "group_reporting", "norandommap", "thread"],
-        "leave it out: iodyno always does so",
+        "leave it out: iodyno always works this way",
     ),
     (
         &["random_distribution", "zoned", "rand"],
@@ -92,7 +92,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
     (&["cpus_allowed", "cpumask"], "use --cpus, such as `--cpus 0-3`"),
     (&["numa_cpu_nodes", "numa_mem_policy"], "use --numa NODE"),
-    (&["thinktime"], "use `--vary think=1ms`, or `think` in a workload file"),
+    (&["thinktime"], "use `--vary think=1ms`, or `think_time` in a workload file"),
     (
         &["force", "yes", "overwrite"],
         "use --destroy NAME, with the name of the target to be overwritten",

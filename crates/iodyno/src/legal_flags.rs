@@ -127,9 +127,9 @@ fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
         (NamedWork::Method(_), _) => {
             no_effect(flag, name, "for each of its cells", ", or use --scale for shorter times")
         }
-        _ if is_sweep => format!(
-            "--{flag} has no effect on a sweep: it is for methods of the catalog or of a file; take it out"
-        ),
+        _ if is_sweep => {
+            format!("--{flag} has no effect on a sweep, only on a method: take it out")
+        }
         (_, "scale" | "each") => format!(
             "--{flag} is for methods and for sweeps by --vary, but `{name}` is a workload: take it out"
         ),

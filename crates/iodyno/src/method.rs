@@ -77,7 +77,7 @@ fn refuse_closed_choices(source: &MethodSource, shown: &str, flags: &Run) -> Res
         }
         if !flags.on.iter().any(real) {
             return Err(Failure::input(
-                "--reuse has no effect on emulated targets, whose state is constructed: take it out",
+                "--reuse has no effect on emulated targets, which need no purge and no fill: take it out",
             ));
         }
     }

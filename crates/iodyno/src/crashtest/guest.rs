@@ -142,7 +142,7 @@ impl Guest {
         }
         let mut text = OsString::from(format!(
             "code={NOT_EXECUTED}\n{before}\
-             if ! host || ! mkdir /all{FOLDER}; then echo 'the files of the host are not there' >/dev/ttyS0\n\
+             if ! host || ! mkdir /all{FOLDER}; then echo 'the guest has no access to the files of the host' >/dev/ttyS0\n\
              elif ! mount -t {kind} -o {options} /dev/vdb /all{FOLDER}; then {unmounted}\n\
              else (\n"
         ));
