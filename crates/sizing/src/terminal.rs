@@ -107,12 +107,12 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     if let Some(highest) = highest {
         let spare = match log.caught_up_ns(highest.iops) {
             Some(ns) => format!(
-                "; at {} with {} requested, the backlog is persisted {} later",
+                "; at up to {}, of which {} are requested, the backlog is persisted {} later",
                 rate(highest.iops),
                 rate(sizing.demand.rate_iops),
                 human::time_ns(ns)
             ),
-            None => "; no rate is left to work off the backlog".to_owned(),
+            None => "; no spare rate is left to work off the backlog".to_owned(),
         };
         words.push_str(&spare);
     }
@@ -296,7 +296,7 @@ fn power_in_words(sizing: &Sizing, row: &Row) -> String {
     };
     match row.devices_w {
         Some(w) => format!(
-            "{} for the devices under load, {} mW per operation a second; {swap}",
+            "{} for the devices under load, {} mW per IOPS; {swap}",
             watts(w),
             human::three_digits(w / sizing.demand.rate_iops * 1e3)
         ),
@@ -321,7 +321,7 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
     if let Some(nearest) = sizing.missed.first() {
         let of = &sizing.candidates[nearest.candidate];
         let words = format!(
-            "{} others can't meet the demand; nearest: {} in {}: {}",
+            "{} others can't meet the demand; the nearest is {} in {}: {}",
             sizing.missed.len(),
             of.array(),
             of.host,
