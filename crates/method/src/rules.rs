@@ -133,7 +133,7 @@ fn defaults(
                 let names: Vec<String> = record.records("settings").map(name).collect();
                 let message = format!("the method has no settings called `{wanted}`");
                 let help = if names.is_empty() {
-                    "it has none at all: leave --setting out".to_owned()
+                    "the method has no settings: leave --setting out".to_owned()
                 } else {
                     format!("it has {}", names.join(" and "))
                 };
