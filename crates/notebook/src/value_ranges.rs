@@ -135,7 +135,9 @@ impl Part<'_> {
         if self.place == Place::Item {
             self.scan.cell_bytes += item_bytes;
             if self.key == SERIES {
-                self.scan.found("its text contains a series".to_owned());
+                self.scan.found(
+                    "its text contains a series, which belongs in a table of its own".to_owned(),
+                );
             }
         }
     }
