@@ -110,7 +110,7 @@ fn targets_without_a_log_and_with_one_are_not_mixed_up() {
     let whole = std::fs::read(place.path("a.log")).unwrap();
     place.write("half", &whole[..512 << 10]);
     for command in ["check", "serve"] {
-        place.iodyno(&format!("log {command} half")).fails(4, &["1048576", "524288", "cut off"]);
+        place.iodyno(&format!("log {command} half")).fails(4, &["1048576", "524288", "truncated"]);
     }
 }
 
