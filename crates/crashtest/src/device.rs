@@ -176,7 +176,7 @@ impl Run {
     fn operation(&mut self, kind: OpKind, bytes: &Range<u64>, fua: bool) -> Result<(), String> {
         if bytes.end > self.capacity_bytes {
             return Err(format!(
-                "the log writes up to byte {}, and the device has {}",
+                "the log writes up to byte {}, but the device has only {}",
                 bytes.end, self.capacity_bytes
             ));
         }
@@ -202,7 +202,7 @@ impl Run {
                 None => break,
             }
         }
-        Err(format!("operation {} does not end", self.token))
+        Err(format!("operation {} does not complete", self.token))
     }
 
     /// Runs the machine until it is at rest or all changes are durable. The second condition is needed because some
@@ -213,7 +213,7 @@ impl Run {
                 return Ok(());
             }
         }
-        Err("it does not come to rest".to_owned())
+        Err("it never becomes idle".to_owned())
     }
 
     /// Processes one event of the machine. Returns false if there is none.

@@ -86,7 +86,7 @@ impl Log<'_> {
             (self.device_bytes(sector), self.device_bytes(sectors))
         else {
             return Err(format!(
-                "{sectors} sectors from sector {sector} on are beyond the end of any device"
+                "{sectors} sectors at sector {sector} end beyond the largest possible device"
             ));
         };
         let header = self.at;
