@@ -99,7 +99,7 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     }
     if spec.flush_again && spec.flush_every == 0 {
         let message = "`flush_again` has no effect without `flush_every`";
-        faults.add("write.flush_again", message, "give `flush_every` too, or remove it");
+        faults.add("write.flush_again", message, "give `flush_every` too, or remove `flush_again`");
     }
     let reads = spec.mix[OpKind::Read.index()] > 0.0 || spec.read_back > 0;
     if spec.new_file != NewFile::Written && reads {
@@ -157,7 +157,11 @@ fn check_blocks(spec: &Spec, faults: &mut Faults) {
         && !(align.is_power_of_two() && (1..=MAX_RANGE_BYTES).contains(&align))
     {
         let message = "the alignment must be a power of two from 1 B to 1 GiB";
-        faults.add("align", message, "leave it out to use the largest one that fits the blocks");
+        faults.add(
+            "align",
+            message,
+            "leave `align` out to use the largest alignment that fits the blocks",
+        );
     }
 }
 
@@ -335,7 +339,7 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
     }
     if let Some(at) = refill_at {
         if at >= spec.depth {
-            let help = "leave it out to refill the queue after each completion";
+            let help = "leave `refill_at` out to refill the queue after each completion";
             faults.add("arrivals.refill_at", "`refill_at` must be below the depth", help);
         }
         if thinks || is_open || flow.is_some() {

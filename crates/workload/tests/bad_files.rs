@@ -77,7 +77,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nactive = \"1MiB..+0%\"\nwrite = { flush_again = true }",
-        "3:10 [\"1MiB..+0%\"] the active range is empty (give the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)\n4:9 [{ flush_again = true }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n4:25 [true] `flush_again` has no effect without `flush_every` (give `flush_every` too, or remove it)",
+        "3:10 [\"1MiB..+0%\"] the active range is empty (give the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)\n4:9 [{ flush_again = true }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n4:25 [true] `flush_again` has no effect without `flush_every` (give `flush_every` too, or remove `flush_again`)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", streams = 0 } }",
@@ -97,7 +97,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
-        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave it out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop with neither think time nor flow (leave `refill_at` out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
+        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave `refill_at` out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop with neither think time nor flow (leave `refill_at` out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
@@ -155,7 +155,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "align = 0\nactive = \"0..1GiB\"\nmix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"4KiB\" } }",
-        "2:9 [0] the alignment must be a power of two from 1 B to 1 GiB (leave it out to use the largest one that fits the blocks)",
+        "2:9 [0] the alignment must be a power of two from 1 B to 1 GiB (leave `align` out to use the largest alignment that fits the blocks)",
     ),
     (
         "block = \"4000B\"\nmix = { read = 1 }",
@@ -167,7 +167,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "align = \"3KiB\"\nmix = { read = 1 }",
-        "2:9 [\"3KiB\"] the alignment must be a power of two from 1 B to 1 GiB (leave it out to use the largest one that fits the blocks)",
+        "2:9 [\"3KiB\"] the alignment must be a power of two from 1 B to 1 GiB (leave `align` out to use the largest alignment that fits the blocks)",
     ),
     (
         "align = \"256B\"\nblock = \"1100B\"\nmix = { write = 1 }\ncontent = { kind = \"verifiable\" }",
