@@ -63,7 +63,7 @@ fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     let beginning = from.fill_buf().map_err(failed)?;
     if beginning.is_empty() && !is_file {
         return Err(Failure::input(format!(
-            "{named}: it is empty; a record must be a regular file"
+            "{named}: the input is empty; a record must be a regular file"
         )));
     }
     if is_record(beginning) && !flags.summary {
