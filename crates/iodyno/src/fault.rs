@@ -36,7 +36,7 @@ pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     }
     let status = Status::from_json(said).map_err(|why| {
         Failure::target(format!(
-            "{}: the status can't be read ({why}): the server has another version; --json prints its answer",
+            "{}: the status can't be read ({why}): the server has another version; --json prints the server's answer",
             path.display()
         ))
     })?;

@@ -38,7 +38,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
 const FLAGS: [(&[&str], &str); 25] = [
     (
         &["rw", "readwrite"],
-        "the workload's name decides what is issued: `iodyno run random-read`; `iodyno catalog` lists them",
+        "the workload's name decides what is issued: `iodyno run random-read`; `iodyno catalog` lists all workloads",
     ),
     (
         &["bs", "blocksize", "bsrange", "bssplit"],
@@ -160,7 +160,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
     }
     if is_target(name) {
         return Err(Failure::input(format!(
-            "`{name}` is a target, and a workload or a method is needed here: `iodyno run four-corners --on {name}`; `iodyno catalog` lists them"
+            "`{name}` is a target, and a workload or a method is needed here: `iodyno run four-corners --on {name}`; `iodyno catalog` lists both"
         )));
     }
     let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");

@@ -45,7 +45,7 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
     }
     if !flags.logs.is_empty() {
         return Err(wrong(
-            "is a report: log files belong to a JSON of fio; import the report alone",
+            "is a report: only JSON of fio can have log files; import the report alone",
         ));
     }
     if found.len() > RUNS_MAX {
@@ -78,7 +78,7 @@ fn read(file: &Path, bytes_max: u64, too_large: &str) -> Result<String, Failure>
             wrong(&format!("{too_large} (limit: {})", human::size(bytes_max)))
         }
         InputError::NotText { .. } => {
-            wrong("is neither a page of `iodyno report` nor text of fio: it is not UTF-8")
+            wrong("is neither a page of `iodyno report` nor JSON of fio: the file is not UTF-8")
         }
         error => wrong(&format!(
             "{error}; name the page that `iodyno report` wrote, or the JSON that fio wrote"
