@@ -246,7 +246,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "mix = { read = 1 }\nread = { addresses = { pattern = \"recently-read\", window = 0 } }",
         "3:34 [\"recently-read\"] `recently-read` has nothing to repeat (each repeated address must first be drawn by another pattern: give reads a share of another pattern, such as `uniform`)\n\
-         3:60 [0] the window, in addresses, must be a whole number from 1 to 1048576",
+         3:60 [0] the number of addresses in the window must be a whole number from 1 to 1048576",
     ),
     (
         "mix = { read = 1 }\nread = { addresses = [{ pattern = \"uniform\", share = 1 }, { pattern = \"recently-written\", share = 1 }] }",
@@ -300,7 +300,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "group = []",
-        "2:9 [[]] a group must have 1 to 64 members, not 0 (such as `group = [\"random-read\", \"random-write\"]`)",
+        "2:9 [[]] a group must have 1 to 64 members, not 0 (list its members, as in `group = [\"random-read\", \"random-write\"]`)",
     ),
     // Values that are written wrongly; what rules say of the rest is reported beside them.
     (

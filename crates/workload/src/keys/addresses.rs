@@ -78,7 +78,7 @@ pub(super) fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Bl
 pub(super) fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec<Address> {
     let Some(list) = record.get(path) else { return Vec::new() };
     if list.is_array() && list.items().is_empty() {
-        let help = "give one such as `\"uniform\"`, or leave the key out";
+        let help = "give a pattern such as `\"uniform\"`, or leave the key out";
         reader.refuse(list.span.clone(), "no address pattern is given", help);
     }
     for item in list.items().iter().filter(|_| list.items().len() > 1) {

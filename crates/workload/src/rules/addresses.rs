@@ -135,7 +135,7 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
         }
         Pattern::HotSpots { spots, .. } => check_spots(of.key, spots, faults),
         Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
-            let what = "the window, in addresses,";
+            let what = "the number of addresses in the window";
             faults.whole(&of.path("window"), what, (*window).into(), MAX_WINDOW.into());
         }
     }
