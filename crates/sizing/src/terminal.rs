@@ -248,7 +248,7 @@ fn cache_in_words(cache: &CacheAdvice) -> String {
     let on = format!("{} with p99 {}", rate(cache.highest_iops.0), time(cache.p99_ns.0));
     let advice = if cache.leave_on() { "leave it on" } else { "turn it off" };
     format!(
-        "{advice}: on, it sustains {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}"
+        "{advice}: with the cache on, the system sustains {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}"
     )
 }
 
@@ -263,18 +263,20 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     let of_devices = highest.is_some_and(|highest| highest.is_of_arrays);
     let all_arrays = u64::from(row.count.units * row.count.arrays);
     let why = if (all_arrays - 1) * of.array_bytes < sizing.demand.capacity_bytes {
-        "it ignores capacity, which requires more here".to_owned()
+        "the formula ignores capacity, which requires more here".to_owned()
     } else if textbook.devices == ours {
-        "the same; it ignores queues, adapters and caches, which don't matter here".to_owned()
+        "the same; the formula ignores queues, adapters and caches, which don't matter here"
+            .to_owned()
     } else if textbook.devices > ours && of.has_cache() {
         "too many: a cache merges writes, and its hits need no device operation".to_owned()
     } else if textbook.devices > ours {
-        "too many: it charges the reads that precede a write at the mean cost of the mix".to_owned()
+        "too many: the formula charges the reads that precede a write at the mean cost of the mix"
+            .to_owned()
     } else if of_devices {
-        "too few: it loads devices to 100 %, where queues grow without limit".to_owned()
+        "too few: the formula loads devices to 100 %, where queues grow without limit".to_owned()
     } else {
         let bind = if binds.ends_with('s') { "bind" } else { "binds" };
-        format!("too few: it counts only devices, but the {binds} {bind} first")
+        format!("too few: the formula counts only devices, but the {binds} {bind} first")
     };
     format!(
         "{} devices: {} × ({:.2} reads + {:.0} × {:.2} writes) / {} for each device; {why}",

@@ -89,7 +89,7 @@ pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     let decides = if all_arrays > life.arrays_by_rate {
         let devices = life.arrays_by_rate * of.members;
         format!(
-            "; the rate alone needs {devices} devices, the others extend the life (--life 0 ignores it)"
+            "; the rate alone needs {devices} devices, the others extend the life (--life 0 ignores the life)"
         )
     } else {
         String::new()

@@ -44,7 +44,7 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
     text.labelled(
         "prices",
         LABEL,
-        &format!("as of {}, from your price file; check that they are current", answer.as_of),
+        &format!("as of {}, from your price file; check that the file is current", answer.as_of),
     );
     text.end()
 }
@@ -111,7 +111,7 @@ fn on(of: &Offer, priced: bool) -> String {
 /// Describes the instance of the recommended volumes.
 fn instance_in_words(answer: &CloudSizing, of: &Offer) -> String {
     let Some(Instance { system, limits, price, .. }) = &of.instance else {
-        return "none given, so its limits are ignored: give --instance, or [[instances]] in the price file".to_owned();
+        return "no instance is given, so limits of instances are ignored: give --instance, or [[instances]] in the price file".to_owned();
     };
     let price = match *price {
         price if price > 0.0 => format!(", {price:.2} {} a month", answer.currency),
