@@ -203,7 +203,7 @@ impl Method {
             if most <= 0.0 {
                 let stage = &self.stages[of].name;
                 return Err(format!(
-                    "{}: its rate is a percentage of the IOPS of `{stage}`, where nothing completed",
+                    "{}: the rate is a percentage of the IOPS of `{stage}`, where nothing completed",
                     step.cell.name
                 ));
             }

@@ -192,7 +192,7 @@ fn workload(
             for member in group.members {
                 let text = all
                     .get(&member.name)
-                    .ok_or_else(|| fail(format!("its member `{}` is missing", member.name)))?;
+                    .ok_or_else(|| fail(format!("the member `{}` is missing", member.name)))?;
                 let spec = Spec::from_toml(text).map_err(|e| fail(said(e)))?;
                 members.push((member.name, spec));
             }
