@@ -26,13 +26,13 @@ const EVENTS_MAX: u64 = 10_000_000;
 /// operation fails or does not end.
 pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, String> {
     let [volume] = system.volumes.as_slice() else {
-        return Err("it has several volumes: name a single device".to_owned());
+        return Err("the system has several volumes: name a single device".to_owned());
     };
     let Part::Device(placed) = &system.parts[volume.root.index()] else {
-        return Err("it is an array or has several paths: name a single device".to_owned());
+        return Err("the volume is an array or has several paths: name a single device".to_owned());
     };
     if matches!(&placed.device.kind, Kind::Memory(memory) if !memory.protected) {
-        return Err("it is volatile memory, which is empty after a power cut".to_owned());
+        return Err("the device is volatile memory, which is empty after a power cut".to_owned());
     }
     let mut machine = Machine::new(system, seed)?;
     machine.follow_content();
@@ -213,7 +213,7 @@ impl Run {
                 return Ok(());
             }
         }
-        Err("it never becomes idle".to_owned())
+        Err("the device never becomes idle".to_owned())
     }
 
     /// Processes one event of the machine. Returns false if there is none.

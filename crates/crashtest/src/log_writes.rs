@@ -129,7 +129,7 @@ fn slice(bytes: &[u8], at: u64, len_bytes: u64) -> Result<&[u8], String> {
     let end = at.checked_add(len_bytes).filter(|end| *end <= bytes.len() as u64);
     match end {
         Some(end) => Ok(&bytes[at as usize..end as usize]),
-        None => Err(format!("the log ends within it, at byte {}", bytes.len())),
+        None => Err(format!("the log is cut off at byte {}", bytes.len())),
     }
 }
 
