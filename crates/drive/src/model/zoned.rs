@@ -48,7 +48,7 @@ fn misfit(zones: Zones, spec: &Spec) -> Option<String> {
     };
     let Some(open) = open else {
         return Some(format!(
-            "its zones must be written in order: give writes the addresses {{ pattern = \"zones\", zone = \"{}\", capacity = \"{size}\", open = 1, trim = true }}",
+            "zones must be written in order: give writes the addresses {{ pattern = \"zones\", zone = \"{}\", capacity = \"{size}\", open = 1, trim = true }}",
             size_text(size_bytes),
         ));
     };
