@@ -248,7 +248,7 @@ fn figure(fitted: &Fitted, cells: &[Measured], about: &About) -> Figure {
             spans: Vec::new(),
         }),
         notes: vec![format!(
-            "Cells whose name begins with {} were not fitted to.",
+            "The fit does not use cells whose name begins with {}.",
             crate::HELD_OUT
         )],
     }
