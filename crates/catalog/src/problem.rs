@@ -63,8 +63,7 @@ impl Problem {
     pub fn withheld(self) -> Self {
         let Some((line, _)) = self.line_column() else { return self };
         let origin = format!("{}:{line}", self.origin);
-        let message =
-            "the file is not valid; its text is not shown, because another file refers to it";
+        let message = "the file is not valid; its contents are not quoted, because only another file names it";
         let help = "to see the errors, give the file's path on the command line".to_owned();
         Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }

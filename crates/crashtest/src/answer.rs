@@ -48,16 +48,16 @@ impl Setting {
     /// Describes the rules or the device: the second part of the heading, and a line that explains it.
     fn in_words(&self) -> (String, String) {
         if let Some(guest) = &self.guest {
-            let about = "the guest's disk has a volatile write cache: of the writes since a flush each can be lost, and \
-                         one be torn";
+            let about = "the guest's disk has a volatile write cache: any write since the last flush can be lost, and \
+                         one of them torn";
             return (format!("on {guest}"), about.to_owned());
         }
         match &self.device {
             Some(device) => (
                 format!("on {device}"),
                 format!(
-                    "{device} executed the recorded operations one after another. The states of class `model` are what it \
-                     keeps at each instant at which data become durable"
+                    "{device} executed the recorded operations one after another. The states of class `model` are its \
+                     contents after a power cut, one for each instant at which data become durable"
                 ),
             ),
             None => (format!("under the rules {}", self.rules.name), self.rules.about.to_owned()),
@@ -197,8 +197,8 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
             "no promise",
             LABEL,
             &format!(
-                "{wrong_early} of {} before the program's first output are wrong: it had promised nothing yet. Such \
-                 findings are listed last. If it created its store then, do that in --setup",
+                "{wrong_early} of {} before the program's first output are wrong: the program had promised nothing \
+                 yet. Such findings are listed last. If the program creates its store first, do so in --setup",
                 counted(judged_early, "state")
             ),
         );
@@ -219,16 +219,19 @@ fn confirming<'a>(finding: &Finding, guest: &'a Outcome) -> Option<&'a Finding> 
 
 fn confirmation(finding: &Finding, guest: &Outcome) -> String {
     if let Some(known) = confirming(finding, guest) {
-        return format!("confirmed: state {} there has this verdict, see below", known.name);
+        return format!(
+            "confirmed: state {} of the guest has the same verdict (see below)",
+            known.name
+        );
     }
     let judged: u64 = guest.explored.verdicts.values().sum();
-    format!("not confirmed: no state of {judged} there has this verdict, see below")
+    format!("not confirmed: none of {judged} states of the guest has this verdict (see below)")
 }
 
 fn checks_in_words(explored: &Explored) -> String {
     format!(
-        "the checker ran {} times in {}; {} more states equal one of these, and {} differ from one only in what the checker \
-         does not read",
+        "the checker ran {} times in {}; {} more states equal a checked one, and {} differ from one only in data that \
+         the checker does not read",
         explored.checked,
         time(explored.elapsed),
         explored.same_content,
@@ -243,7 +246,7 @@ fn classes(explored: &Explored) -> Table {
         Column::numbers("judged", ""),
         Column::numbers("explored", ""),
     ]);
-    let ended = "states by class; --time ended the exploration, more time judges more";
+    let ended = "states by class; --time ended the exploration: more time judges more states";
     let all = "states by class, all of them judged";
     let caption = if explored.is_complete() { all } else { ended };
     caption.clone_into(&mut table.caption);
@@ -273,7 +276,7 @@ fn show_finding(text: &mut Lines, finding: &Finding, setting: &Setting) {
     }
     if nothing_lost {
         let words = match &setting.guest {
-            Some(_) => "nothing that the guest had written to its disk, only what its memory held",
+            Some(_) => "nothing written to the guest's disk, only the contents of its memory",
             None => "nothing: a kill of the program suffices",
         };
         text.labelled("lost", LABEL, words);

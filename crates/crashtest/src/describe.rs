@@ -100,7 +100,7 @@ fn in_words(states: &States, effects: &[usize]) -> Vec<Loss> {
         words[i] = Some(Loss {
             effect: act_in_words(&effect.act, &tree, &after),
             kept_by: if effect.is_given_up {
-                "fsync after another write, since its own failed".to_owned()
+                "fsync after writing it again, since its own fsync failed".to_owned()
             } else {
                 kept_by(&effect.act, &after, states.effects().rules.commit)
             },

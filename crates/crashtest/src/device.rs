@@ -26,13 +26,13 @@ const EVENTS_MAX: u64 = 10_000_000;
 /// operation fails or does not end.
 pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, String> {
     let [volume] = system.volumes.as_slice() else {
-        return Err("it has several volumes: name a single device".to_owned());
+        return Err("the system has several volumes: name a single device".to_owned());
     };
     let Part::Device(placed) = &system.parts[volume.root.index()] else {
-        return Err("it is an array or has several paths: name a single device".to_owned());
+        return Err("the volume is an array or has several paths: name a single device".to_owned());
     };
     if matches!(&placed.device.kind, Kind::Memory(memory) if !memory.protected) {
-        return Err("it is volatile memory, which is empty after a power cut".to_owned());
+        return Err("the device is volatile memory, which is empty after a power cut".to_owned());
     }
     let mut machine = Machine::new(system, seed)?;
     machine.follow_content();
@@ -176,7 +176,7 @@ impl Run {
     fn operation(&mut self, kind: OpKind, bytes: &Range<u64>, fua: bool) -> Result<(), String> {
         if bytes.end > self.capacity_bytes {
             return Err(format!(
-                "the log writes up to byte {}, and the device has {}",
+                "the log writes up to byte {}, but the device has only {}",
                 bytes.end, self.capacity_bytes
             ));
         }
@@ -202,7 +202,7 @@ impl Run {
                 None => break,
             }
         }
-        Err(format!("operation {} does not end", self.token))
+        Err(format!("operation {} does not complete", self.token))
     }
 
     /// Runs the machine until it is at rest or all changes are durable. The second condition is needed because some
@@ -213,7 +213,7 @@ impl Run {
                 return Ok(());
             }
         }
-        Err("it does not come to rest".to_owned())
+        Err("the device never becomes idle".to_owned())
     }
 
     /// Processes one event of the machine. Returns false if there is none.

@@ -427,7 +427,7 @@ pub fn classes_named(names: &[String], is_on_device: bool) -> Result<Vec<Class>,
                 return "the class `model` needs --from with the log of a block device, and --device".to_owned();
             }
             let known: Vec<&str> = known.iter().map(|class| class.name()).collect();
-            format!("no class of states `{name}`; there are {}", known.join(", "))
+            format!("there is no class of states `{name}`: the classes are {}", known.join(", "))
         })
     };
     names.iter().map(class).collect()

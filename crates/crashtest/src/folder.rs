@@ -141,7 +141,7 @@ impl Folders {
             let remedy = if config.acl == SessionACL::All {
                 "load the kernel module `fuse`"
             } else {
-                "install fusermount3 (package fuse3), or run this under `unshare --user \
+                "install fusermount3 (package fuse3), or run iodyno under `unshare --user \
                  --map-root-user --mount`"
             };
             io::Error::new(e.kind(), format!("FUSE can't be mounted: {e}; {remedy}"))

@@ -86,7 +86,7 @@ impl Log<'_> {
             (self.device_bytes(sector), self.device_bytes(sectors))
         else {
             return Err(format!(
-                "{sectors} sectors from sector {sector} on are beyond the end of any device"
+                "{sectors} sectors at sector {sector} end beyond the largest possible device"
             ));
         };
         let header = self.at;
@@ -129,7 +129,7 @@ fn slice(bytes: &[u8], at: u64, len_bytes: u64) -> Result<&[u8], String> {
     let end = at.checked_add(len_bytes).filter(|end| *end <= bytes.len() as u64);
     match end {
         Some(end) => Ok(&bytes[at as usize..end as usize]),
-        None => Err(format!("the log ends within it, at byte {}", bytes.len())),
+        None => Err(format!("the log is cut off at byte {}", bytes.len())),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn of_text(text: &str) -> Result<History, String> {
         .map_err(|_| "not a file that `crashtest --record` wrote".to_owned())?;
     if head.format != FORMAT || head.version != VERSION {
         return Err(format!(
-            "has format {} {}, and this version reads {FORMAT} {VERSION}",
+            "has format {} {}, but this version reads {FORMAT} {VERSION}",
             iodyno_units::text::clean(&head.format),
             head.version
         ));
@@ -65,7 +65,7 @@ pub fn of_text(text: &str) -> Result<History, String> {
         match (event, number < head.start) {
             (Event::Change(change), true) => history.start.apply(&change),
             (_, true) => {
-                return Err(wrong("the folder at the start consists of changes".to_owned()));
+                return Err(wrong("the initial folder must consist of changes".to_owned()));
             }
             (event, false) => history.events.push(event),
         }

@@ -32,7 +32,7 @@ pub fn replay(
 ) -> io::Result<Replayed> {
     let missing = || {
         let why = format!(
-            "the run has no state {state} by the rules {}: give the same run, --rules and --atomic as for the result",
+            "under the rules {} the run has no state {state}: give the same run, --rules and --atomic as before",
             plan.rules.name
         );
         io::Error::new(io::ErrorKind::NotFound, why)

@@ -63,7 +63,7 @@ pub const ALL: [Rules; 5] = [
     Rules {
         name: "ext4",
         about: "ext4 with data=ordered and delayed allocation: the journal keeps metadata in order, a file grows into \
-                new blocks only with their data, a rename over a file writes the new file's data first",
+                new blocks only once their data is written, and a rename over a file writes the new file's data first",
         metadata_in_order: true,
         commit: Commit::Journal,
         growth_with_data: Growth::NewBlocks,
@@ -81,7 +81,7 @@ pub const ALL: [Rules; 5] = [
     },
     Rules {
         name: "xfs",
-        about: "XFS: the log keeps metadata in order, a file grows only with its data, a rename does not wait for data",
+        about: "XFS: the log keeps metadata in order, a file grows only once its data is written, and a rename does not wait for data",
         metadata_in_order: true,
         commit: Commit::Journal,
         growth_with_data: Growth::Always,
@@ -90,8 +90,8 @@ pub const ALL: [Rules; 5] = [
     },
     Rules {
         name: "btrfs",
-        about: "btrfs: an fsync makes only the file and its names durable, other metadata follows in order with the next \
-                transaction, a file grows only with its data",
+        about: "btrfs: an fsync makes only the file and its names durable, other metadata follows in order with the \
+                next transaction, and a file grows only once its data is written",
         metadata_in_order: true,
         commit: Commit::OwnNames,
         growth_with_data: Growth::Always,
@@ -100,8 +100,8 @@ pub const ALL: [Rules; 5] = [
     },
     Rules {
         name: "worst",
-        about: "the least that POSIX allows: without an fsync any effect can be lost independently, names need an \
-                fsync of their directory, writes are torn at 512 bytes",
+        about: "the least that POSIX guarantees: without an fsync any effect can be lost independently, names need an \
+                fsync of their directory, and writes are torn at 512 bytes",
         metadata_in_order: false,
         commit: Commit::Directory,
         growth_with_data: Growth::Never,

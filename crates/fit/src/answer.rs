@@ -116,7 +116,7 @@ fn score(fitted: &Fitted) -> Option<String> {
     let p99 = median_error(&fitted.held_out, Statistics::P99);
     let p99 = p99.map_or(String::new(), |(p99, _)| format!(", p99 {:.1} %", p99 * 100.0));
     Some(format!(
-        "median error of the mean latency {:.1} %{p99}; the nearest measured cell is {:.0} % off",
+        "median error of the mean latency {:.1} %{p99}; taking the nearest measured cell instead: {:.0} %",
         mean * 100.0,
         nearest * 100.0
     ))
@@ -156,7 +156,7 @@ fn worst(fitted: &Fitted, cells: &[Measured]) -> Vec<String> {
 fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
     fitted.is_misfit().then(|| {
         format!(
-            "no device with the structure of {like} behaves as measured: differences are {:.0} times as large as chance explains. Start from another device with --like, or look at the cells that are named here",
+            "no device with the structure of {like} behaves as measured: differences are {:.0} times as large as chance explains. Start from another device with --like, or look at the cells listed here",
             fitted.scale
         )
     })
@@ -164,7 +164,7 @@ fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
 
 /// The structures that agree less well with the cells than the chosen one; `None` if no other was tried.
 fn others(about: &About) -> Option<String> {
-    let of = |(name, ratio): &(String, f64)| format!("{name} differs {ratio:.1} times as much");
+    let of = |(name, ratio): &(String, f64)| format!("{name} fits {ratio:.1} times worse");
     (!about.others.is_empty()).then(|| {
         format!("{}; {}", about.like, about.others.iter().map(of).collect::<Vec<_>>().join("; "))
     })
@@ -248,7 +248,7 @@ fn figure(fitted: &Fitted, cells: &[Measured], about: &About) -> Figure {
             spans: Vec::new(),
         }),
         notes: vec![format!(
-            "Cells whose name begins with {} were not fitted to.",
+            "The fit does not use cells whose name begins with {}.",
             crate::HELD_OUT
         )],
     }

@@ -19,7 +19,7 @@ pub fn device_file(
 ) -> String {
     let name = &like.device.name;
     let mut text = format!(
-        "# Fitted by iodyno {} to run {run} of {}, from the structure of {name}.\n# A parameter is `fitted` if the cells determine it, with its interval of 95 %; others are as in {name}.\n",
+        "# Fitted by iodyno {} to run {run} of {}, from the structure of {name}.\n# Parameters that the cells determine are `fitted`, with a 95 % interval; others are as in {name}.\n",
         env!("CARGO_PKG_VERSION"),
         one_line(target),
     );

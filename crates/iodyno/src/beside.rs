@@ -48,7 +48,7 @@ impl FromStr for Neighbour {
                 "rate" => Change::Rate(value.parse()?),
                 _ => {
                     return Err(format!(
-                        "`{part}` can't be changed here, only threads, depth, block, read and rate: copy the workload's file to change anything else"
+                        "only threads, depth, block, read and rate can be changed here, not `{part}`: copy the workload's file to change anything else"
                     ));
                 }
             })

@@ -203,8 +203,8 @@ impl Job<'_> {
             let is_in_folder = matches!(self.place, Place::Folder);
             if flags.rules != DEVICE_RULES && flags.device.is_none() && is_in_folder {
                 return Err(wrong(format!(
-                    "this is the log of a block device, to which no file system's rules apply: add --rules {DEVICE_RULES}, \
-                     or --device with an emulated one"
+                    "this is the log of a block device, so rules of file systems do not apply: add --rules \
+                     {DEVICE_RULES}, or --device with an emulated device"
                 )));
             }
             let job = Job { place: Place::Folder, ..*self };
@@ -212,11 +212,14 @@ impl Job<'_> {
         }
         if flags.device.is_some() {
             return Err(wrong(
-                "--device needs the log of a block device, and this is none".to_owned(),
+                "--device needs the log of a block device, but this is a recorded run of a program"
+                    .to_owned(),
             ));
         }
         if flags.setup.is_some() {
-            return Err(wrong("a recorded run has its own start: omit --setup".to_owned()));
+            return Err(wrong(
+                "a recorded run contains its initial folder: omit --setup".to_owned(),
+            ));
         }
         let not_text =
             |_| "neither a file of `crashtest --record` nor a log of dm-log-writes".to_owned();
@@ -335,7 +338,7 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
     match ended {
         Ok(Ended::Exited(status)) if status.success() => Ok(()),
         Ok(Ended::Exited(status)) => Err(Failure::input(format!(
-            "{name} failed ({status}): nothing was checked. It runs in a folder of its own, from which relative paths among its arguments count"
+            "{name} failed ({status}): nothing was checked. It runs in a folder of its own, to which relative paths in its arguments refer"
         ))),
         Ok(Ended::TimedOut) => {
             Err(Failure::interrupted(format!("{name} was stopped: nothing was checked")))

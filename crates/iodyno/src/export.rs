@@ -26,7 +26,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
         (Some(_), None, _) => {
             let with_files = EXPORT_FORMATS.iter().filter(|format| format.files.is_some());
             Err(Failure::input(format!(
-                "-o requires a format that consists of files: {}; {} goes to standard output: redirect it with `> FILE`",
+                "-o is only for formats of several files ({}); {} goes to standard output: redirect it with `> FILE`",
                 with_files.map(|format| format.name).collect::<Vec<_>>().join(", "),
                 format.name
             )))

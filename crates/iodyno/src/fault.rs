@@ -36,7 +36,7 @@ pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     }
     let status = Status::from_json(said).map_err(|why| {
         Failure::target(format!(
-            "{}: the status can't be read ({why}): the server has another version; --json prints its answer",
+            "{}: the status can't be read ({why}): the server has another version; --json prints the server's answer",
             path.display()
         ))
     })?;
@@ -61,8 +61,8 @@ fn stop(path: &Path) -> Result<Value, Failure> {
     }
     if !has_ended {
         return Err(Failure::target(format!(
-            "{}: the server has not ended for {STOP_TIMEOUT_S} s: it may still have much to write; `lsof` of its files shows \
-             the process",
+            "{}: the server did not end within {STOP_TIMEOUT_S} s, perhaps because much was left to write; `lsof` of \
+             its files shows the process",
             path.display()
         )));
     }

@@ -13,7 +13,7 @@ pub(crate) fn passes(flags: &Run) -> Result<u8, Failure> {
     match flags.on.iter().find(|target| matches!(target, TargetName::Model(_))) {
         None => Ok(passes),
         Some(model) => Err(Failure::input(format!(
-            "--fill has no effect on `{model}`, whose state is constructed: set the state in the name, such as `{model}?state=seq`"
+            "--fill has no effect on `{model}`, whose initial state is part of its name: use a name such as `{model}?state=seq`"
         ))),
     }
 }

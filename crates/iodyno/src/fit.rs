@@ -155,8 +155,8 @@ fn plan(probes: &[Probe], style: Style) -> String {
     });
     let at_most = match written.sum::<Option<u64>>() {
         _ if writing.is_empty() => String::new(),
-        Some(bytes) => format!(", at most {} after their ramps", human::size(bytes)),
-        None => ", as fast as the target takes it; --writes limits that".to_owned(),
+        Some(bytes) => format!(", at most {} in total, not counting ramps", human::size(bytes)),
+        None => ", as fast as the target can; --writes limits the amount".to_owned(),
     };
     text.heading(
         &format!("{} cells, {}", probes.len(), human::duration_ns(total_ns)),
@@ -165,7 +165,9 @@ fn plan(probes: &[Probe], style: Style) -> String {
     for probe in probes {
         text.line(&probe.name);
     }
-    text.line(&format!("Cells named {HELD_OUT}* score the twin; nothing is fitted to them."));
+    text.line(&format!(
+        "Cells named {HELD_OUT}* are held out: they score the twin, and are not used to fit it."
+    ));
     text.end()
 }
 
@@ -308,7 +310,7 @@ fn device(name: &str) -> Result<DescribedDevice, Failure> {
     };
     if all.iter().any(twice) {
         return Err(Failure::input(format!(
-            "`{name}` has several limits of a kind, and a fit needs one of each: use --like virtual-disk"
+            "`{name}` has several limits of the same kind, but a fit needs one of each: use --like virtual-disk"
         )));
     }
     match all.len() {

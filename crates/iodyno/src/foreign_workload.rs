@@ -34,11 +34,11 @@ fn own_targets(jobs: &Jobs, flags: &Run) -> Result<BTreeMap<String, usize>, Fail
     let (Some(first), Some(other)) = (first, other) else { return Ok(all) };
     let remedy = match (&other.file, &other.filename) {
         (Some(path), _) => format!("give `--on {}` too", path.display()),
-        (None, Some(names)) => format!("`{names}` are several files: give each a job of its own"),
+        (None, Some(names)) => format!("`{names}` are several files: give each file its own job"),
         (None, None) => "name its device by filename".to_owned(),
     };
     Err(Failure::input(format!(
-        "`{}`: `{}` runs on the target that it names, but `{}` names no target of --on: {remedy}; or use a single --on, which all jobs share",
+        "`{}`: the file of job `{}` is a target of --on, but that of job `{}` is not: {remedy}; or use a single --on, which all jobs share",
         jobs.given, first.name, other.name
     )))
 }
@@ -122,7 +122,7 @@ fn workload_file(job: &Job) -> String {
     if !flags.is_empty() {
         let _ = writeln!(
             text,
-            "# The job's engine and target belong to the run: iodyno run FILE{flags}"
+            "# Engine and target are not part of a workload: iodyno run FILE{flags}"
         );
     }
     for note in &job.notes {
@@ -151,7 +151,7 @@ fn show_traps(file: &JobFile) {
 /// Converts jobs to the workloads of a sweep. Jobs that run at the same time are an error.
 pub(crate) fn one_by_one(jobs: &Jobs, flags: &Run) -> Result<Workloads, Failure> {
     let workloads = jobs.one_by_one(|first| {
-        format!("give --section {first} to vary one job, or separate them by stonewall")
+        format!("give --section {first} to vary one job, or separate the jobs by stonewall")
     })?;
     let targets: BTreeSet<usize> = own_targets(jobs, flags)?.into_values().collect();
     if targets.len() > 1 {
@@ -308,7 +308,7 @@ pub(crate) fn on_targets(
     keep_written(file, request)?;
     let differ = |what: &str, remedy: &str| {
         Failure::input(format!(
-            "the jobs of `{given}` have different {what}, and a run has one: {remedy}, or `iodyno convert --section NAME` for one of them"
+            "the jobs of `{given}` have different {what}, but a run has one: {remedy}, or `iodyno convert --section NAME` for one of them"
         ))
     };
     let engines: BTreeSet<_> = file.jobs().map(|job| job.engine).collect();

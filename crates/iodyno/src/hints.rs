@@ -38,7 +38,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
 const FLAGS: [(&[&str], &str); 25] = [
     (
         &["rw", "readwrite"],
-        "the workload's name decides what is issued: `iodyno run random-read`; `iodyno catalog` lists them",
+        "the workload's name decides what is issued: `iodyno run random-read`; `iodyno catalog` lists all workloads",
     ),
     (
         &["bs", "blocksize", "bsrange", "bssplit"],
@@ -80,7 +80,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     (&["number_ios"], "use --ops"),
     (
         &["time_based", "group_reporting", "norandommap", "thread"],
-        "leave it out: iodyno always does so",
+        "leave it out: iodyno always works this way",
     ),
     (
         &["random_distribution", "zoned", "rand"],
@@ -92,7 +92,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
     (&["cpus_allowed", "cpumask"], "use --cpus, such as `--cpus 0-3`"),
     (&["numa_cpu_nodes", "numa_mem_policy"], "use --numa NODE"),
-    (&["thinktime"], "use `--vary think=1ms`, or `think` in a workload file"),
+    (&["thinktime"], "use `--vary think=1ms`, or `think_time` in a workload file"),
     (
         &["force", "yes", "overwrite"],
         "use --destroy NAME, with the name of the target to be overwritten",
@@ -160,7 +160,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
     }
     if is_target(name) {
         return Err(Failure::input(format!(
-            "`{name}` is a target, and a workload or a method is needed here: `iodyno run four-corners --on {name}`; `iodyno catalog` lists them"
+            "`{name}` is a target, and a workload or a method is needed here: `iodyno run four-corners --on {name}`; `iodyno catalog` lists both"
         )));
     }
     let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");

@@ -40,12 +40,12 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
     let wrong = |why: &str| Failure::input(format!("{}: {why}", file.display()));
     if found.is_empty() {
         return Err(wrong(
-            "contains no run: pages by `iodyno report` contain their runs unless made with --without-data; Markdown, CSV and pictures contain none; of fio's results the JSON (--output-format=json+) is read, and log files after it",
+            "contains no run: name a page of `iodyno report` made without --without-data, or JSON of fio (--output-format=json+), followed by fio's log files; Markdown, CSV and pictures contain no runs",
         ));
     }
     if !flags.logs.is_empty() {
         return Err(wrong(
-            "is a report: log files belong to a JSON of fio; import the report alone",
+            "is a report: only JSON of fio can have log files; import the report alone",
         ));
     }
     if found.len() > RUNS_MAX {
@@ -78,7 +78,7 @@ fn read(file: &Path, bytes_max: u64, too_large: &str) -> Result<String, Failure>
             wrong(&format!("{too_large} (limit: {})", human::size(bytes_max)))
         }
         InputError::NotText { .. } => {
-            wrong("is neither a page of `iodyno report` nor text of fio: it is not UTF-8")
+            wrong("is neither a page of `iodyno report` nor JSON of fio: the file is not UTF-8")
         }
         error => wrong(&format!(
             "{error}; name the page that `iodyno report` wrote, or the JSON that fio wrote"
@@ -99,7 +99,8 @@ fn store(notebook: &mut Notebook, run: &Run) -> Result<String, Failure> {
 fn import_fio(flags: &Import, json: &str, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
     let mut logs = Vec::new();
     for log in &flags.logs {
-        let text = read(log, LOG_BYTES_MAX, "is too large: log averages with log_avg_msec")?;
+        let text =
+            read(log, LOG_BYTES_MAX, "is too large: set fio's log_avg_msec to log averages")?;
         logs.push(LogFile { origin: log.display().to_string(), text });
     }
     let results = fio_results::read(&flags.file.display().to_string(), json, &logs)?;

@@ -120,14 +120,16 @@ fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
             )
         }
         (_, "section") => {
-            format!("--{flag} chooses jobs of another tool, but `{name}` has none: leave it out")
+            format!(
+                "--{flag} chooses jobs of another tool's file, but `{name}` is not such a file: leave --{flag} out"
+            )
         }
         (NamedWork::Method(_), _) => {
             no_effect(flag, name, "for each of its cells", ", or use --scale for shorter times")
         }
-        _ if is_sweep => format!(
-            "--{flag} has no effect on a sweep: it is for methods of the catalog or of a file; take it out"
-        ),
+        _ if is_sweep => {
+            format!("--{flag} has no effect on a sweep, only on a method: take it out")
+        }
         (_, "scale" | "each") => format!(
             "--{flag} is for methods and for sweeps by --vary, but `{name}` is a workload: take it out"
         ),
@@ -140,7 +142,7 @@ fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
 /// Error message for a flag without effect, because the method's file determines the value.
 pub(crate) fn no_effect(flag: &str, method: &str, how: &str, or: &str) -> String {
     format!(
-        "--{flag} has no effect on a method, and `{method}` sets it {how}: copy its file (`iodyno catalog {method}`) and change it there{or}"
+        "--{flag} has no effect on a method: `{method}` sets this {how}. Copy its file (`iodyno catalog {method}`) and change it there{or}"
     )
 }
 

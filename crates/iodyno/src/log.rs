@@ -57,7 +57,7 @@ fn token(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
         token.pop();
     }
     match token.len() {
-        0 => Err(wrong(&"it contains no token: add one of at least 16 random characters")),
+        0 => Err(wrong(&"the file contains no token: add one of at least 16 random characters")),
         len if len as u64 > TOKEN_BYTES_MAX => {
             Err(wrong(&format!("a token must have at most {TOKEN_BYTES_MAX} bytes")))
         }

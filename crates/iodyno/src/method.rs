@@ -77,7 +77,7 @@ fn refuse_closed_choices(source: &MethodSource, shown: &str, flags: &Run) -> Res
         }
         if !flags.on.iter().any(real) {
             return Err(Failure::input(
-                "--reuse has no effect on emulated targets, whose state is constructed: take it out",
+                "--reuse has no effect on emulated targets, which need no purge and no fill: take it out",
             ));
         }
     }
@@ -136,16 +136,15 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     if axis.kind == AxisKind::Targets
         && let Some(most) = counts.max().filter(|most| *most > targets)
     {
-        let there = if targets == 1 { "is 1" } else { &format!("are {targets}") };
         return Err(format!(
-            "{most} targets can't be used at the same time, because there {there}: name more with --on, or leave {most} out"
+            "can't use {most} targets at the same time, only {targets}: name more with --on, or leave {most} out"
         ));
     }
     let real = flags.on.iter().find(|target| !matches!(target, TargetName::Model(_)));
     match real.filter(|_| axis.kind == AxisKind::Fill) {
         None => Ok(()),
         Some(real) => Err(format!(
-            "only emulated storage (model:) can vary how full it is, and `{real}` is not emulated: leave it out"
+            "the fill can be varied only on emulated storage (model:): leave `{real}` out"
         )),
     }
 }

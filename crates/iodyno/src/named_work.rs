@@ -111,7 +111,7 @@ impl Jobs {
         if let Some(group) = self.file.groups.iter().find(|group| group.len() > 1) {
             let names: Vec<&str> = group.iter().map(|job| job.name.as_str()).collect();
             return Err(Failure::input(format!(
-                "`{}`: {} run at the same time, and jobs that run one after the other are needed here: {}",
+                "`{}`: {} run at the same time, but here jobs must run one after the other: {}",
                 self.given,
                 names.join(" and "),
                 remedy(names[0])
@@ -124,7 +124,7 @@ impl Jobs {
     /// Suggestion for an error message where several jobs are not allowed: convert each to a workload file.
     fn conversion(&self) -> String {
         let given = for_shell(&self.given);
-        format!("make a workload file of each by `iodyno convert {given} -o FOLDER`")
+        format!("convert each to a workload file with `iodyno convert {given} -o FOLDER`")
     }
 }
 

@@ -63,13 +63,13 @@ fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     let beginning = from.fill_buf().map_err(failed)?;
     if beginning.is_empty() && !is_file {
         return Err(Failure::input(format!(
-            "{named}: it is empty; a record must be a regular file"
+            "{named}: the input is empty; a record must be a regular file"
         )));
     }
     if is_record(beginning) && !flags.summary {
         if let Some(flag) = flags.given.first_of(&["format", "only", "from", "to", "align"]) {
             return Err(Failure::input(format!(
-                "{named}: a record is replayed as a whole: leave --{flag} out, or give --on or --summary"
+                "{named}: without --on or --summary a record is replayed as a whole: leave --{flag} out"
             )));
         }
         return record::replay(&flags.file, flags.measuring.json);

@@ -82,7 +82,7 @@ impl FromStr for Terminals {
                 number => {
                     found.columns = number.parse().ok().filter(|n| *n > 0).ok_or_else(|| {
                         format!(
-                            "`{word}` is not `out`, `err` or a number of columns: `out,err,120`"
+                            "`{word}` is not `out`, `err` or a number of columns: use a form such as `out,err,120`"
                         )
                     })?;
                 }

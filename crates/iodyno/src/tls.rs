@@ -13,7 +13,7 @@ pub(crate) fn of_flag(files: &[PathBuf]) -> Result<Option<ServerTls>, Failure> {
         [chain, key] => server_tls(chain, key, None).map(Some),
         [chain, key, authority] => server_tls(chain, key, Some(authority)).map(Some),
         _ => Err(Failure::input(
-            "--tls takes the server's chain and key, and the authority that signs clients: cert.pem,key.pem,ca.pem",
+            "--tls takes certificate chain and key of the server, and optionally the CA of clients: cert.pem,key.pem,ca.pem",
         )),
     }
 }

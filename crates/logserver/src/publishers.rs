@@ -165,7 +165,7 @@ impl Publishers {
         let sequence = message.sequence;
         if sequence == 0 || sequence > appended.0.saturating_add(1) {
             let words = format!(
-                "message {sequence} of this publisher does not follow its last one, {}",
+                "message {sequence} of this publisher does not follow the publisher's last message, {}",
                 appended.0
             );
             return Err(error(ErrorCode::Sequence, sequence, words));

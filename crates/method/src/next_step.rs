@@ -203,7 +203,7 @@ impl Method {
             if most <= 0.0 {
                 let stage = &self.stages[of].name;
                 return Err(format!(
-                    "{}: its rate is a percentage of the IOPS of `{stage}`, where nothing completed",
+                    "{}: the rate is a percentage of the IOPS of `{stage}`, where nothing completed",
                     step.cell.name
                 ));
             }
@@ -271,7 +271,7 @@ impl Method {
         let limits: Vec<f64> = points.ceilings.iter().map(|c| c.ns as f64).collect();
         let nothing = || {
             format!(
-                "`{}` has no point under the ceiling: raise the ceiling, or leave the point out",
+                "`{}` has no point under the ceiling to choose from: raise the ceiling, or leave the `mid` point out",
                 stage.name
             )
         };

@@ -133,7 +133,7 @@ fn defaults(
                 let names: Vec<String> = record.records("settings").map(name).collect();
                 let message = format!("the method has no settings called `{wanted}`");
                 let help = if names.is_empty() {
-                    "it has none at all: leave --setting out".to_owned()
+                    "the method has no settings: leave --setting out".to_owned()
                 } else {
                     format!("it has {}", names.join(" and "))
                 };
@@ -192,7 +192,7 @@ fn workload(
             for member in group.members {
                 let text = all
                     .get(&member.name)
-                    .ok_or_else(|| fail(format!("its member `{}` is missing", member.name)))?;
+                    .ok_or_else(|| fail(format!("the member `{}` is missing", member.name)))?;
                 let spec = Spec::from_toml(text).map_err(|e| fail(said(e)))?;
                 members.push((member.name, spec));
             }

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
     // Only this thread calls MPI; the command has its own thread.
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
-        eprintln!("error: MPI was initialized before");
+        eprintln!("error: MPI is already initialized in this process");
         return ExitCode::from(FAULT);
     };
     let world = universe.world();

@@ -19,7 +19,7 @@ pub(crate) fn differs(ranks: &Ranks) -> Result<Option<String>, Lost> {
     let other = all.iter().position(|program| *program != all[0]);
     Ok(other.map(|rank| {
         format!(
-            "rank {rank} on {} executes another build of iodyno-mpi than rank 0 on {}: install the same file on all hosts",
+            "rank {rank} on {} executes a different build of iodyno-mpi than rank 0 on {}: install the same file on all hosts",
             ranks.hosts()[rank].name,
             ranks.hosts()[0].name
         )

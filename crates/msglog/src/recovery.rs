@@ -96,7 +96,7 @@ pub enum OpenError {
     NoLog,
     /// The target is shorter than the log.
     #[error(
-        "the log has {described_bytes} bytes, but the target has {capacity_bytes}: the target was cut off, or is a different target"
+        "the log has {described_bytes} bytes, but the target has {capacity_bytes}: the target was truncated, or is a different target"
     )]
     Truncated {
         /// Size of the log according to its description, bytes.

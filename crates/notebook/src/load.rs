@@ -56,7 +56,7 @@ pub(crate) fn standing(row: &Row) -> Result<Standing, OfRun> {
     let id: String = row.get("id").map_err(|e| (String::new(), e.into()))?;
     if !id::is_id(&id) {
         let shown = quoted(&id, QUOTE_CHARS);
-        let what = "its id is not ten digits and letters".to_owned();
+        let what = "the run's id is not ten digits and letters".to_owned();
         return Err((shown, Fault::Damage(what)));
     }
     let read = || -> Result<Standing, Fault> {
@@ -82,7 +82,7 @@ pub(crate) fn standing(row: &Row) -> Result<Standing, OfRun> {
             "failed" => Status::Failed(reason.unwrap_or_default()),
             other => {
                 return Err(
-                    format!("its status `{}` is unknown", quoted(other, QUOTE_CHARS)).into()
+                    format!("the status `{}` is unknown", quoted(other, QUOTE_CHARS)).into()
                 );
             }
         };
@@ -206,13 +206,13 @@ fn head(row: &Row, memory: &MemoryLeft) -> Result<RunHead, Fault> {
     let seed = text("seed")?;
     let command = codec::parse(&text("command")?, "its command", memory)?;
     let command = serde_json::from_value(command)
-        .map_err(|_| "its command is not a list of words".to_owned())?;
+        .map_err(|_| "the command is not a list of words".to_owned())?;
     Ok(RunHead {
         name: text("name")?,
         command,
         iodyno_version: text("iodyno_version")?,
         seed: seed.parse().map_err(|_| {
-            format!("its seed is `{}`, but must be a whole number", quoted(&seed, QUOTE_CHARS))
+            format!("the seed is `{}`, but must be a whole number", quoted(&seed, QUOTE_CHARS))
         })?,
         machine: codec::parse(&text("machine")?, "its machine", memory)?,
         targets: Vec::new(),

@@ -29,16 +29,15 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
     let path = path.to_owned();
     match source.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => {
-            let what =
-                "reading it takes more steps than a valid notebook of its size needs".to_owned();
+            let what = "reading takes more steps than for a valid notebook of this size".to_owned();
             Error::Altered { path, what }
         }
         Some(ErrorCode::TooBig) => {
             let most = human::size(untrusted::VALUE_BYTES_MAX as u64);
-            Error::Altered { path, what: format!("a value in it is larger than {most}") }
+            Error::Altered { path, what: format!("a value is larger than {most}") }
         }
         Some(ErrorCode::DatabaseCorrupt) => {
-            let what = format!("SQLite reports that it is damaged ({source})");
+            let what = format!("SQLite reports damage ({source})");
             Error::Altered { path, what: clean(&what).into_owned() }
         }
         Some(ErrorCode::NotADatabase) => Error::Foreign { path, what: "not an SQLite file" },
@@ -80,7 +79,7 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
     use rusqlite::Error as E;
     match source {
         E::InvalidColumnType(_, column, found) => Some(format!(
-            "its column `{}` holds a value of type {}",
+            "the column `{}` holds a value of type {}",
             quoted(column, untrusted::QUOTE_CHARS),
             found.to_string().to_ascii_lowercase()
         )),
@@ -90,7 +89,7 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
         E::FromSqlConversionFailure(column, ..) => {
             Some(format!("column {} of a row is not valid", column + 1))
         }
-        E::Utf8Error(..) => Some("a text in it is not UTF-8".to_owned()),
+        E::Utf8Error(..) => Some("a text is not UTF-8".to_owned()),
         _ => None,
     }
 }
@@ -269,7 +268,7 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
             return Err(Error::Newer { path: path.to_owned(), found, known: VERSION });
         }
         if found != VERSION {
-            let what = format!("its `user_version` is {found}");
+            let what = format!("`user_version` is {found}");
             return Err(Error::Altered { path: path.to_owned(), what });
         }
         let failed = |e| explain(path, "checking its tables", e);

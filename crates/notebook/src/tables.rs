@@ -158,10 +158,10 @@ fn shape(db: &Connection, name: &str) -> rusqlite::Result<Option<Shape>> {
 pub(crate) fn altered(db: &Connection) -> rusqlite::Result<Option<String>> {
     for (name, expected) in ours() {
         let Some(found) = shape(db, name)? else {
-            return Ok(Some(format!("it has no table `{name}`")));
+            return Ok(Some(format!("the table `{name}` is missing")));
         };
         if let Some(what) = difference(&found, expected) {
-            return Ok(Some(format!("its table `{name}` {what}")));
+            return Ok(Some(format!("the table `{name}` {what}")));
         }
     }
     Ok(None)

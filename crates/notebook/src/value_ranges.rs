@@ -135,7 +135,10 @@ impl Part<'_> {
         if self.place == Place::Item {
             self.scan.cell_bytes += item_bytes;
             if self.key == SERIES {
-                self.scan.found("its text contains a series".to_owned());
+                self.scan.found(
+                    "a cell's text contains a series, which belongs in a table of its own"
+                        .to_owned(),
+                );
             }
         }
     }
@@ -281,7 +284,7 @@ impl Totals {
             ("ns of measured time", self.window_ns, TIME_NS_MAX),
         ] {
             if sum > most {
-                return Err(format!("its cells add up to {sum} {what}, but the limit is {most}"));
+                return Err(format!("the cells add up to {sum} {what}, but the limit is {most}"));
             }
         }
         Ok(())

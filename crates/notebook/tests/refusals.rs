@@ -182,7 +182,7 @@ fn a_foreign_schema_is_refused() {
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)";
     for (i, (change, words)) in [
         (format!("ALTER TABLE runs RENAME TO r; CREATE VIEW runs AS {endless} SELECT r.* FROM r, c"), "`runs` is a view"),
-        ("DROP TABLE intervals".to_owned(), "no table `intervals`"),
+        ("DROP TABLE intervals".to_owned(), "table `intervals` is missing"),
         ("ALTER TABLE cells ADD COLUMN x INTEGER AS (1)".to_owned(), "`x` INTEGER (generated)"),
         ("ALTER TABLE workloads RENAME COLUMN spec TO s".to_owned(), "has `s` TEXT NOT NULL as its column 4, not `spec`"),
         ("ALTER TABLE cells DROP COLUMN lateness".to_owned(), "lacks the column `lateness` BLOB"),

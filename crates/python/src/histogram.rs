@@ -87,7 +87,7 @@ impl Histogram {
     fn __radd__(&self, other: u64) -> PyResult<Self> {
         match other {
             0 => Ok(Self { inner: self.inner.clone() }),
-            _ => Err(raised("a histogram can be added to a histogram only")),
+            _ => Err(raised("only a histogram can be added to a histogram")),
         }
     }
 

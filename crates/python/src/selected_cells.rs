@@ -19,7 +19,7 @@ impl Latency {
         match text {
             "response" => Ok(Self::Response),
             "service" => Ok(Self::Service),
-            _ => Err(raised(format!("no latency `{text}`: use `response` or `service`"))),
+            _ => Err(raised(format!("`{text}` is not a latency: use `response` or `service`"))),
         }
     }
 
@@ -50,7 +50,7 @@ impl<'a> Cells<'a> {
             let found = OpKind::ALL.into_iter().find(|kind| kind.name() == text);
             found.ok_or_else(|| {
                 let names = OpKind::ALL.map(OpKind::name).join(", ");
-                raised(format!("no kind of operation `{text}`: use one of {names}"))
+                raised(format!("`{text}` is not a kind of operation: use one of {names}"))
             })
         };
         let kind = kind.map(known).transpose()?;
@@ -91,6 +91,6 @@ impl<'a> Cells<'a> {
         names.truncate(10);
         let cell = self.cell.map_or(String::new(), |name| format!(" named `{name}`"));
         let target = self.target.map_or(String::new(), |name| format!(" on `{name}`"));
-        raised(format!("no cell{cell}{target}: the cells are {}", names.join(", ")))
+        raised(format!("there is no cell{cell}{target}: the cells are {}", names.join(", ")))
     }
 }

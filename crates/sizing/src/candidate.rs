@@ -120,7 +120,7 @@ pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
         let device = described_device(&name, &mut files)?;
         if named && is_zoned(&device) {
             let message = format!(
-                "`{name}` is zoned, and the demand's writes go anywhere: name a device without zones"
+                "`{name}` is zoned, but the demand's writes are not sequential within zones: name a device without zones"
             );
             return Err(RunError::Impossible(message));
         }
@@ -271,7 +271,7 @@ fn candidate(
     };
     if candidate.arrays_max == 0 {
         return Err(RunError::Impossible(format!(
-            "{} takes {most} of {name}, but an array has {members}: use a smaller --width",
+            "{} takes at most {most} of {name}, but an array has {members}: use a smaller --width",
             host.name
         )));
     }

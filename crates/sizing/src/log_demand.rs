@@ -30,7 +30,7 @@ impl LogDemand {
     pub fn check(&self) -> Result<(), String> {
         let Self { message_bytes, chunk_bytes, .. } = *self;
         if !(4096..=32 << 20).contains(&chunk_bytes) || !chunk_bytes.is_multiple_of(4096) {
-            return Err("a chunk must be 4 KiB to 32 MiB, and a multiple of 4 KiB".to_owned());
+            return Err("a chunk must be from 4 KiB to 32 MiB, and a multiple of 4 KiB".to_owned());
         }
         if message_bytes == 0 || message_bytes > chunk_bytes {
             return Err(format!(

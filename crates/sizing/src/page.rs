@@ -17,8 +17,8 @@ use iodyno_run::explain::percent;
 use iodyno_units::human;
 
 /// Caption that explains the dots in a chart, which may be below the latency limit.
-const SUSTAINED: &str = "Dots are rates that can't be sustained: a buffer or a cache fills, or a resource is busy for more than \
-                         98 % of the time, so the latency rises in a longer run.";
+const SUSTAINED: &str = "Dots mark rates that can't be sustained: a buffer or a cache fills, or a resource is busy \
+                         for more than 98 % of the time, so the latency would rise in a longer run.";
 
 /// Builds the page of a sizing. `made_by` names program and version; `command` is the command line that reproduces
 /// the result.

@@ -401,7 +401,7 @@ pub fn run(
 /// Builds the emulated system that a target's name describes.
 fn system(name: &str) -> Result<Emulated, RunError> {
     emulated(&[TargetName::parse(name)?], &mut Files::default())?.ok_or_else(|| {
-        let (target, why) = (name.to_owned(), "it is not emulated".to_owned());
+        let (target, why) = (name.to_owned(), "the device is not emulated".to_owned());
         RunError::Drive(DriveError::DoesNotFit { target, why })
     })
 }

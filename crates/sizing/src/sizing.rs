@@ -78,13 +78,13 @@ pub fn size(
         jobs.retain(|&n| can_lose(&candidates[n], loss));
         if jobs.is_empty() {
             return Err(RunError::Impossible(format!(
-                "no system works with {}: choose others with --adapter, or another --raid",
+                "no system keeps working with {}: choose other adapters with --adapter, or another --raid",
                 loss.words()
             )));
         }
     }
     if jobs.is_empty() {
-        let why = "the price file has no pair of a device and a system that accepts it";
+        let why = "the price file has no device together with a system that accepts it";
         return Err(RunError::Impossible(format!("{why}: use the catalog's names")));
     }
     let unpriced = (0..candidates.len()).filter(|&n| !has_score(&candidates[n])).count();

@@ -107,12 +107,12 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     if let Some(highest) = highest {
         let spare = match log.caught_up_ns(highest.iops) {
             Some(ns) => format!(
-                "; at {} with {} requested, the backlog is persisted {} later",
+                "; at up to {}, of which {} are requested, the backlog is persisted {} later",
                 rate(highest.iops),
                 rate(sizing.demand.rate_iops),
                 human::time_ns(ns)
             ),
-            None => "; no rate is left to work off the backlog".to_owned(),
+            None => "; no spare rate is left to work off the backlog".to_owned(),
         };
         words.push_str(&spare);
     }
@@ -248,7 +248,7 @@ fn cache_in_words(cache: &CacheAdvice) -> String {
     let on = format!("{} with p99 {}", rate(cache.highest_iops.0), time(cache.p99_ns.0));
     let advice = if cache.leave_on() { "leave it on" } else { "turn it off" };
     format!(
-        "{advice}: on, it sustains {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}"
+        "{advice}: with the cache on, the system sustains {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}"
     )
 }
 
@@ -263,18 +263,20 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     let of_devices = highest.is_some_and(|highest| highest.is_of_arrays);
     let all_arrays = u64::from(row.count.units * row.count.arrays);
     let why = if (all_arrays - 1) * of.array_bytes < sizing.demand.capacity_bytes {
-        "it ignores capacity, which requires more here".to_owned()
+        "the formula ignores capacity, which requires more here".to_owned()
     } else if textbook.devices == ours {
-        "the same; it ignores queues, adapters and caches, which don't matter here".to_owned()
+        "the same; the formula ignores queues, adapters and caches, which don't matter here"
+            .to_owned()
     } else if textbook.devices > ours && of.has_cache() {
         "too many: a cache merges writes, and its hits need no device operation".to_owned()
     } else if textbook.devices > ours {
-        "too many: it charges the reads that precede a write at the mean cost of the mix".to_owned()
+        "too many: the formula charges the reads that precede a write at the mean cost of the mix"
+            .to_owned()
     } else if of_devices {
-        "too few: it loads devices to 100 %, where queues grow without limit".to_owned()
+        "too few: the formula loads devices to 100 %, where queues grow without limit".to_owned()
     } else {
         let bind = if binds.ends_with('s') { "bind" } else { "binds" };
-        format!("too few: it counts only devices, but the {binds} {bind} first")
+        format!("too few: the formula counts only devices, but the {binds} {bind} first")
     };
     format!(
         "{} devices: {} × ({:.2} reads + {:.0} × {:.2} writes) / {} for each device; {why}",
@@ -296,7 +298,7 @@ fn power_in_words(sizing: &Sizing, row: &Row) -> String {
     };
     match row.devices_w {
         Some(w) => format!(
-            "{} for the devices under load, {} mW per operation a second; {swap}",
+            "{} for the devices under load, {} mW per IOPS; {swap}",
             watts(w),
             human::three_digits(w / sizing.demand.rate_iops * 1e3)
         ),
@@ -321,7 +323,7 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
     if let Some(nearest) = sizing.missed.first() {
         let of = &sizing.candidates[nearest.candidate];
         let words = format!(
-            "{} others can't meet the demand; nearest: {} in {}: {}",
+            "{} others can't meet the demand; the nearest is {} in {}: {}",
             sizing.missed.len(),
             of.array(),
             of.host,

@@ -89,13 +89,13 @@ pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     let decides = if all_arrays > life.arrays_by_rate {
         let devices = life.arrays_by_rate * of.members;
         format!(
-            "; the rate alone needs {devices} devices, the others extend the life (--life 0: no condition)"
+            "; the rate alone needs {devices} devices, the others extend the life (--life 0 ignores the life)"
         )
     } else {
         String::new()
     };
     format!(
-        "{} years: {} drive writes a day of {} rated, write amplification {:.2} by the model{decides}",
+        "{} years: {} drive writes a day (rated: {}), write amplification {:.2} by the model{decides}",
         human::three_digits(life.years),
         human::three_digits(written),
         human::three_digits(rated),

@@ -68,7 +68,7 @@ impl VolumeOptions {
             }
             "iops" => self.iops = Some(whole("a number of operations a second", "iops=6000")?),
             "mbps" => {
-                let help = "mbps=250, in the unit of the provider";
+                let help = "mbps=250, in the provider's unit";
                 self.mbps = Some(whole("a whole throughput", help)?);
             }
             "bursting" if text == "on-demand" => self.on_demand = true,

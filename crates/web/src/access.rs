@@ -95,7 +95,7 @@ impl Access {
         let host = request.field("host").unwrap_or_default();
         if self.token.is_none() && !is_loopback(host) {
             return Decision::Refused(
-                "this server answers to 127.0.0.1, localhost and [::1] only: open it by such an address",
+                "this server answers only to 127.0.0.1, localhost and [::1]: use one of these in the address",
             );
         }
         // A link from elsewhere opens a page; an image or a frame of another site would only make this server work.

@@ -166,7 +166,7 @@ impl Forms {
                 continue;
             }
             if value.len() > VALUE_BYTES_MAX || is_choice && !choices.contains(&value) {
-                return Err(format!("{}: choose one of the list", field.label));
+                return Err(format!("{}: choose one from the list", field.label));
             }
             if field.is_positional {
                 words.push(value);
@@ -240,7 +240,7 @@ fn output(program: &Path, words: &[String]) -> Result<String, String> {
     let [out, errors] = [out, errors].map(|thread| thread.join().unwrap_or_default());
     match status {
         None => Err(format!(
-            "it took longer than {} s and was ended: run the command in a terminal",
+            "the command took longer than {} s and was ended: run it in a terminal",
             TIMEOUT.as_secs()
         )),
         Some(_) if !out.trim().is_empty() => Ok(out),

@@ -129,7 +129,7 @@ fn head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, Refusal> {
     let length = match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(bad("this is not a request of HTTP/1.1")),
+        Err(_) => return Err(bad("this is not an HTTP/1.1 request")),
     };
     let method = match parsed.method.unwrap_or_default() {
         "GET" | "HEAD" => Method::Get,
@@ -137,7 +137,7 @@ fn head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, Refusal> {
         _ => {
             return Err(Refusal::Status(
                 "405 Method Not Allowed",
-                "the methods are GET, HEAD and POST",
+                "the method must be GET, HEAD or POST",
             ));
         }
     };

@@ -121,9 +121,9 @@ impl Server {
                 self.studies.page(name, request, &self.frame, || self.is_running())
             }
             (Method::Get, [name]) if Forms::find(name).is_some() => self.form(name, request),
-            (Method::Post, _) if !self.frame.allow_run => self.frame.refused(
-                "this page only shows: start `iodyno web --allow-run` to change something",
-            ),
+            (Method::Post, _) if !self.frame.allow_run => self
+                .frame
+                .refused("this page is read-only: start `iodyno web --allow-run` to make changes"),
             (Method::Post, ["live", id, "stop"]) => self.stop(id),
             (Method::Post, ["live", id, "name"]) => self.rename(id, request),
             (Method::Post, ["runs", id, "annotation"]) => self.annotate(id, request),

@@ -126,7 +126,7 @@ impl Studies {
         std::thread::spawn(move || {
             let simulate = || worker.simulate(&made_by);
             let ended = catch_unwind(AssertUnwindSafe(simulate)).unwrap_or_else(|_| {
-                Err("the simulation ended by an error of this program".to_owned())
+                Err("the simulation failed because of a bug in iodyno".to_owned())
             });
             *lock(&worker.state) = State::Ended(ended);
         });

@@ -7,7 +7,7 @@ use iodyno_units::{
 };
 
 /// Examples of all address patterns, for error messages.
-const PATTERNS: &str = "random, once, sequential, shared, stride=64KiB, zipf=1.1 or hot=80%/20% (of the operations, of the range)";
+const PATTERNS: &str = "random, once, sequential, shared, stride=64KiB, zipf=1.1 or hot=80%/20% (80 % of the operations in 20 % of the range)";
 
 impl FromStr for Pattern {
     type Err = String;
@@ -100,7 +100,8 @@ impl FromStr for OfferedRate {
                 parse_rate_iops(text).map(Amount::OpsPerS)
             }
             .map_err(|e| {
-                without_time(text).unwrap_or_else(|| format!("{e}, or of bytes, such as `200MB/s`"))
+                without_time(text)
+                    .unwrap_or_else(|| format!("{e}, or bytes per second, such as `200MB/s`"))
             })
         };
         if !text.contains('=') {
@@ -127,7 +128,7 @@ fn without_time(text: &str) -> Option<String> {
     let rate = format!("{}/s", text.trim());
     parse_bandwidth_bytes_per_s(&rate).ok()?;
     Some(format!(
-        "`{text}` is an amount, not a rate: did you mean `{rate}`? A rate of operations is `50k/s`"
+        "`{text}` is an amount, not a rate: did you mean `{rate}`? A rate of operations has the form `50k/s`"
     ))
 }
 

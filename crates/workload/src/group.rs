@@ -74,7 +74,7 @@ impl Group {
         if names.is_empty() || names.len() > MAX_MEMBERS {
             let message =
                 format!("a group must have 1 to {MAX_MEMBERS} members, not {}", names.len());
-            let help = "such as `group = [\"random-read\", \"random-write\"]`";
+            let help = "list its members, as in `group = [\"random-read\", \"random-write\"]`";
             reader.refuse(record.place("group"), message, help);
         }
         let mut members: Vec<Member> = Vec::new();

@@ -38,7 +38,7 @@ pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
     if log.readers >= MAX_THREADS {
         faults.add(
             "log.readers",
-            format!("there must be at most {} replays at the same time", MAX_THREADS - 1),
+            format!("at most {} replays can run at the same time", MAX_THREADS - 1),
             "",
         );
     } else if spec.threads != log.threads() {

@@ -99,7 +99,7 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     }
     if spec.flush_again && spec.flush_every == 0 {
         let message = "`flush_again` has no effect without `flush_every`";
-        faults.add("write.flush_again", message, "give `flush_every` too, or remove it");
+        faults.add("write.flush_again", message, "give `flush_every` too, or remove `flush_again`");
     }
     let reads = spec.mix[OpKind::Read.index()] > 0.0 || spec.read_back > 0;
     if spec.new_file != NewFile::Written && reads {
@@ -157,7 +157,11 @@ fn check_blocks(spec: &Spec, faults: &mut Faults) {
         && !(align.is_power_of_two() && (1..=MAX_RANGE_BYTES).contains(&align))
     {
         let message = "the alignment must be a power of two from 1 B to 1 GiB";
-        faults.add("align", message, "leave it out to use the largest one that fits the blocks");
+        faults.add(
+            "align",
+            message,
+            "leave `align` out to use the largest alignment that fits the blocks",
+        );
     }
 }
 
@@ -256,10 +260,10 @@ fn check_file_set(spec: &Spec, faults: &mut Faults) {
         || extent % align != 0
     {
         let message = format!(
-            "an extent must be a multiple of 4 KiB and of the alignment, from the largest block, {}, to 128 MiB",
+            "an extent must be from {} (the largest block) to 128 MiB, and a multiple of 4 KiB and of the alignment",
             human::size(least)
         );
-        let help = "leave it out for contiguous files, as on a new file system";
+        let help = "leave `extent` out for contiguous files, as on a new file system";
         faults.add("file_set.extent", message, help);
     }
 }
@@ -325,7 +329,8 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
         faults.add("arrivals.think_time", "the think time must be at most 1 h", "");
     }
     if pause_ns > 0 && (think_after, think_after_ns) == (None, None) {
-        let help = "add `think_after`, the operations between two pauses of a worker, or `think_after_time`";
+        let help =
+            "add `think_after` (operations between two pauses of a worker) or `think_after_time`";
         faults.add(
             "arrivals.think_time",
             "a think time in an open loop requires an interval between pauses",
@@ -334,12 +339,12 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
     }
     if let Some(at) = refill_at {
         if at >= spec.depth {
-            let help = "leave it out to refill the queue after each completion";
+            let help = "leave `refill_at` out to refill the queue after each completion";
             faults.add("arrivals.refill_at", "`refill_at` must be below the depth", help);
         }
         if thinks || is_open || flow.is_some() {
             let message = "`refill_at` requires a closed loop with neither think time nor flow";
-            faults.add("arrivals.refill_at", message, "leave one of them out");
+            faults.add("arrivals.refill_at", message, "leave `refill_at` out");
         }
     }
     if let Some(flow) = flow {
@@ -361,7 +366,7 @@ fn check_content(spec: &Spec, faults: &mut Faults) {
         Content::Verifiable => {
             if !spec.align_bytes().is_multiple_of(512) {
                 let message = "blocks of verifiable content must be multiples of 512 B";
-                faults.add("align", message, "leave `align` out, and use such blocks");
+                faults.add("align", message, "leave `align` out, and use blocks such as 4 KiB");
             }
             for kind in [OpKind::Trim, OpKind::WriteZeroes] {
                 if spec.issues(kind) {
@@ -380,7 +385,7 @@ fn check_content(spec: &Spec, faults: &mut Faults) {
 fn check_limits(spec: &Spec, faults: &mut Faults) {
     let limits = spec.limits;
     if limits.time_ns.is_some_and(|time| !(1..=MAX_TIME_NS).contains(&time)) {
-        let help = "for a run without such a limit leave `time` out and give `ops` or `bytes`";
+        let help = "for a run without a time limit, leave `time` out and give `ops` or `bytes`";
         faults.add("limits.time", "the time must be above 0 and at most 365 d", help);
     }
     if limits.ramp_ns > MAX_TIME_NS {

@@ -164,7 +164,7 @@ impl Trace {
     pub fn add_waits(&mut self) -> Result<(), String> {
         if self.summary.responses.0 < self.rows.len() as u64 {
             return Err(format!(
-                "{} of the {} operations of the trace have no response time, so it is not known what each waited for: replay it by time",
+                "{} of the {} operations of the trace have no response time, so think times are unknown: replay the trace without --think",
                 human::whole(self.rows.len() as u64 - self.summary.responses.0),
                 human::whole(self.rows.len() as u64)
             ));

@@ -53,7 +53,7 @@ const CASES: &[(&str, &str)] = &[
         "mix = { read = 1 }\nfile_set = { files = 0, size = \"0%\", extent = \"6KiB\" }",
         "3:22 [0] the number of files must be a whole number from 1 to 1048576\n\
          3:32 [\"0%\"] the size of the files must be above 0\n\
-         3:47 [\"6KiB\"] an extent must be a multiple of 4 KiB and of the alignment, from the largest block, 4 KiB, to 128 MiB (leave it out for contiguous files, as on a new file system)",
+         3:47 [\"6KiB\"] an extent must be from 4 KiB (the largest block) to 128 MiB, and a multiple of 4 KiB and of the alignment (leave `extent` out for contiguous files, as on a new file system)",
     ),
     (
         "mix = { read = 1 }\nfile_set = { files = 4 }",
@@ -65,7 +65,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"pareto\", h = 1.0 } }",
-        "3:47 [1.0] `h` must be above 0 and below 1 (a share of 1 - h of the draws goes to a share of h of the blocks: 0.2 is 80/20)",
+        "3:47 [1.0] `h` must be above 0 and below 1 (h of the blocks get 1 - h of the operations: 0.2 is 80/20)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"1KiB\" } }",
@@ -73,11 +73,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"4KiB\", streams = 2 } }",
-        "3:72 [2] these keys can't be combined (`run` can only be combined with `skip`; `jump`, `streams`, `shared` and `to_end` with nothing)",
+        "3:72 [2] these keys can't be combined (`run` can be combined only with `skip`; `jump`, `streams`, `shared` and `to_end` can't be combined)",
     ),
     (
         "mix = { read = 1 }\nactive = \"1MiB..+0%\"\nwrite = { flush_again = true }",
-        "3:10 [\"1MiB..+0%\"] the active range is empty (give the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)\n4:9 [{ flush_again = true }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n4:25 [true] `flush_again` has no effect without `flush_every` (give `flush_every` too, or remove it)",
+        "3:10 [\"1MiB..+0%\"] the active range is empty (give the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)\n4:9 [{ flush_again = true }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n4:25 [true] `flush_again` has no effect without `flush_every` (give `flush_every` too, or remove `flush_again`)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", streams = 0 } }",
@@ -93,11 +93,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nworker_step = \"4KiB\"\nall = { addresses = { pattern = \"sequential\", shared = true } }",
-        "3:15 [\"4KiB\"] workers with separate ranges can't share a cursor (leave `shared` out, or `worker_step`)",
+        "3:15 [\"4KiB\"] workers with separate ranges can't share a cursor (leave out `shared` or `worker_step`)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
-        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave it out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop with neither think time nor flow (leave one of them out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
+        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave `refill_at` out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop with neither think time nor flow (leave `refill_at` out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
@@ -155,7 +155,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "align = 0\nactive = \"0..1GiB\"\nmix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"4KiB\" } }",
-        "2:9 [0] the alignment must be a power of two from 1 B to 1 GiB (leave it out to use the largest one that fits the blocks)",
+        "2:9 [0] the alignment must be a power of two from 1 B to 1 GiB (leave `align` out to use the largest alignment that fits the blocks)",
     ),
     (
         "block = \"4000B\"\nmix = { read = 1 }",
@@ -167,11 +167,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "align = \"3KiB\"\nmix = { read = 1 }",
-        "2:9 [\"3KiB\"] the alignment must be a power of two from 1 B to 1 GiB (leave it out to use the largest one that fits the blocks)",
+        "2:9 [\"3KiB\"] the alignment must be a power of two from 1 B to 1 GiB (leave `align` out to use the largest alignment that fits the blocks)",
     ),
     (
         "align = \"256B\"\nblock = \"1100B\"\nmix = { write = 1 }\ncontent = { kind = \"verifiable\" }",
-        "2:9 [\"256B\"] blocks of verifiable content must be multiples of 512 B (leave `align` out, and use such blocks)\n\
+        "2:9 [\"256B\"] blocks of verifiable content must be multiples of 512 B (leave `align` out, and use blocks such as 4 KiB)\n\
          3:9 [\"1100B\"] a block must be a multiple of 256 B, from 256 B to 64 MiB",
     ),
     (
@@ -232,11 +232,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "block = [{ size = \"4k\", share = 1 }, { size = \"8k\", share = 1 }]\nmix = { read = 1 }\nall = { addresses = { pattern = \"uniform\", once_per_pass = true } }",
-        "4:60 [true] blocks of several sizes can't each be visited once per pass (use one block size, or leave the key out)",
+        "4:60 [true] `once_per_pass` needs a single block size (use one block size, or leave the key out)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = [{ share = 80, range = \"20%\" }] } }",
-        "3:54 [[{ share = 80, range = \"20%\" }]] the hot spots' ranges add up to 20%, not to 100% (an unused part is an entry, too: `{ share = 0, range = \"10%\" }`)",
+        "3:54 [[{ share = 80, range = \"20%\" }]] the hot spots' ranges add up to 20%, not to 100% (list an unused part, too, as `{ share = 0, range = \"10%\" }`)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"hot-spots\", spots = [{ share = 0, range = \"0%\" }, { share = 0, range = \"100%\" }] } }",
@@ -246,7 +246,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "mix = { read = 1 }\nread = { addresses = { pattern = \"recently-read\", window = 0 } }",
         "3:34 [\"recently-read\"] `recently-read` has nothing to repeat (each repeated address must first be drawn by another pattern: give reads a share of another pattern, such as `uniform`)\n\
-         3:60 [0] the window, in addresses, must be a whole number from 1 to 1048576",
+         3:60 [0] the number of addresses in the window must be a whole number from 1 to 1048576",
     ),
     (
         "mix = { read = 1 }\nread = { addresses = [{ pattern = \"uniform\", share = 1 }, { pattern = \"recently-written\", share = 1 }] }",
@@ -260,7 +260,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "mix = { read = 1 }\narrivals = { kind = \"open\", think_time = \"1ms\" }",
         "3:21 [\"open\"] the key `rate` is missing (for example `rate = \"50k/s\"`)\n\
-         3:42 [\"1ms\"] a think time in an open loop requires an interval between pauses (add `think_after`, the operations between two pauses of a worker, or `think_after_time`)",
+         3:42 [\"1ms\"] a think time in an open loop requires an interval between pauses (add `think_after` (operations between two pauses of a worker) or `think_after_time`)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", rate = \"5k/s\" }",
@@ -288,7 +288,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nlimits = { time = \"0s\", ops = 0, bytes = 0, ramp = \"400d\" }",
-        "3:19 [\"0s\"] the time must be above 0 and at most 365 d (for a run without such a limit leave `time` out and give `ops` or `bytes`)\n\
+        "3:19 [\"0s\"] the time must be above 0 and at most 365 d (for a run without a time limit, leave `time` out and give `ops` or `bytes`)\n\
          3:31 [0] a limit of 0 operations measures nothing\n\
          3:42 [0] a limit of 0 bytes measures nothing\n\
          3:52 [\"400d\"] the ramp must be at most 365 d",
@@ -300,7 +300,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "group = []",
-        "2:9 [[]] a group must have 1 to 64 members, not 0 (such as `group = [\"random-read\", \"random-write\"]`)",
+        "2:9 [[]] a group must have 1 to 64 members, not 0 (list its members, as in `group = [\"random-read\", \"random-write\"]`)",
     ),
     // Values that are written wrongly; what rules say of the rest is reported beside them.
     (

@@ -45,8 +45,7 @@ pub(super) fn age<S: Source>(
     if machine.age(next) && left_bytes == 0 {
         return Ok(());
     }
-    let why =
-        "only flash devices that are volumes of their own can be aged, by a closed loop of writes";
+    let why = "only flash devices outside arrays can be aged, and only by a closed loop of writes";
     Err(DriveError::DoesNotFit { target: plan.cell.name.clone(), why: why.to_owned() })
 }
 

@@ -48,7 +48,7 @@ fn misfit(zones: Zones, spec: &Spec) -> Option<String> {
     };
     let Some(open) = open else {
         return Some(format!(
-            "its zones must be written in order: give writes the addresses {{ pattern = \"zones\", zone = \"{}\", capacity = \"{size}\", open = 1, trim = true }}",
+            "zones must be written in order: give writes the addresses {{ pattern = \"zones\", zone = \"{}\", capacity = \"{size}\", open = 1, trim = true }}",
             size_text(size_bytes),
         ));
     };
@@ -101,7 +101,7 @@ fn gap(zones: Zones, spec: &Spec, device_bytes: u64) -> Option<String> {
     (!spec.addresses(OpKind::Read).iter().all(is_inside)).then(|| {
         let size = size_text(capacity_bytes);
         format!(
-            "only the first {size} of each zone of {} hold data, and reads of the rest would answer at once: read within one zone, such as --active {size}",
+            "only the first {size} of each zone of {} holds data, and reads beyond it would complete at once: read within one zone, such as --active {size}",
             size_text(size_bytes)
         )
     })

@@ -142,7 +142,7 @@ impl Guest {
         }
         let mut text = OsString::from(format!(
             "code={NOT_EXECUTED}\n{before}\
-             if ! host || ! mkdir /all{FOLDER}; then echo 'the files of the host are not there' >/dev/ttyS0\n\
+             if ! host || ! mkdir /all{FOLDER}; then echo 'the guest has no access to the files of the host' >/dev/ttyS0\n\
              elif ! mount -t {kind} -o {options} /dev/vdb /all{FOLDER}; then {unmounted}\n\
              else (\n"
         ));
@@ -207,7 +207,7 @@ fn quoted(word: &std::ffi::OsStr) -> OsString {
 
 fn broken(folder: &Path, why: &str) -> Failure {
     Failure::target(format!(
-        "--guest {}: {why}. Remove the folder, and it is made again",
+        "--guest {}: {why}. Remove the folder: the next run makes it again",
         folder.display()
     ))
 }

@@ -35,7 +35,7 @@ pub(super) fn what(system: &System) -> String {
         )
         .collect();
     let threads = system.dimms_per_driver_thread().map_or(String::new(), |dimms| {
-        format!(", {dimms} modules to a driver thread, the vendor's default (?occupancy=max: one)")
+        format!(", {dimms} modules per driver thread, the vendor's default (?occupancy=max: 1)")
     });
     format!("{} in {}{threads}", words.join(" and "), system.name)
 }
@@ -110,8 +110,11 @@ fn parameters(page: &mut Lines, parameters: &[Parameter]) {
 pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     let mut page = Lines::new(style);
     let volumes = cells.first().map_or(1, |c| c.volumes);
-    let on =
-        if volumes == 1 { String::new() } else { format!(" on each of {volumes}, all together") };
+    let on = if volumes == 1 {
+        String::new()
+    } else {
+        format!(" on each of {volumes} volumes, in total")
+    };
     page.line(&format!("Predictions, one worker{on}:"));
     for line in table::lines(&predicted(cells), style) {
         page.line(&format!("  {line}"));
@@ -213,7 +216,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
                 0 => String::new(),
                 _ => format!(", and {:.2} {name}", pages as f64 / host),
             };
-            let merged = of(counts.merged_pages, "pages of partly written units");
+            let merged = of(counts.merged_pages, "pages of read-modify-write");
             let filler = of(counts.filler_pages, "filler pages");
             format!(
                 "write amplification {:.2}: {:.2} copies and {:.2} map pages{merged}{filler} for each 4 KiB page that the host writes; {} programs, {} erases",

@@ -72,7 +72,7 @@ pub(super) fn describe(text: &mut String, found: &Found) {
         write!(text, "end     at byte {at} of the target (position {} of the log)", tail.position);
     match &recovered.cut {
         Some(why) => {
-            let _ = writeln!(text, ": {why}; it was never acknowledged, and is cut off");
+            let _ = writeln!(text, ": {why}; that chunk was never acknowledged, and is discarded");
         }
         None => text.push('\n'),
     }

@@ -37,7 +37,7 @@ impl Dialer {
             }
             _ => {
                 return Err(Failure::input(
-                    "--tls takes the authority that signed the server's certificate, or that and the client's chain and key: ca.pem,cert.pem,key.pem",
+                    "--tls takes the CA of the server, and optionally certificate chain and key of the client: ca.pem,cert.pem,key.pem",
                 ));
             }
         };
@@ -77,7 +77,7 @@ impl Dialer {
 
     fn exposed(&self) -> String {
         format!(
-            "the token would go to {} in the clear: give its authority with --tls, or add --insist-on-plain",
+            "the token would be sent to {} in the clear: give the server's CA with --tls, or add --insist-on-plain",
             self.at
         )
     }
@@ -129,11 +129,9 @@ pub(super) fn failure(error: ClientError) -> Failure {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
             ) =>
         {
-            Failure::target(format!("{text}; does its server run (`iodyno log serve`)?"))
+            Failure::target(format!("{text}; is the server running (`iodyno log serve`)?"))
         }
-        ClientError::IsTls => Failure::target(format!(
-            "{text}: give --tls with the authority that signed its certificate"
-        )),
+        ClientError::IsTls => Failure::target(format!("{text}: give the server's CA with --tls")),
         _ => Failure::target(text),
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     let are = if published == 1 { "is" } else { "are" };
     let mut text = format!("{} {are} persisted", counted(published, "message"));
     if flags.name.is_some() {
-        let _ = write!(text, "; the publisher's last is {}", publisher.persisted());
+        let _ = write!(text, "; the publisher's last message is {}", publisher.persisted());
     }
     if publisher.dropped() > 0 {
         let _ = write!(text, "; dropped at the limit of --hold: {}", publisher.dropped());

@@ -57,7 +57,7 @@ pub(super) fn replay(
     if let (ReplayFrom::Message(number), Some(first)) = (from, selection.first)
         && first > number.max(1)
     {
-        remark("note", &format!("the first message that is kept is {first}"));
+        remark("note", &format!("the oldest message still kept is {first}"));
     }
     for damage in &found.damages {
         remark("warning", &format!("{target}: the log is damaged {damage}"));

@@ -108,7 +108,9 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
     if is_damaged && !flags.accept_damage {
         let mut text = format!("{target}: the log is damaged:\n");
         describe(&mut text, &found);
-        text.push_str("  help: restore it from a copy, or serve what is left with --accept-damage");
+        text.push_str(
+            "  help: restore the log from a copy, or serve what is left with --accept-damage",
+        );
         return Err(Failure::target(text));
     }
     if !found.lost_descriptions.is_empty() {

@@ -27,7 +27,9 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         let file = Input::open(path).map_err(|e| wrong(e.to_string()))?;
         // The record is read twice.
         if !file.is_regular() {
-            return Err(wrong("a record must be a regular file: copy it to one".to_owned()));
+            return Err(wrong(
+                "a record must be a regular file: copy the record to one".to_owned(),
+            ));
         }
         Record::open(BufReader::new(file)).map_err(wrong)
     };
@@ -70,7 +72,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         }
         let verdict = verdict(&ended);
         print(&format!(
-            "{}, {}, {} ({failed} failed) in {} of the machine's time\n{}, hash {:016x}: {verdict}\n",
+            "{}, {}, {} ({failed} failed) in {} of virtual time\n{}, hash {:016x}: {verdict}\n",
             human::counted(ended.operations, "operation"),
             human::counted(ended.faults, "fault"),
             human::counted(done, "completion"),
@@ -121,15 +123,15 @@ fn machine(head: &Value, wrong: &dyn Fn(String) -> Failure) -> Result<Machine, F
 /// States whether the events of the replay equal the recorded ones.
 fn verdict(ended: &Ended) -> &'static str {
     match ended.is_same() {
-        Some(true) => "the same events as were recorded",
+        Some(true) => "the same events as recorded",
         Some(false) => {
             "NOT the recorded events: the device's files or this program have changed since"
         }
         None if ended.is_torn => {
-            "the record was cut off within a line, as by a kill of its server, so the events can't be compared"
+            "the record was cut off within a line, as if its server was killed, so the events can't be compared"
         }
         None => {
-            "the record was cut off, as by a kill of its server, so the events can't be compared"
+            "the record was cut off, as if its server was killed, so the events can't be compared"
         }
     }
 }

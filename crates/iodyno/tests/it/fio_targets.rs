@@ -59,7 +59,7 @@ fn jobs_without_a_target_of_theirs() {
     assert_eq!((all, cells(&document).len()), (3, 9), "{document}");
     place.iodyno("run two.fio --on a.img?size=8MiB --on y.img?size=8MiB").fails(
         2,
-        &["`a` runs on the target that it names", "`b` names no target of --on", "--on ./b.img"],
+        &["the file of job `a` is a target of --on", "that of job `b` is not", "--on ./b.img"],
     );
     let on = "--on a.img?size=8MiB --on b.img?size=8MiB";
     let words = format!("run two.fio {on} --with random-read");

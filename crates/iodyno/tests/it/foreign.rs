@@ -49,10 +49,10 @@ fn names_in_a_notebook_reach_no_terminal_raw() {
         }
     }
     for (sql, words) in [
-        ("UPDATE runs SET status = ?1", "its status"),
+        ("UPDATE runs SET status = ?1", "the status"),
         ("UPDATE runs SET started = ?1", "not a valid start or end time of a run"),
-        ("UPDATE runs SET seed = ?1", "its seed is"),
-        ("UPDATE runs SET id = ?1", "its id is not"),
+        ("UPDATE runs SET seed = ?1", "the seed is"),
+        ("UPDATE runs SET id = ?1", "id is not ten digits"),
     ] {
         db.execute("UPDATE runs SET id = 'a0a0a0a0a0', status = 'finished', seed = '1'", [])
             .unwrap();

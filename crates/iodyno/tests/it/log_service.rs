@@ -36,10 +36,10 @@ fn what_is_published_by_commands_is_read_by_commands() {
         "7\t{\"price\": 10}\n8\t{\"price\": 20}\n7\t{\"price\": 30}\n",
     );
     let said = publish("--name lines", "a\nb\n");
-    assert!(said.contains("2 messages are persisted; the publisher's last is 2"), "{said}");
+    assert!(said.contains("2 messages are persisted; the publisher's last message is 2"), "{said}");
     // The input again, with one more line.
     let said = publish("--name lines --resume", "a\nb\nc\n");
-    assert!(said.contains("1 message is persisted; the publisher's last is 3"), "{said}");
+    assert!(said.contains("1 message is persisted; the publisher's last message is 3"), "{said}");
 
     let replayed = place.iodyno(&format!("log replay {at} --json"));
     let lines: Vec<Value> =
@@ -80,10 +80,10 @@ fn what_is_published_by_commands_is_read_by_commands() {
     server.stop();
     let checked = place.iodyno("log check a.log --json").succeeds().json();
     assert_eq!((&checked["messages"], &checked["values"]), (&7.into(), &1.into()));
-    place.iodyno(&format!("log replay {at}")).fails(4, &["does its server run"]);
+    place.iodyno(&format!("log replay {at}")).fails(4, &["is the server running"]);
     // What may pass is tried again, and that is said.
     let output = place.iodyno(&format!("log publish {at} --patience 300ms x"));
-    output.exits(4).says(&["; trying again", "does its server run", "; tried for 300 ms"]);
+    output.exits(4).says(&["; trying again", "is the server running", "; tried for 300 ms"]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn targets_without_a_log_and_with_one_are_not_mixed_up() {
     let whole = std::fs::read(place.path("a.log")).unwrap();
     place.write("half", &whole[..512 << 10]);
     for command in ["check", "serve"] {
-        place.iodyno(&format!("log {command} half")).fails(4, &["1048576", "524288", "cut off"]);
+        place.iodyno(&format!("log {command} half")).fails(4, &["1048576", "524288", "truncated"]);
     }
 }
 
@@ -528,7 +528,7 @@ fn tokens_and_tls_keep_others_out() {
     // What can't change is not tried again.
     let publish = |words: &str| {
         let output = place.iodyno(&format!("log publish --patience 1h {words} hello"));
-        for wrong in ["trying again", "does its server run"] {
+        for wrong in ["trying again", "is the server running"] {
             assert!(!output.stderr.contains(wrong), "{}", output.stderr);
         }
         output

@@ -268,7 +268,7 @@ fn a_view_in_place_of_a_table_is_not_evaluated() {
         drop(db);
         for words in ["ls", "show last", "run random-read --on null: --time 5ms -q"] {
             let output = place.iodyno(words);
-            let named = format!("its table `{table}` is a view");
+            let named = format!("the table `{table}` is a view");
             assert!(output.exits(5).stderr.contains(&named), "{words}: {}", output.stderr);
         }
         assert!(Path::new(&place.notebook()).exists());

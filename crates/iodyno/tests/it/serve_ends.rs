@@ -39,7 +39,7 @@ fn a_killed_servers_record_holds_what_it_acknowledged() {
     let is_kept = || record().lines().filter(|line| line.starts_with("o ")).count() == 2;
     server.running().wait_until("the record holds both writes", is_kept);
     server.kill();
-    let cut = "the record was cut off, as by a kill of its server";
+    let cut = "the record was cut off, as if its server was killed";
     let output = place.iodyno("replay it.rec");
     output.exits(8);
     assert!(output.stdout.contains("2 operations, 0 faults") && output.stdout.contains(cut));

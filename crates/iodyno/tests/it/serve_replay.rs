@@ -71,7 +71,7 @@ fn a_record_gives_the_same_events_again() {
         assert_eq!((whole(&output["operations"]), whole(&output["faults"])), (operations, faults));
     }
     let output = place.iodyno("replay it.rec");
-    assert!(output.succeeds().stdout.contains("the same events as were recorded"), "{output:?}");
+    assert!(output.succeeds().stdout.contains("the same events as recorded"), "{output:?}");
 
     // With one operation less it is another run.
     let without = |n: usize| {

@@ -90,7 +90,7 @@ fn bad_input_is_refused_with_the_rule() {
         ("--adapter 57ce-pair-48ssd-raid5", &["lists devices of its own"]),
         ("--device no-such", &["there is no device named `no-such`"]),
         ("--price prices.toml", &["the price of `ssd-gen3-emlc` is below 0", "prices.toml:4"]),
-        ("--price other.toml", &["no pair of a device and a system"]),
+        ("--price other.toml", &["no device together with a system"]),
         (
             "--price misspelt.toml",
             &["misspelt.toml:4", "no device `ssd-gen3-emcl`", "did you mean `ssd-gen3-emlc`?"],
@@ -167,7 +167,7 @@ fn cloud_volumes_by_price() {
 
     let output = place.iodyno(&format!("size --prices prices.toml {small}"));
     let text = &output.succeeds().stdout;
-    for words in ["ebs-gp3 500GiB", "confirmed", "run it", "left out", "too slow", "2026-11"] {
+    for words in ["ebs-gp3 500GiB", "confirmed", "run it", "left out", "idle", "2026-11"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     let none =
@@ -223,7 +223,7 @@ fn cloud_volumes_share_the_limits_of_an_instance() {
     let output = place.iodyno(&words("prices.toml", "6k/s", "--instance aws-m5-large"));
     output.exits(6);
     assert!(output.stdout.contains("the limits of the instance are too low"), "{}", output.stdout);
-    assert!(output.stdout.contains("full ones last for 3 h 9 min"), "{}", output.stdout);
+    assert!(output.stdout.contains("a full balance lasts 3 h 9 min"), "{}", output.stdout);
     let pair = of("instances.toml", "6k/s", "");
     assert_eq!(pair["meets"][0]["instance"]["system"], "aws-m5-8xlarge", "{pair}");
     assert_eq!(pair["by_credits_alone"][0]["instance"]["system"], "aws-m5-large", "{pair}");
@@ -257,7 +257,7 @@ fn a_message_log() {
     assert!((number(&by_messages["survived_stall_ns"]) - 1e9).abs() < 1.0);
     for (flags, words) in [
         ("--log-rate 1M/s --p99 1ms --message 128KiB", "does not fit a chunk"),
-        ("--log-rate 1M/s --p99 1ms --chunk 5000B", "a chunk must be 4 KiB to 32 MiB"),
+        ("--log-rate 1M/s --p99 1ms --chunk 5000B", "a chunk must be from 4 KiB to 32 MiB"),
         ("--log-rate 1M/s --p99 1ms --read-share 100%", "0% to 99%"),
         ("--log-rate 1M/s --p99 1ms --rate 1k/s", "cannot be used with"),
         ("--workload oltp1 --rate 1k/s --p99 1ms --backlog 5", "cannot be used with"),

@@ -179,7 +179,7 @@ fn addresses_that_do_not_exist_say_so() {
         ("/runs/..%2f..%2fetc", 404, "etc"),
         ("/runs/last~7", 404, "last~7"),
         ("/assets/../Cargo.toml", 404, "no page at this address"),
-        ("/compare?runs=last", 400, "tick them"),
+        ("/compare?runs=last", 400, "tick 2 or more"),
         ("/compare?runs=last,zzzzzzzzzz", 404, "zzzzzzzzzz"),
     ] {
         let answer = server.get(path);
@@ -438,8 +438,8 @@ fn forms_answer_as_the_command_does() {
     }
     assert!(page.contains("iodyno explain exflash-400g oltp1 --depth=4"), "{page}");
     for (path, says) in [
-        ("/explain?device=/etc/passwd", "Device: choose one of the list"),
-        ("/explain?device=--help", "Device: choose one of the list"),
+        ("/explain?device=/etc/passwd", "Device: choose one from the list"),
+        ("/explain?device=--help", "Device: choose one from the list"),
         ("/explain?workload=oltp1", "Device is missing"),
         ("/explain?device=exflash-400g&workload=oltp1&depth=deep", "invalid value"),
         ("/size?workload=oltp1&rate=1k/s&p99=2ms&raid=7", "RAID level: choose one"),

@@ -136,7 +136,7 @@ impl RateSearchFinding {
             format!("cells at {} had both outcomes", rate(lowest))
         };
         Some(format!(
-            "not monotonic: {where_}, so the result can vary by that range from run to run; use a longer --time"
+            "not monotonic: {where_}, so the result can vary within that range from run to run; use a longer --time"
         ))
     }
 }

@@ -135,7 +135,7 @@ fn unsteady_or_empty(
                     "ENDED_UNSTEADY",
                     Level::Note,
                     format!(
-                        "{name}: it ended at its limit of time or of writes, with no steady state in {} rounds: its last samples are not steady-state performance",
+                        "{name}: ended at its limit of time or of writes, without a steady state in {} rounds: its last samples are not steady-state performance",
                         report.rounds
                     ),
                 );
@@ -153,11 +153,7 @@ fn unsteady_or_empty(
         .collect();
     let measured = mine.iter().filter(|d| d.place.role == Role::Measure).count();
     if let Some(why) = skipped.first().filter(|_| skipped.len() == measured) {
-        say(
-            "STAGE_EMPTY",
-            Level::Invalid,
-            format!("{name}: none of its cells could be issued: {why}"),
-        );
+        say("STAGE_EMPTY", Level::Invalid, format!("{name}: none of its cells could run: {why}"));
     }
 }
 

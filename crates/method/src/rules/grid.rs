@@ -105,9 +105,13 @@ impl Reader<'_> {
             }
             let axis = Axis { kind, values };
             if let Some((i, value)) = axis.twice() {
-                let help = "each value is one cell: take one of them out, or use `repeats` for the same cell again";
-                let what =
-                    format!("`{}` lists {value} twice, again as value {}", kind.name(), i + 1);
+                let help =
+                    "each value is one cell: remove one of them, or use `repeats` to repeat cells";
+                let what = format!(
+                    "`{}` lists {value} twice, the second time as value {}",
+                    kind.name(),
+                    i + 1
+                );
                 return Err(wrong_because(at(), what, help));
             }
             let is_axis = entry.is_array()

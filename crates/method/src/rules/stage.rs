@@ -134,7 +134,7 @@ impl Reader<'_> {
         for kind in [AxisKind::Block, AxisKind::Threads, AxisKind::Depth] {
             let Some(given) = raw.get(kind.name()) else { continue };
             let [one] = given.items() else {
-                return Err(wrong(given.span.clone(), "a fill allows only one value here"));
+                return Err(wrong(given.span.clone(), "a fill takes only one value of this key"));
             };
             let value = kind.value(one.text().unwrap_or_default());
             let applied = value.and_then(|value| applied(spec, kind, &value));
@@ -236,7 +236,7 @@ fn track(grid: &Grid, given: &Record) -> Result<Track, FileError> {
         let kind = AxisKind::ALL.into_iter().find(|kind| kind.name() == key);
         let Some(kind) = kind.filter(|k| grid.axes.iter().any(|axis| axis.kind == *k)) else {
             let axes: Vec<&str> = grid.axes.iter().map(|axis| axis.kind.name()).collect();
-            let help = format!("the axes are {}, and `measure` names the figure", axes.join(", "));
+            let help = format!("the axes are {}; `measure` chooses the quantity", axes.join(", "));
             return Err(wrong_because(at(), format!("`{key}` is not an axis of this stage"), help));
         };
         wanted.push((kind, kind.value(text).map_err(|e| wrong(at(), e))?));
@@ -252,7 +252,7 @@ fn track(grid: &Grid, given: &Record) -> Result<Track, FileError> {
         if fits {
             if found.is_some() {
                 let help = "name a value on every axis";
-                return Err(wrong_because(at(), "several cells fit this", help));
+                return Err(wrong_because(at(), "several cells have these values", help));
             }
             found = Some((index, point.name));
         }

@@ -44,7 +44,7 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
     text.labelled(
         "prices",
         LABEL,
-        &format!("of {}, from your price file; check them", answer.as_of),
+        &format!("as of {}, from your price file; check that the file is current", answer.as_of),
     );
     text.end()
 }
@@ -111,7 +111,7 @@ fn on(of: &Offer, priced: bool) -> String {
 /// Describes the instance of the recommended volumes.
 fn instance_in_words(answer: &CloudSizing, of: &Offer) -> String {
     let Some(Instance { system, limits, price, .. }) = &of.instance else {
-        return "its limits are not considered: give --instance, or [[instances]] in the price file".to_owned();
+        return "no instance is given, so limits of instances are ignored: give --instance, or [[instances]] in the price file".to_owned();
     };
     let price = match *price {
         price if price > 0.0 => format!(", {price:.2} {} a month", answer.currency),
@@ -147,13 +147,13 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
     if of.volumes.options.on_demand {
         let (price, currency) = (of.volumes.on_demand_price, &answer.currency);
         words.push(format!(
-            "on demand, so it never ends: {price:.2} {currency} of the price pay for a burst that lasts all month"
+            "on demand, so bursting never ends: {price:.2} {currency} of the price pay for bursting all month"
         ));
     }
     if of.has_credits() {
         let busy = percent(of.utilisation(&answer.load));
         words.push(format!(
-            "without credits the limits still hold the demand ({busy} busy), so the end of a burst changes nothing"
+            "the limits meet the demand even without credits ({busy} busy), so the end of a burst changes nothing"
         ));
     }
     if words.is_empty() {
@@ -179,7 +179,7 @@ fn list_cheaper(text: &mut Lines, answer: &CloudSizing) {
         let after = 1.0 / offer.utilisation(&answer.load);
         let on = on(offer, false);
         let words = format!(
-            "{}{on} for {:.2} {} a month meets the demand by credits alone: full ones last for {}, then it serves {} of the rate",
+            "{}{on} for {:.2} {} a month meets the demand only on burst credits: a full balance lasts {}, then it serves {} of the rate",
             in_words(&offer.volumes),
             offer.price(),
             answer.currency,
@@ -196,11 +196,11 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
         all.map(|(name, _)| name.as_str()).collect()
     };
     let words = [
-        (of(Unfit::Latency), "an idle volume is too slow for the latency".to_owned()),
+        (of(Unfit::Latency), "even an idle volume misses the latency limit".to_owned()),
         (
             of(Unfit::Limits),
             format!(
-                "no size or rate of up to {VOLUMES_MAX} volumes meets the demand, or it has no price"
+                "no size or rate of up to {VOLUMES_MAX} volumes meets the demand and has a price"
             ),
         ),
         (

@@ -150,7 +150,7 @@ impl VolumePrice {
         refuse_unknown(reader, v, "class", Kind::Device);
         if v.get("gib").is_none() && v.get("by_size").is_none() {
             let help = "give `gib`, the price of each GiB, or `by_size`, the price of a volume up to each size";
-            reader.refuse(v.place("class"), format!("`{class}` has no price of its size"), help);
+            reader.refuse(v.place("class"), format!("`{class}` has no price for its size"), help);
         }
         let mut by_size: Vec<(u64, f64)> = Vec::new();
         for (size, entry) in v.get("by_size").map_or(&[][..], |entry| entry.map()) {
@@ -174,7 +174,7 @@ impl VolumePrice {
         let count = |key: &str| v.whole(key).unwrap_or(0) as f64;
         if v.get("on_demand").is_some() != v.get("on_demand_10k").is_some() {
             let help = "give both, or leave both out for a class without bursting on demand";
-            let message = "`on_demand` requires `on_demand_10k`, and the reverse";
+            let message = "`on_demand` requires `on_demand_10k`, and vice versa";
             reader.refuse(v.place("class"), message.to_owned(), help);
         }
         Self {

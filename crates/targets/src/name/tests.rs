@@ -127,7 +127,7 @@ fn errors_name_the_remedy() {
         ("model:x?size=many", "use size=500GiB"),
         ("model:x?size=0", "its size is 0"),
         ("model:x?iops=0", "use iops=6000"),
-        ("model:x?mbps=1.5", "in the unit of the provider"),
+        ("model:x?mbps=1.5", "in the provider's unit"),
         ("model:x?bursting=yes", "bursting=on-demand"),
         ("model:x?credits=lots", "credits=30s"),
         ("model:x?credits=101%", "credits=30s"),

@@ -78,7 +78,7 @@ pub(super) fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Bl
 pub(super) fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec<Address> {
     let Some(list) = record.get(path) else { return Vec::new() };
     if list.is_array() && list.items().is_empty() {
-        let help = "give one such as `\"uniform\"`, or leave the key out";
+        let help = "give a pattern such as `\"uniform\"`, or leave the key out";
         reader.refuse(list.span.clone(), "no address pattern is given", help);
     }
     for item in list.items().iter().filter(|_| list.items().len() > 1) {
@@ -93,7 +93,7 @@ pub(super) fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec
         let is_skip = alone == 2 && of(&["skip", "run"]) == 2;
         let is_shared_run = of(&["skip", "jump", "streams", "to_end"]) == 0;
         if alone > 1 && !is_skip && !is_shared_run {
-            let help = "`run` can only be combined with `skip`; `jump`, `streams`, `shared` and `to_end` with nothing";
+            let help = "`run` can be combined only with `skip`; `jump`, `streams`, `shared` and `to_end` can't be combined";
             let at =
                 ["streams", "jump", "skip", "to_end"].iter().find_map(|name| address.get(name));
             let span = at.map_or_else(|| list.span.clone(), |entry| entry.span.clone());

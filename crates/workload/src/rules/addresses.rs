@@ -34,7 +34,7 @@ pub(super) fn check_places(spec: &Spec, faults: &mut Faults) {
     let addresses = spec.tables.iter().flat_map(|table| &table.addresses);
     let is_shared = |a: &Address| matches!(a.pattern, Pattern::Sequential { shared: true, .. });
     if spec.worker_step_bytes.is_some() && addresses.into_iter().any(is_shared) {
-        let help = "leave `shared` out, or `worker_step`";
+        let help = "leave out `shared` or `worker_step`";
         faults.add("worker_step", "workers with separate ranges can't share a cursor", help);
     }
 }
@@ -97,7 +97,7 @@ impl Checked<'_> {
 fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
     match pattern {
         Pattern::Uniform { once_per_pass: true } => {
-            let message = "blocks of several sizes can't each be visited once per pass";
+            let message = "`once_per_pass` needs a single block size";
             of.needs_one_size("once_per_pass", message, faults);
         }
         Pattern::Uniform { .. } | Pattern::Normal { .. } | Pattern::ToEnd => {}
@@ -114,7 +114,7 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
         }
         Pattern::Pareto { h } => {
             if !(*h > 0.0 && *h < 1.0) {
-                let help = "a share of 1 - h of the draws goes to a share of h of the blocks: 0.2 is 80/20";
+                let help = "h of the blocks get 1 - h of the operations: 0.2 is 80/20";
                 faults.add(of.path("h"), "`h` must be above 0 and below 1", help);
             }
         }
@@ -123,8 +123,9 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
                 of.distance("capacity", "the capacity of a zone", bytes, faults);
                 if bytes > *zone_bytes || *zone_bytes > ZONE_BYTES_MAX {
                     let help =
-                        "give the zone size of the device, which is the distance of two zones";
-                    let message = "a zone with a `capacity` must have that size, and at most 2 GiB";
+                        "give the device's zone size, the distance between the starts of two zones";
+                    let message =
+                        "a zone must be at least as large as its `capacity`, and at most 2 GiB";
                     faults.add(of.path("capacity"), message, help);
                 }
             }
@@ -134,7 +135,7 @@ fn check_pattern(of: &Checked<'_>, pattern: &Pattern, faults: &mut Faults) {
         }
         Pattern::HotSpots { spots, .. } => check_spots(of.key, spots, faults),
         Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
-            let what = "the window, in addresses,";
+            let what = "the number of addresses in the window";
             faults.whole(&of.path("window"), what, (*window).into(), MAX_WINDOW.into());
         }
     }
@@ -206,7 +207,7 @@ fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
     if parts != u64::from(Percent::ALL.parts_per_billion()) {
         let message =
             format!("the hot spots' ranges add up to {}%, not to 100%", parts as f64 / 1e7);
-        let help = "an unused part is an entry, too: `{ share = 0, range = \"10%\" }`";
+        let help = "list an unused part, too, as `{ share = 0, range = \"10%\" }`";
         faults.add(format!("{key}.spots"), message, help);
     }
 }

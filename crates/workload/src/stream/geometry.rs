@@ -47,8 +47,8 @@ pub enum GeometryError {
     },
     /// The active range is smaller than a block.
     #[error(
-        "the active range holds {} of the target, less than one block of {}; use a larger target, \
-         range, or a smaller block",
+        "the active range holds {} of the target, less than one block of {}; use a larger target, a larger range or a \
+         smaller block",
         human::size(*range_bytes), human::size(*block_bytes)
     )]
     TooSmall {
@@ -70,8 +70,8 @@ pub enum GeometryError {
     },
     /// The file set is larger than the capacity of a file system on the active range.
     #[error(
-        "a file set of {} does not fit: a file system on the active range holds {}, since each \
-         2 GiB begin with 33 MiB of metadata; use a smaller `size` or a larger target",
+        "a file set of {} does not fit: a file system on the active range holds {}, since 33 MiB of each 2 GiB are \
+         metadata; use a smaller `size` or a larger target",
         human::size(*set_bytes), human::size(*data_bytes)
     )]
     FileSetTooLarge {
@@ -104,8 +104,8 @@ pub enum GeometryError {
     },
     /// Some worker would have no zone of its own, or a zone is smaller than a block.
     #[error(
-        "each of {workers} workers needs a zone that holds a block, and the active range has {zones} \
-         zones; use other zones or a larger range"
+        "each of {workers} workers needs a zone that holds a block, but the active range has only {zones} zones; use \
+         fewer threads, other zones or a larger range"
     )]
     FewZones {
         /// Number of zones in the active range.

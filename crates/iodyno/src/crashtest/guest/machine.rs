@@ -158,7 +158,7 @@ impl Machine {
                 Ok(_) => break,
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(io::Error::other("it does not start"));
+                    return Err(io::Error::other("the guest does not start"));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(ended()),
             }
@@ -189,7 +189,7 @@ impl Machine {
                 };
             if let Some(code) = line.strip_prefix(end) {
                 let code = String::from_utf8_lossy(code).trim().parse();
-                return code.map_err(|_| io::Error::other("its answer can't be read"));
+                return code.map_err(|_| io::Error::other("the guest's exit status can't be read"));
             }
             if std::mem::replace(&mut held, line == b"\n") {
                 out.write_all(b"\n")?;
