@@ -139,6 +139,10 @@ fn describe(i: &Inspection, style: Style) -> Lines {
     text.line("kind", &format!("{kind}{is_new}"));
     if let Some(path) = &i.canonical_path {
         text.line("path", path);
+        if i.exists && path.ends_with(".toml") {
+            let words = format!("to emulate the storage that it describes, name it `model:{path}`");
+            text.line("note", &words);
+        }
     }
     text.line("would measure", &i.size_bytes.map_or("unknown".to_owned(), human::size));
     if let Some(export) = &i.nbd {

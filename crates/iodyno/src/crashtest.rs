@@ -5,7 +5,7 @@ mod guest;
 pub(crate) use guest::run_in_guest;
 
 use crate::args::{Crashtest, CrashtestOn as On};
-use crate::console::{print, print_json};
+use crate::console::{print, print_json, remark};
 use crate::failure::{Failure, WRONG_STATES};
 use crate::live::LiveLine;
 use crate::private_folder::PrivateFolder;
@@ -224,7 +224,16 @@ impl Job<'_> {
         let not_text =
             |_| "neither a file of `crashtest --record` nor a log of dm-log-writes".to_owned();
         let text = String::from_utf8(bytes).map_err(not_text).map_err(wrong)?;
-        record::of_text(&text).map_err(wrong)
+        let history = record::of_text(&text).map_err(wrong)?;
+        let has_disk_alone = history.start.lookup(ROOT, log_writes::DISK.as_bytes()).is_some()
+            && history.start.reachable().len() == 2;
+        if matches!(self.place, Place::Folder) && has_disk_alone {
+            remark(
+                "note",
+                "the run's folder holds one file, `disk`: for a run recorded in a guest add --guest FOLDER --on guest",
+            );
+        }
+        Ok(history)
     }
 
     /// A log as the emulated device of --device carries it out, or the run itself.

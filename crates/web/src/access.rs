@@ -104,10 +104,10 @@ impl Access {
         if request.field("sec-fetch-site") == Some("cross-site") && !is_opened {
             return Decision::Refused("this request comes from a page of another site");
         }
-        if request.method == Method::Post
-            && request.field("origin").and_then(|origin| origin.strip_prefix("http://"))
-                != Some(host)
-        {
+        // Browsers name the origin in requests of a page, but not where a person opens an address.
+        let origin = request.field("origin");
+        let is_own = origin.and_then(|origin| origin.strip_prefix("http://")) == Some(host);
+        if !is_own && (origin.is_some() || request.method == Method::Post) {
             return Decision::Refused("this request does not come from a page of this server");
         }
         let Some(token) = &self.token else { return Decision::Granted };

@@ -206,6 +206,8 @@ fn a_check_describes_the_emulated_system() {
     let document = place.iodyno(&format!("check {DEVICE} --json")).succeeds().json();
     assert_eq!((&document["target"], &document["writable"]), (&json!(DEVICE), &json!(true)));
     assert_eq!(document["emulated"][0]["state"], "auto");
+    place.write("my.toml", "schema = 1\n");
+    place.iodyno("check my.toml").succeeds().says(&["name it `model:", "/my.toml`"]);
 }
 
 /// A run without end in virtual time stops at once on a signal.

@@ -234,6 +234,9 @@ fn other_sites_and_hosts_are_refused() {
         );
         assert_eq!(server.get_with("/", &fields).status, status, "{mode} {kind}");
     }
+    let foreign = "Origin: http://evil.example\r\n";
+    assert_eq!(server.get_with("/", foreign).status, 403, "an old browser tells the origin alone");
+    assert_eq!(server.get_with("/", &format!("Origin: http://{host}\r\n")).status, 200);
     // Without permission nothing can be changed, from its own page or another.
     for origin in [
         format!("Origin: http://{host}\r\n"),
