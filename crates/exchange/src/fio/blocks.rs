@@ -242,10 +242,10 @@ impl Reading<'_> {
         if !center.is_empty() && matches!(name, "zipf" | "pareto" | "normal") {
             self.note(opt, "fio scatters the blocks, so the center has no effect");
         }
-        let by_formula = "by fio's formula; iodyno scatters the blocks by a bijection, but fio's hash maps some of them to the same address";
+        let by_formula = "drawn by fio's formula; iodyno scatters the blocks one to one, but fio's hash maps some of them to the same address";
         let (words, help) = match (name, number) {
             ("zipf", Some(theta)) => {
-                self.note(opt, "the distribution is computed over the whole range; fio's over its first 10 million blocks");
+                self.note(opt, "iodyno computes the distribution over the whole range, fio over the first 10 million blocks");
                 return Some(Pattern::Zipf { theta });
             }
             ("pareto", Some(h)) => {
@@ -321,7 +321,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
         let (size, share) = part.split_once('/').unwrap_or((part, ""));
         if let Some((first, _)) = size.split_once('-').filter(|_| count(size, kb_base).is_err()) {
             return Err(format!(
-                "`{size}` is a range, of which fio's bssplit uses only {first}: use {first}, or list the sizes"
+                "fio's bssplit uses only {first} of the range `{size}`: use {first}, or list the sizes"
             ));
         }
         let bytes = count(size, kb_base)?;

@@ -423,7 +423,7 @@ impl Reading<'_> {
                 self.refuse(opt, words, "use verify=crc32c");
             }
             let all = if self.writes_all() {
-                "`iodyno run` reads everything back after the job, as `--verify-only` can later"
+                "`iodyno run` reads everything back after the job; `--verify-only` can do so later"
             } else {
                 "`iodyno run --verify-only` checks everything"
             };
