@@ -354,7 +354,7 @@ fn records_of_cloudphysics() {
         let at = damaged.len() - if version == 2 { 37 } else { 17 };
         damaged[at] = 7;
         let error = reading(&damaged).unwrap_err().to_string();
-        assert!(error.contains("record 3: its version differs"), "{error}");
+        assert!(error.contains("record 3: the version differs"), "{error}");
         assert!(reading(&bytes[..20]).is_err());
     }
 }

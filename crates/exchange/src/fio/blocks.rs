@@ -165,7 +165,7 @@ impl Reading<'_> {
             | (Walk::Sequential, "sequential", _) => {}
             _ => {
                 let opt = self.opt("file_service_type").unwrap_or(opt);
-                let words = "this order of several files can't be honoured";
+                let words = "iodyno does not support this order of using several files";
                 let help = "use file_service_type=roundrobin or sequential with rw=read or rw=write, or one file";
                 self.refuse(opt, words, help);
             }
@@ -410,14 +410,19 @@ fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<Pattern, 
         let sum: f64 = given.iter().flatten().sum();
         let open = given.iter().filter(|share| share.is_none()).count();
         if sum > 100.0 + 1e-9 {
-            return Err(format!("the zones have {sum} % of the {what}, more than 100 %"));
+            return Err(format!(
+                "the zones' shares of the {what} add up to {sum} %, more than 100 %"
+            ));
         }
         Ok(((100.0 - sum).max(0.0), (100.0 - sum).max(0.0) / open.max(1) as f64, open))
     };
     let (missing, share, open) =
         rest(parts.iter().map(|(share, _)| *share).collect(), "operations")?;
     if open == 0 && missing > 0.0 {
-        return Err(format!("the zones have {} % of the operations, not 100 %", 100.0 - missing));
+        return Err(format!(
+            "the zones' shares of the operations add up to {} %, not 100 %",
+            100.0 - missing
+        ));
     }
     let (unused, range, open) = rest(parts.iter().map(|(_, range)| *range).collect(), "range")?;
     // Ranges in parts of 10⁹, as workloads store them; they must add up to the whole.

@@ -132,7 +132,7 @@ impl<'a> Reading<'a> {
                 ),
             );
         }
-        self.note(opt, "an open loop: response times count from the intended start; service times are what fio calls lat");
+        self.note(opt, "an open loop: response times count from the intended start; fio's lat is iodyno's service time");
         Some(all)
     }
 

@@ -403,13 +403,13 @@ impl<'a> Reading<'a> {
             let place = opt.map_or(&self.section.place, |opt| &opt.place).clone();
             if self.direct() || self.verifies() {
                 let words = format!(
-                    "blocks at multiples of {align} bytes work only through the page cache, and can't be verified"
+                    "blocks that begin at multiples of {align} bytes work only through the page cache, and can't be verified"
                 );
                 let help = "make block sizes, offset and steps multiples of 512, or remove direct and verify";
                 self.refused.push(Refusal::new(place, words, help));
             } else {
                 let words = format!(
-                    "blocks at multiples of {align} bytes work only on files, through the page cache"
+                    "blocks that begin at multiples of {align} bytes work only on files, through the page cache"
                 );
                 self.notes.push(Note::new(place.at(self.files), words));
             }

@@ -207,7 +207,7 @@ impl<'a> Reading<'a> {
                 None
             }
             _ => {
-                let words = "this order of files of several sizes can't be honoured";
+                let words = "iodyno does not support this order of using files of different sizes";
                 let help = "use file_service_type=sequential, random I/O without a distribution, or one size";
                 self.refuse(opt, words, help);
                 None

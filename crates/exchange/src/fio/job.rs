@@ -192,7 +192,7 @@ impl Reading<'_> {
             let words = "fio drops the files from the page cache at each pass over them, but iodyno only at the beginning: later passes are read from memory";
             self.trap(place, words);
         } else {
-            let words = "clean pages of its files are dropped from the page cache before the job, as in fio";
+            let words = "clean pages of the job's files are dropped from the page cache before it starts, as in fio";
             self.notes.push(Note::new(place.at(self.files), words));
         }
     }

@@ -101,7 +101,7 @@ impl Reading<'_> {
                 format!("`{name}` is a file in memory, not a device")
             } else if name.starts_with("/dev/") && self.is_device(&name) == Some(false) {
                 format!(
-                    "`{name}` is not a device on this machine: fio would make a file of this name, in memory"
+                    "`{name}` is not a device on this machine: fio would create a file of this name in memory"
                 )
             } else {
                 continue;

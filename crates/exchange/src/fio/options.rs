@@ -36,8 +36,8 @@ const NOTED: &[(&str, &str)] = &[
     ("thread", "workers are always threads"),
     ("new_group", "each job is reported separately"),
     ("description", "only a comment"),
-    ("randrepeat", "random streams always repeat; give --seed for different ones"),
-    ("allrandrepeat", "random streams always repeat; give --seed for different ones"),
+    ("randrepeat", "random streams are the same in each run; give --seed for different ones"),
+    ("allrandrepeat", "random streams are the same in each run; give --seed for different ones"),
     ("randseed", "the seed is set for the whole run: give --seed"),
     (
         "random_generator",

@@ -151,10 +151,10 @@ fn group_of(log: &LogFile, number: Option<u32>, groups: &[Group]) -> Result<usiz
     found.ok_or_else(|| {
         let what = match number {
             Some(number) => {
-                format!("is the log of thread {number}, but the JSON has {threads} threads")
+                format!("this is the log of thread {number}, but the JSON has {threads} threads")
             }
             None => format!(
-                "is a log of all jobs (per_job_logs=0), but the JSON has {} jobs",
+                "this is a log of all jobs (per_job_logs=0), but the JSON has {} jobs",
                 groups.len()
             ),
         };

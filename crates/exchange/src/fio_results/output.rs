@@ -204,7 +204,7 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
         return Err(wrong(format!("has more than {JOBS_MAX} jobs")));
     }
     if output.ended_ms() > TIME_MS_MAX << 2 {
-        return Err(wrong("its timestamp is out of range".to_owned()));
+        return Err(wrong("the output's timestamp is out of range".to_owned()));
     }
     for job in output.all_jobs() {
         if let Some(what) = out_of_range(job) {

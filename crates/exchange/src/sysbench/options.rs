@@ -42,7 +42,7 @@ pub(super) const NOTED: &[(&str, &str)] = &[
         "each percentile with enough samples is shown; `iodyno export --format sysbench` has the 95th",
     ),
     ("histogram", "histograms are always kept: `iodyno export --format hgrm`"),
-    ("rand-seed", "random streams always repeat; give --seed for different ones"),
+    ("rand-seed", "random streams are the same in each run; give --seed for different ones"),
     ("rand-type", "no effect: `fileio` draws uniform addresses"),
     ("rand-spec-iter", "no effect: `fileio` draws uniform addresses"),
     ("rand-spec-pct", "no effect: `fileio` draws uniform addresses"),

@@ -225,7 +225,7 @@ impl Reading<'_, '_> {
         let is_whole = (given - 100.0).abs() < 0.001;
         if !own.is_empty() && is_whole != (open == 0) || given > 100.001 {
             let words = format!("the skews of the run's workloads add up to {given} %");
-            let help = "they must add up to 100 %; workloads without a skew share the rest evenly";
+            let help = "skews must add up to 100 %; workloads without a skew share the rest evenly";
             self.found.refuse(&self.run.span, words, help);
         }
         let rest = (100.0 - given) / open.max(1) as f64;
