@@ -70,7 +70,8 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = Word>) -> Vec<
         });
         let Some(name) = name else {
             let near = nearest(&given, OPTIONS).map(|near| format!("did you mean `--{near}`? "));
-            let help = format!("{}remove it if it does not matter", near.unwrap_or_default());
+            let help =
+                format!("{}remove the option if it does not matter", near.unwrap_or_default());
             let words = format!("{PROGRAM} has no option `{}`", word.text);
             found.refuse(&word.span, words, help);
             continue;
@@ -88,7 +89,7 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = Word>) -> Vec<
         let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
         let name = if is_short && name == "file" && is_number {
             let words = format!(
-                "`-f {value}` is a number, so it is taken as the size of the file in MB; the documentation gives -f to both the file's name and its size"
+                "`-f {value}` is a number, so it is taken as the size of the file in MB; the documentation uses -f for both the file's name and its size"
             );
             found.note(&span, words);
             "file_size"
@@ -181,7 +182,7 @@ impl Reading<'_, '_> {
         for name in ["batch_size", "message_size"] {
             if !self.is_given(name) {
                 let words = format!(
-                    "the default of --{name} is not documented: iodyno uses that of the published measurement, {BATCH} messages of {MESSAGE_BYTES} B"
+                    "the default of --{name} is not documented: iodyno uses the value of the published measurement, {BATCH} messages of {MESSAGE_BYTES} B"
                 );
                 self.found.trap(&all, words);
             }
@@ -197,7 +198,7 @@ impl Reading<'_, '_> {
         }
         if read_percent > 0 {
             let words = format!(
-                "each replay starts at a random batch of the file and reads {} from there, since the documentation does not name the addresses of reads",
+                "each replay starts at a random batch of the file and reads {} from there, since the documentation does not say which addresses are read",
                 size_text(REPLAY_BYTES.max(block_bytes))
             );
             self.note("read_mix", words);

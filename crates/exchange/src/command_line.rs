@@ -190,7 +190,7 @@ fn after_command(
     if rest.is_empty() || rest.starts_with('#') {
         return Ok(());
     }
-    let words = "only one command can be read, and another one follows".to_owned();
+    let words = "only one command can be read, but another follows".to_owned();
     Err(Fault { span: at..line.len(), words, help: "run each command separately" })
 }
 

@@ -109,7 +109,7 @@ impl<'a, 'f> Reading<'a, 'f> {
                 found.refuse(&span, format!("`{text}` can't be honoured: {why}"), *help);
             } else {
                 let words = format!("diskspd has no option `{text}`");
-                found.refuse(&span, words, "remove it if it does not matter");
+                found.refuse(&span, words, "remove the option if it does not matter");
             }
         }
         let more = Targets { names, block_bytes: 64 << 10 };
@@ -322,7 +322,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         };
         let rate_iops = per_thread * threads as f64;
         let words = format!(
-            "the limit applies to each thread, so a target gets {rate_iops} operations a second, as an open loop with equal gaps: response times count from the intended start, and service times are diskspd's latency"
+            "the limit applies to each thread: each target gets {rate_iops} operations a second at equal intervals, as an open loop. Response times count from the intended start; diskspd's latency is iodyno's service time"
         );
         self.note('g', words);
         Some(ArrivalKind::Open { rate_iops, process: Process::Constant })
@@ -344,7 +344,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             _ if value.contains(',') => {
                 self.refuse(
                     'Z',
-                    "iodyno does not write the content of a file",
+                    "iodyno does not take the content of writes from a file",
                     "give -Zr for random content",
                 );
             }

@@ -349,7 +349,7 @@ impl Conversion<'_> {
         layout::one_flow(sections, groups, &mut self.refused);
         if sections.iter().all(makes_files) {
             let words = "no job of the file issues I/O: `create_only` only makes files";
-            let help = "remove the line from the jobs that should issue I/O";
+            let help = "remove `create_only` from the jobs that should issue I/O";
             self.refused.push(Refusal::new(sections[0].place.clone(), words, help));
         }
         for (number, section) in sections.iter().enumerate() {
@@ -389,7 +389,10 @@ impl Conversion<'_> {
             "iodyno can't wait for `{}` while other jobs run, because its duration is not fixed",
             other.name
         );
-        let help = "separate the jobs by stonewall, or give it time_based and a runtime";
+        let help = format!(
+            "separate the jobs by stonewall, or give `{}` time_based and a runtime",
+            other.name
+        );
         self.refused.push(Refusal::new(place.clone(), words, help));
         0
     }

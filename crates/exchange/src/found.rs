@@ -45,9 +45,8 @@ impl<'a> Found<'a> {
                 for word in &read.words {
                     let bare = unquoted(line.get(word.span.clone()).unwrap_or_default(), escapes);
                     if let Some(name) = variable(&bare).or_else(|| of_windows(&bare, escapes)) {
-                        let words = format!(
-                            "`{name}` is a variable of a shell, which iodyno does not replace"
-                        );
+                        let words =
+                            format!("`{name}` is a shell variable, which iodyno does not expand");
                         self.refuse(&word.span, words, "give its value");
                     }
                 }

@@ -260,7 +260,7 @@ impl Reading<'_, '_> {
         if rate == 0 {
             return None;
         }
-        self.remark("rate", "the rate counts events of all threads, including flushes, with exponential gaps; response times count from the intended start, like sysbench's latency; each worker has its share of the schedule, but sysbench's threads share one queue");
+        self.remark("rate", "the rate counts events of all threads, including flushes, at exponential intervals. Response times count from the intended start, like sysbench's latency. Each worker has its own part of the schedule, but sysbench's threads share one queue");
         let rate_iops = rate as f64 * ops_per_event;
         Some(ArrivalKind::Open { rate_iops, process: Process::Poisson })
     }

@@ -239,7 +239,7 @@ fn read_records(
             0 => break,
             len if len < version.record_bytes() => {
                 to.notes.push(format!(
-                    "record {number}, the last, has {len} bytes: it was cut off, and is left out"
+                    "record {number}, the last, was cut off after {len} bytes, and is left out"
                 ));
                 break;
             }
@@ -378,7 +378,7 @@ fn finish(
             named.collect::<Vec<_>>().join(", ")
         ))
         .with_help(format!(
-            "I/O to a stacked device appears on each level: choose one device with `--only {}`; several chosen devices are placed one after the other",
+            "I/O to a stacked device appears on each level: choose one device with `--only {}`; several chosen devices are placed one after the other on the target",
             parts[0].name
         )));
     }

@@ -192,7 +192,8 @@ impl General {
                 }
                 key => {
                     let words = format!("vdbench's general parameter `{key}` can't be honoured");
-                    let help = "remove it if it does not matter; storage is defined by `sd=`";
+                    let help =
+                        "remove the parameter if it does not matter; storage is defined by `sd=`";
                     found.refuse(&parameter.span, words, help);
                 }
             }
@@ -215,6 +216,6 @@ fn hosts(definition: &Definition, found: &mut Found<'_>) {
             let words = "other hosts, clients and processes can't be honoured: a run uses one process on this host";
             found.refuse(&parameter.span, words, "remove it, and raise `threads`");
         }
-        None => found.note(&definition.span, "`hd`: a run uses this host"),
+        None => found.note(&definition.span, "`hd` has no effect: a run uses this host"),
     }
 }

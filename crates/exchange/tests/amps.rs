@@ -46,7 +46,7 @@ fn options_mean_what_the_documentation_says() {
     }
     let job = job("-b16 -m256 -r80 -f 512 -f /data/log");
     assert_eq!(job.filename.as_deref(), Some("/data/log"));
-    says(&job.notes, "gives -f to both");
+    says(&job.notes, "uses -f for both");
     says(&job.notes, "writes per second × batch size");
     says(&job.traps, "never written");
 }

@@ -149,7 +149,7 @@ fn percentages_ranges_and_defaults_are_those_of_diskspd() {
         ("diskspd -r $env:TARGET", "`$env`"),
     ] {
         let refused = refusal(line, parse(line));
-        assert!(refused.contains(&format!("{name} is a variable of a shell")), "{refused}");
+        assert!(refused.contains(&format!("{name} is a shell variable")), "{refused}");
     }
     assert!(parse("diskspd -r \\\\host\\c$\\x.dat").is_ok());
 }

@@ -302,7 +302,7 @@ fn traps_name_their_figures() {
     }
     has("[a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\n", &["2 devices", "--on /dev/a --on /dev/b"]);
     has("[a]\nsize=1g\nruntime=10\nramp_time=30\n", &["most of the job", "30s", "10s"]);
-    has("[a]\nsize=1g\nfilename=sdb\n", &["`sdb` is a file", "/dev/sdb"]);
+    has("[a]\nsize=1g\nfilename=sdb\n", &["`sdb` for a file", "/dev/sdb"]);
     has("[a]\nsize=1g\nfilename=/dev/shm/x\n", &["in memory"]);
     has(
         "[a]\nrw=randread\nsize=1g\nrandom_distribution=zipf:1.2\n",

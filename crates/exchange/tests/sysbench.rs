@@ -147,7 +147,7 @@ fn lists_and_defaults_are_those_of_sysbench() {
         ),
     ] {
         let refused = refusal(line, parse(line));
-        assert!(refused.contains(&format!("{name} is a variable of a shell")), "{refused}");
+        assert!(refused.contains(&format!("{name} is a shell variable")), "{refused}");
     }
     let quoted = "sysbench fileio --file-test-mode='$MODE' run";
     assert!(refusal(quoted, parse(quoted)).contains("`$MODE` is not a test mode"));

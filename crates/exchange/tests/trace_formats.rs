@@ -237,7 +237,7 @@ fn events_of_the_kernel() {
         ("1.5: block_rq_issue: 8,0 R 512 ()\n", "must have a sector, a + and a number"),
         ("1.5: block_rq_issue: sda R 512 () 8 + 1\n", "`sda` is not a device"),
         ("1.5: block_rq_issue: 8,0 R 512 () x + 1\n", "line 2: the sector is not a whole number"),
-        ("12345: block_rq_issue: 8,0 R 512 () 8 + 1\n", "its time in seconds"),
+        ("12345: block_rq_issue: 8,0 R 512 () 8 + 1\n", "a time in seconds before its name"),
     ] {
         let error = refusal(&format!("# tracer: nop\n{line}"));
         assert!(error.contains(why), "{error}");
@@ -354,7 +354,7 @@ fn records_of_cloudphysics() {
         let at = damaged.len() - if version == 2 { 37 } else { 17 };
         damaged[at] = 7;
         let error = reading(&damaged).unwrap_err().to_string();
-        assert!(error.contains("record 3: its version differs"), "{error}");
+        assert!(error.contains("record 3: the version differs"), "{error}");
         assert!(reading(&bytes[..20]).is_err());
     }
 }

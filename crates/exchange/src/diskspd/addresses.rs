@@ -82,14 +82,14 @@ impl Reading<'_, '_> {
             let is_even = apart > 0 && len == apart.checked_mul(threads) && stride.is_none();
             if !is_even {
                 let words = "sequential threads that begin at the same offset, or overlap, can't be honoured: iodyno's workers begin at different offsets";
-                let help = "give -si for one sequence of all threads, or -B0:SIZE, and -T with SIZE divided by the number of threads";
+                let help = "give -si for one sequence that all threads share, or give -B0:SIZE together with -T, set to SIZE divided by the number of threads";
                 let letter = if self.is_given('T') { 'T' } else { 't' };
                 self.refuse(letter, words, help);
             }
         }
         match stride {
             Some(stride_bytes) => {
-                self.note('s', "strided addresses that pass the end wrap around and keep the remainder; in diskspd they continue at the start");
+                self.note('s', "strided addresses that pass the end wrap around, modulo the length of the range; in diskspd they restart at its beginning");
                 Pattern::Strided { stride_bytes, start_bytes: 0, backward: false }
             }
             None => Pattern::Sequential { shared: is_shared, run: None },

@@ -165,7 +165,7 @@ impl Reading<'_> {
             | (Walk::Sequential, "sequential", _) => {}
             _ => {
                 let opt = self.opt("file_service_type").unwrap_or(opt);
-                let words = "this order of several files can't be honoured";
+                let words = "iodyno does not support this order of using several files";
                 let help = "use file_service_type=roundrobin or sequential with rw=read or rw=write, or one file";
                 self.refuse(opt, words, help);
             }
@@ -242,10 +242,10 @@ impl Reading<'_> {
         if !center.is_empty() && matches!(name, "zipf" | "pareto" | "normal") {
             self.note(opt, "fio scatters the blocks, so the center has no effect");
         }
-        let by_formula = "by fio's formula; iodyno scatters the blocks by a bijection, but fio's hash maps some of them to the same address";
+        let by_formula = "drawn by fio's formula; iodyno scatters the blocks one to one, but fio's hash maps some of them to the same address";
         let (words, help) = match (name, number) {
             ("zipf", Some(theta)) => {
-                self.note(opt, "the distribution is computed over the whole range; fio's over its first 10 million blocks");
+                self.note(opt, "iodyno computes the distribution over the whole range, fio over the first 10 million blocks");
                 return Some(Pattern::Zipf { theta });
             }
             ("pareto", Some(h)) => {
@@ -321,7 +321,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
         let (size, share) = part.split_once('/').unwrap_or((part, ""));
         if let Some((first, _)) = size.split_once('-').filter(|_| count(size, kb_base).is_err()) {
             return Err(format!(
-                "`{size}` is a range, of which fio's bssplit uses only {first}: use {first}, or list the sizes"
+                "fio's bssplit uses only {first} of the range `{size}`: use {first}, or list the sizes"
             ));
         }
         let bytes = count(size, kb_base)?;
@@ -410,14 +410,19 @@ fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<Pattern, 
         let sum: f64 = given.iter().flatten().sum();
         let open = given.iter().filter(|share| share.is_none()).count();
         if sum > 100.0 + 1e-9 {
-            return Err(format!("the zones have {sum} % of the {what}, more than 100 %"));
+            return Err(format!(
+                "the zones' shares of the {what} add up to {sum} %, more than 100 %"
+            ));
         }
         Ok(((100.0 - sum).max(0.0), (100.0 - sum).max(0.0) / open.max(1) as f64, open))
     };
     let (missing, share, open) =
         rest(parts.iter().map(|(share, _)| *share).collect(), "operations")?;
     if open == 0 && missing > 0.0 {
-        return Err(format!("the zones have {} % of the operations, not 100 %", 100.0 - missing));
+        return Err(format!(
+            "the zones' shares of the operations add up to {} %, not 100 %",
+            100.0 - missing
+        ));
     }
     let (unused, range, open) = rest(parts.iter().map(|(_, range)| *range).collect(), "range")?;
     // Ranges in parts of 10⁹, as workloads store them; they must add up to the whole.

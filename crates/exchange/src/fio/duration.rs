@@ -128,11 +128,11 @@ impl<'a> Reading<'a> {
             self.note(
                 opt,
                 format_args!(
-                    "fio does not pace fsyncs: including them, {all} operations a second in all"
+                    "fio does not pace fsyncs: {all} operations a second, fsyncs included"
                 ),
             );
         }
-        self.note(opt, "an open loop: response times count from the intended start; service times are what fio calls lat");
+        self.note(opt, "an open loop: response times count from the intended start; fio's lat is iodyno's service time");
         Some(all)
     }
 
@@ -151,7 +151,7 @@ impl<'a> Reading<'a> {
                 self.refuse(opt, "`rate` and `rate_iops` are both given", "leave one of them out");
             }
             if name == "rate_iops" && value.contains(['k', 'K', 'm', 'M']) && kb_base == 1024 {
-                let words = "a `k` is 1024 operations, and an `m` 1024 · 1024, also in a rate";
+                let words = "in a rate too, `k` is 1024 operations and `m` is 1024 · 1024";
                 self.trap(&opt.place, words);
             }
             found = Some(Rates { opt, by_kind, is_in_bytes: name == "rate" });
@@ -167,7 +167,7 @@ impl<'a> Reading<'a> {
         let Some(opt) = self.opt("thinktime").filter(|_| think_time_ns > 0) else {
             for name in ["thinktime_iotime", "rate_ignore_thinktime"] {
                 if let Some(opt) = self.opt(name) {
-                    self.note(opt, "without thinktime it has no effect");
+                    self.note(opt, "no effect without thinktime");
                 }
             }
             return think_time_ns > 0;
@@ -236,7 +236,7 @@ impl<'a> Reading<'a> {
         match self.opt("time_based").filter(|_| self.flag("time_based")) {
             Some(_) if limits.time_ns.is_some() => return limits,
             Some(opt) => {
-                let words = "`time_based` has no effect without a runtime, in fio too: the job ends after its size";
+                let words = "`time_based` has no effect without a runtime, as in fio: the job ends after `size` bytes";
                 self.trap(&opt.place, words);
             }
             None => {}
@@ -271,7 +271,7 @@ impl<'a> Reading<'a> {
         let times = self.loops().saturating_mul(plan.region.threads);
         let (ops, opt) = (self.count("number_ios")?, self.opt("number_ios")?);
         if has_runtime && self.flag("time_based") {
-            self.note(opt, "no effect on a job that is time_based, in fio too");
+            self.note(opt, "no effect on a job that is time_based, as in fio");
             return None;
         }
         let all = ops.saturating_mul(times);
@@ -365,7 +365,7 @@ impl<'a> Reading<'a> {
             if let Some(opt) = self.opt("rw") {
                 self.note(
                     opt,
-                    "the job ends when its reads or its writes reach the end of the file; the random mix decides when",
+                    "the job ends as soon as either its reads or its writes reach the end of the file, which depends on the random mix",
                 );
             }
         }
@@ -394,7 +394,7 @@ impl<'a> Reading<'a> {
             "bw" => SteadyFigure::Bandwidth,
             "lat" => SteadyFigure::Latency,
             _ => {
-                let words = format!("`{name}` has no steady state");
+                let words = format!("a steady state can't be judged by `{name}`");
                 self.refuse(opt, words, "use iops, bw or lat, or these with _slope");
                 return None;
             }
@@ -407,7 +407,7 @@ impl<'a> Reading<'a> {
         };
         self.note(
             opt,
-            "judged for all clones of the job together; results are those of the whole measured time",
+            "the steady state is judged for all clones of the job together; results cover the whole measured time",
         );
         let within = Percent::from_fraction(percent / 100.0);
         Some(Steady { figure, by_slope, within, window_ns, after_ns })

@@ -149,8 +149,12 @@ impl<'a> Reading<'a> {
             }
             (Some(Extent::Percent(_)), None) => {
                 if let Some(opt) = self.opt("offset_increment") {
-                    let words = "this is a percentage of files whose size is not known";
-                    self.refuse(opt, words, "give it in bytes, or give size in bytes");
+                    let words = "a percentage needs files of known size";
+                    self.refuse(
+                        opt,
+                        words,
+                        "give offset_increment in bytes, or give size in bytes",
+                    );
                 }
                 0
             }
@@ -245,7 +249,7 @@ impl<'a> Reading<'a> {
                 if each_bytes.is_none()
                     && let Some(opt) = self.opt("offset_increment")
                 {
-                    self.note(opt, "all clones have parts of the same length, that of the last clone, whose part ends at the end of the target");
+                    self.note(opt, "all clones have parts of equal length: that of the last clone's part, which ends at the end of the target");
                 }
             }
             None if is_shared => {
@@ -399,13 +403,13 @@ impl<'a> Reading<'a> {
             let place = opt.map_or(&self.section.place, |opt| &opt.place).clone();
             if self.direct() || self.verifies() {
                 let words = format!(
-                    "blocks at multiples of {align} bytes work only through the page cache, and can't be verified"
+                    "blocks that begin at multiples of {align} bytes work only through the page cache, and can't be verified"
                 );
                 let help = "make block sizes, offset and steps multiples of 512, or remove direct and verify";
                 self.refused.push(Refusal::new(place, words, help));
             } else {
                 let words = format!(
-                    "blocks at multiples of {align} bytes work only on files, through the page cache"
+                    "blocks that begin at multiples of {align} bytes work only on files, through the page cache"
                 );
                 self.notes.push(Note::new(place.at(self.files), words));
             }

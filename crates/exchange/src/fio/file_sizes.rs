@@ -97,7 +97,7 @@ impl<'a> Reading<'a> {
         if let Some((Ok(least), Ok(most))) = ends {
             if least > most {
                 let help = format!("use filesize={}", ascending(value));
-                self.refuse(opt, "the range is descending, for which fio makes empty files", help);
+                self.refuse(opt, "the range is descending: fio would make empty files", help);
                 return None;
             }
             return Some(([least, most], opt));
@@ -203,11 +203,11 @@ impl<'a> Reading<'a> {
                 self.spots(region, opt)
             }
             (Walk::Random, _) if is_plain && !self.repeats_files() => {
-                self.note(opt, "blocks are drawn from all files together until each was used; fio finishes small files earlier");
+                self.note(opt, "blocks are drawn from all files together until each block has been used once; fio finishes small files earlier");
                 None
             }
             _ => {
-                let words = "this order of files of several sizes can't be honoured";
+                let words = "iodyno does not support this order of using files of different sizes";
                 let help = "use file_service_type=sequential, random I/O without a distribution, or one size";
                 self.refuse(opt, words, help);
                 None
@@ -223,7 +223,7 @@ impl<'a> Reading<'a> {
     fn spots(&mut self, region: &Region, opt: &Opt) -> Option<Pattern> {
         if region.drawn.len() > MAX_SPOTS {
             let words = format!(
-                "each file gets the same number of operations here, which works for at most {MAX_SPOTS} files"
+                "fio gives each file the same number of operations here; iodyno can do that for at most {MAX_SPOTS} files"
             );
             let help = "remove time_based and norandommap, or give one size, or fewer files";
             self.refuse(opt, words, help);

@@ -192,7 +192,7 @@ impl Reading<'_> {
             let words = "fio drops the files from the page cache at each pass over them, but iodyno only at the beginning: later passes are read from memory";
             self.trap(place, words);
         } else {
-            let words = "clean pages of its files are dropped from the page cache before the job, as in fio";
+            let words = "clean pages of the job's files are dropped from the page cache before it starts, as in fio";
             self.notes.push(Note::new(place.at(self.files), words));
         }
     }
@@ -423,7 +423,7 @@ impl Reading<'_> {
                 self.refuse(opt, words, "use verify=crc32c");
             }
             let all = if self.writes_all() {
-                "`iodyno run` reads everything back after the job, as `--verify-only` can later"
+                "`iodyno run` reads everything back after the job; `--verify-only` can do so later"
             } else {
                 "`iodyno run --verify-only` checks everything"
             };

@@ -29,7 +29,7 @@ impl Reading<'_> {
                     (
                         ": in fio each block is trimmed, and then written, but in iodyno trims and writes have separate addresses",
                         format!(
-                            "use a job with rw={random}trim, and one with rw={random}write and stonewall after it"
+                            "use a job with rw={random}trim, followed by one with rw={random}write and stonewall"
                         ),
                     )
                 } else {
@@ -100,7 +100,7 @@ impl Reading<'_> {
             return Some(Walk::Sequential);
         }
         if !(is_random && is_plain && is_write) {
-            let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and emulates zones for writes only";
+            let words = "`zonemode=zbd` can't be honoured here: iodyno does not support zoned devices, and emulates zones for writes only";
             self.refuse(opt, words, "remove the line, and use a device without zones");
             return None;
         }

@@ -76,7 +76,7 @@ pub(super) fn groups(sections: &[Section], refused: &mut Vec<Refusal>) -> Vec<Gr
             match before {
                 None => {
                     let words = format!("no job before `{}` has the name `{name}`", section.name);
-                    let help = "name a job that stands before this one";
+                    let help = "name a job that is defined before this one";
                     refused.push(Refusal::new(opt.place.clone(), words, help));
                 }
                 // A job of an earlier group has ended.

@@ -68,7 +68,7 @@ impl Reading<'_> {
         if let (Some(opt), true) =
             (self.opt("verify"), threads > 1 && self.opt("filename").is_some())
         {
-            self.trap(&opt.place, "clones that share a file overwrite one another's blocks: fio's verification may fail then");
+            self.trap(&opt.place, "clones that share a file overwrite one another's blocks: fio's verification may then fail");
         }
     }
 
@@ -81,7 +81,7 @@ impl Reading<'_> {
         {
             let (ramp, runtime) = (time_text(ramp_ns), time_text(runtime_ns));
             let words = format!(
-                "the ramp is most of the job: {ramp} are not measured, and {runtime} are; shorten ramp_time, or lengthen runtime"
+                "the ramp is most of the job: {ramp} of ramp, {runtime} measured; shorten ramp_time, or lengthen runtime"
             );
             self.trap(&opt.place, words);
         }
@@ -95,13 +95,13 @@ impl Reading<'_> {
             let bare = bare.strip_prefix("dev/").unwrap_or(bare);
             let words = if is_device_name(bare) && !name.starts_with('/') {
                 format!(
-                    "`{name}` is a file in the current folder for fio: the device is /dev/{bare}"
+                    "fio takes `{name}` for a file in the current folder: the device is /dev/{bare}"
                 )
             } else if name.starts_with("/dev/shm/") {
                 format!("`{name}` is a file in memory, not a device")
             } else if name.starts_with("/dev/") && self.is_device(&name) == Some(false) {
                 format!(
-                    "`{name}` is not a device on this machine: fio would make a file of this name, in memory"
+                    "`{name}` is not a device on this machine: fio would create a file of this name in memory"
                 )
             } else {
                 continue;
@@ -133,7 +133,7 @@ impl Reading<'_> {
         if half as f64 > all as f64 * FEW {
             return;
         }
-        let of_whole = if plan.region.each_bytes.is_some() { "" } else { " if the file has 1 TiB" };
+        let of_whole = if plan.region.each_bytes.is_some() { "" } else { " of a file of 1 TiB" };
         let words = format!(
             "half of the operations go to {half} of {all} blocks ({}), 9 of 10 to {most} ({}){of_whole}: a cache can serve them",
             human::size(half.saturating_mul(block)),

@@ -231,7 +231,7 @@ impl<'a> Reading<'a> {
                     let words = format!("iodyno does not know fio's option `{}`", opt.name);
                     let is_of_line = self.files[opt.place.file].origin == command_line::ORIGIN;
                     let help = if is_of_line {
-                        "remove it if it does not matter; put iodyno's own flags before `fio`"
+                        "remove the option if it does not matter; put iodyno's own flags before `fio`"
                     } else {
                         "remove the line if it does not matter"
                     };

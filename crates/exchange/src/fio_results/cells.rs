@@ -88,7 +88,9 @@ pub(super) fn of(
             Some((name, why)) => {
                 format!("no job can be imported; `{}`: {why}", quoted(&name, QUOTE_CHARS))
             }
-            None => "the output has no jobs: give that of a fio that has ended".to_owned(),
+            None => {
+                "the output has no jobs: give the output of a fio run that has finished".to_owned()
+            }
         };
         return Err(Problem::new(origin, what));
     }
@@ -149,10 +151,10 @@ fn group_of(log: &LogFile, number: Option<u32>, groups: &[Group]) -> Result<usiz
     found.ok_or_else(|| {
         let what = match number {
             Some(number) => {
-                format!("is the log of thread {number}, but the JSON has {threads} threads")
+                format!("this is the log of thread {number}, but the JSON has {threads} threads")
             }
             None => format!(
-                "is a log of all jobs (per_job_logs=0), but the JSON has {} jobs",
+                "this is a log of all jobs (per_job_logs=0), but the JSON has {} jobs",
                 groups.len()
             ),
         };
@@ -187,11 +189,11 @@ fn about_logs(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
         say("submission latencies (slat) have no place in a notebook, and were left out".to_owned());
     }
     if !has(LogKind::CompletionLatency) && is_each(LogKind::TotalLatency) {
-        say("its latencies include submission: they are those of its `_lat` logs, since none of its `_clat` logs was given".to_owned());
+        say("its latencies include submission: they come from its `_lat` logs, since no `_clat` log was given".to_owned());
     }
     let latency = [LogKind::CompletionLatency, LogKind::TotalLatency];
     if latency.into_iter().any(|kind| has(kind) && !is_each(kind)) {
-        say("its latency logs hold averages (log_avg_msec), from which no percentile can be computed, and were left out: log_avg_msec=0 or log_hist_msec keep latencies over time".to_owned());
+        say("its latency logs were left out, since percentiles can't be computed from averages (log_avg_msec): measure with log_avg_msec=0 or log_hist_msec".to_owned());
     }
 }
 
@@ -229,7 +231,7 @@ fn cell(
     if let Some(error) = error_that_ended(group, &options)
         && !has_latencies(group)
     {
-        return Ok(Err(format!("fio stopped it with {error} before any I/O completed")));
+        return Ok(Err(format!("fio stopped the job with {error} before any I/O completed")));
     }
     let logs = logs(group, &options, files, say)?;
     let mut cell =
@@ -237,7 +239,7 @@ fn cell(
     let numjobs = options.get("numjobs").map_or("1", String::as_str);
     if group.jobs.len() == 1 && summed_threads(first) > numjobs.parse().unwrap_or(1) {
         say(format!(
-            "fio summed {} threads under this name, but numjobs={numjobs}: group_reporting joins jobs, and keeps the name of the first and the options of the last",
+            "fio summed {} threads under this name, but numjobs={numjobs}: group_reporting merges several jobs into one entry, with the name of the first and the options of the last",
             group.threads
         ));
     }
@@ -262,7 +264,7 @@ fn cell(
         let counted: u64 = divided.intervals.iter().map(|stats| stats.service.count()).sum();
         if counted.abs_diff(of.ops) > of.ops / 1000 {
             say(format!(
-                "fio has latencies of {counted} of {} {name}s: rates are of these",
+                "fio has latencies of {counted} of {} {name}s: rates count only those",
                 of.ops
             ));
         }
@@ -304,7 +306,7 @@ fn logs<'a>(
     let window_ms = times.iter().copied().max().unwrap_or(group.jobs[0].runtime);
     if times.iter().any(|ms| (*ms as f64) < window_ms as f64 * (1.0 - TIMES_APART)) {
         say(format!(
-            "its threads or directions ran for different times: rates are of the longest, {window_ms} ms"
+            "its threads or directions ran for different times: rates are computed over the longest time, {window_ms} ms"
         ));
     }
     let is_histogram = files.iter().any(|(kind, _)| *kind == LogKind::Histogram);

@@ -46,7 +46,7 @@ pub(super) fn count_failures(
     }
     if errors > 1 {
         say(format!(
-            "{errors} operations failed; fio keeps the error of the first, so all are counted as {}, in the last interval",
+            "{errors} operations failed; fio records only the first error, so all are counted as {}, in the last interval",
             errno_text(errno)
         ));
     }

@@ -73,8 +73,8 @@ impl LogFile {
             Some((kind, number))
         };
         known().ok_or_else(|| {
-            Problem::new(&self.origin, "the name is not that of a log of fio")
-                .with_help("keep the names that fio gives, such as `NAME_clat.1.log`: they tell the kind of log and the job")
+            Problem::new(&self.origin, "this is not the file name of a fio log")
+                .with_help("keep the name that fio gave the log, such as `NAME_clat.1.log`: it tells the kind of log and the job")
         })
     }
 
@@ -97,8 +97,8 @@ impl LogFile {
                     LogKind::Histogram => "time, direction, block size, counts",
                     _ => "time, value, direction, block size",
                 };
-                self.wrong(at + 1, format!("not a row of a log of fio, which begins `{form}`"))
-                    .with_help("give the unchanged log; a log of a fio that was killed may end in the middle of a row: remove that row")
+                self.wrong(at + 1, format!("not a row of a fio log: a row begins `{form}`"))
+                    .with_help("give the unchanged log; if fio was killed, the last row may be incomplete: remove it")
             })
         })
     }

@@ -161,7 +161,7 @@ pub(super) fn last(origin: &str, text: &str) -> Result<(Output, Vec<String>), Pr
     if count > 1 {
         remarks.insert(
             0,
-            format!("the file holds {count} outputs (--status-interval): the last one was imported, which covers all of the time"),
+            format!("the file holds {count} outputs (--status-interval): the last one, which covers the whole run, was imported"),
         );
     }
     check(origin, &output)?;
@@ -186,7 +186,7 @@ fn damaged(origin: &str, text: &str, start: usize, error: &serde_json::Error) ->
     let at = format!("{origin}:{line}:{}", error.column().max(1));
     if error.is_eof() {
         return Problem::new(at, "the JSON is cut short")
-            .with_help("a full disk or a killed fio cuts it: give a complete output");
+            .with_help("give a complete output; a full disk or a killed fio truncates it");
     }
     Problem::new(at, words).with_help("give the unchanged JSON output of fio 3.0 or later")
 }
@@ -204,7 +204,7 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
         return Err(wrong(format!("has more than {JOBS_MAX} jobs")));
     }
     if output.ended_ms() > TIME_MS_MAX << 2 {
-        return Err(wrong("its timestamp is out of range".to_owned()));
+        return Err(wrong("the output's timestamp is out of range".to_owned()));
     }
     for job in output.all_jobs() {
         if let Some(what) = out_of_range(job) {

@@ -184,7 +184,7 @@ impl<'a> Logs<'a> {
         }
         let remark = (ops != of.ops).then(|| {
             format!(
-                "its logs have {ops} of {} {}s: the figures are those of the logs",
+                "its logs contain {ops} of {} {}s: the figures come from the logs",
                 of.ops,
                 of.kind.name()
             )
@@ -245,13 +245,13 @@ impl<'a> Logs<'a> {
                 .wrong(
                     line,
                     format!(
-                        "the last row ends before the job: {ops} of {} {}s are in the log",
+                        "the log ends before the job: it contains {ops} of {} {}s",
                         of.ops,
                         of.kind.name()
                     ),
                 )
                 .with_help(
-                    "import it with the output of `--output-format=json+`, whose bins complete it",
+                    "import the log with the output of `--output-format=json+`, whose bins complete it",
                 ));
         }
         if let Some(last) = slots.last_mut() {

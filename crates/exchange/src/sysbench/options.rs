@@ -30,7 +30,7 @@ pub(super) const NOTED: &[(&str, &str)] = &[
     ("thread-init-timeout", "workers always start together"),
     (
         "forced-shutdown",
-        "iodyno stops waiting for a target that completes nothing for 4 s after the end",
+        "after the end, iodyno stops waiting for a target that completes nothing for 4 s",
     ),
     ("report-interval", "a time series by interval is always kept: `iodyno show --json --series`"),
     (
@@ -42,7 +42,7 @@ pub(super) const NOTED: &[(&str, &str)] = &[
         "each percentile with enough samples is shown; `iodyno export --format sysbench` has the 95th",
     ),
     ("histogram", "histograms are always kept: `iodyno export --format hgrm`"),
-    ("rand-seed", "random streams always repeat; give --seed for different ones"),
+    ("rand-seed", "random streams are the same in each run; give --seed for different ones"),
     ("rand-type", "no effect: `fileio` draws uniform addresses"),
     ("rand-spec-iter", "no effect: `fileio` draws uniform addresses"),
     ("rand-spec-pct", "no effect: `fileio` draws uniform addresses"),

@@ -60,7 +60,8 @@ impl<'a, 'f> Reading<'a, 'f> {
             let known = HONOURED.iter().chain(NOTED).map(|(name, _)| *name);
             let near = nearest(name, known).map(|near| format!("did you mean `--{near}`? "));
             let words = format!("sysbench's `fileio` has no option `--{given}`");
-            let help = format!("{}remove it if it does not matter", near.unwrap_or_default());
+            let help =
+                format!("{}remove the option if it does not matter", near.unwrap_or_default());
             self.found.refuse(&span, words, help);
         }
     }

@@ -37,7 +37,7 @@ impl Biosnoop {
     fn head(&mut self, line: &str) -> Result<(), String> {
         if line.trim_ascii_start().starts_with("TIMESTAMP") {
             return Err(
-                "biosnoop -t prints the time of day of a line, not of its I/O: record without -t"
+                "biosnoop -t prints the time of day at which it writes a line, not that of the I/O: record without -t"
                     .to_owned(),
             );
         }

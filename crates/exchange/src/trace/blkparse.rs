@@ -72,7 +72,7 @@ impl Blkparse {
             }
             _ => match range.and_then(|range| self.in_flight.reissued(range)) {
                 Some(index) => {
-                    to.leave_out("further issue events of requeued operations");
+                    to.leave_out("repeated issue events of requeued operations");
                     to.builder.reissued(index, event.at_ns);
                     Ok(())
                 }
@@ -97,7 +97,7 @@ impl Lines for Blkparse {
         }
         let [device, _cpu, _sequence, time, _process, action, ..] = words.as_slice() else {
             return Err(
-                "an event needs a device, a processor, a number, a time, a process and an action"
+                "an event needs a device, a processor, a sequence number, a time, a process and an action"
                     .to_owned(),
             );
         };

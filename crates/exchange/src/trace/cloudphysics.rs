@@ -114,7 +114,7 @@ impl CloudPhysics {
         to: &mut Sink<'_>,
     ) -> Result<(), String> {
         if !version.is_of(record) {
-            return Err("its version differs from that of the first record".to_owned());
+            return Err("the version differs from that of the first record".to_owned());
         }
         let (len, code) = match version {
             Version::One => (4, 12),

@@ -87,7 +87,7 @@ impl Lines for Events {
                 self.lost += 1;
                 to.leave_out("reports of lost events");
             } else if text.contains("block_rq_") || text.contains("block_bio_") {
-                return Err("an event must follow its time in seconds, such as 675.000012:, from a clock such as `local` or `mono`".to_owned());
+                return Err("an event needs a time in seconds before its name, such as `675.000012:`, from a clock such as `local` or `mono`".to_owned());
             } else {
                 to.leave_out("lines without an event");
             }
@@ -127,7 +127,7 @@ impl Lines for Events {
         let range = event.range();
         if is_operation {
             if let Some(index) = range.and_then(|range| self.in_flight.reissued(range)) {
-                to.leave_out("further issue events of requeued operations");
+                to.leave_out("repeated issue events of requeued operations");
                 to.builder.reissued(index, at_ns);
                 return Ok(());
             }
@@ -155,7 +155,7 @@ impl Lines for Events {
         }
         if self.other_queues > 0 {
             to.notes.push(format!(
-                "{} events `{QUEUE}` are left out, since the first event is `{ISSUE}`: remove the events before the first `{QUEUE}` to replay these",
+                "{} events `{QUEUE}` are left out, since the first event is `{ISSUE}`: to replay them instead, remove all events before the first `{QUEUE}`",
                 self.other_queues
             ));
         }

@@ -42,7 +42,7 @@ impl Lines for Spc {
 
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
         to.notes.push(
-            "addresses are taken in blocks of 512 bytes; the format leaves the block size to the trace's description"
+            "addresses are taken as numbers of 512-byte blocks; the file does not state the block size"
                 .to_owned(),
         );
         Ok(())

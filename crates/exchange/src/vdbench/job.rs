@@ -217,7 +217,7 @@ impl Reading<'_, '_> {
                 Ok(0.0) => Some(Walk::Sequential),
                 Ok(100.0) => Some(Walk::Random),
                 Ok(percent) if percent > 0.0 && percent < 100.0 => {
-                    let words = "the threads become one worker with the same number of I/Os in flight: a sequential I/O follows the previous one, whichever thread issued that";
+                    let words = "the threads become one worker with the same number of I/Os in flight: a sequential I/O follows the previous one, whichever thread issued it";
                     self.found.note(&value.span, words);
                     Some(Walk::Jumps(Percent::from_fraction(percent / 100.0)))
                 }
@@ -351,7 +351,7 @@ impl Reading<'_, '_> {
             self.found.judged_trap(&storage.span, words);
         }
         if reads > 0.0 {
-            let words = "reads of blocks that were never written might not reach the medium: vdbench writes a new file first, iodyno does with --fill";
+            let words = "reads of blocks that were never written might not reach the medium: vdbench first writes a new file; iodyno does so with --fill";
             self.found.judged_trap(&storage.span, words);
         }
         if is_open {

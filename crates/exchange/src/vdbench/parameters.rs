@@ -170,7 +170,7 @@ type Wrong = (String, &'static str);
 fn parameter(piece: &str, span: Range<usize>) -> Result<Parameter, Wrong> {
     if let Some(name) = variable(piece) {
         return Err((
-            format!("`{name}` is a variable, which iodyno does not replace"),
+            format!("`{name}` is a variable, which iodyno does not expand"),
             "give its value",
         ));
     }

@@ -50,7 +50,7 @@ impl Reading<'_, '_> {
                 let by = step.and_then(|step| self.number(step)).filter(|by| *by > 0.0);
                 if by.is_none() {
                     let words = format!("the range `{}` has no step above 0", value.text);
-                    let help = "give the step after it, as in (1-8,1), or (1-8,d), which doubles";
+                    let help = "give the step after the range, as in (1-8,1), or d for doubling, as in (1-8,d)";
                     self.found.refuse(&value.span, words, help);
                     return None;
                 }

@@ -104,7 +104,11 @@ impl Reading<'_, '_> {
         for parameter in &definition.parameters {
             let Some(full) = canonical(definition.kind, &parameter.key) else {
                 let words = format!("iodyno does not know vdbench's parameter `{}`", parameter.key);
-                self.found.refuse(&parameter.span, words, "remove it if it does not matter");
+                self.found.refuse(
+                    &parameter.span,
+                    words,
+                    "remove the parameter if it does not matter",
+                );
                 continue;
             };
             let value = first(parameter);
@@ -221,7 +225,7 @@ impl Reading<'_, '_> {
         let is_whole = (given - 100.0).abs() < 0.001;
         if !own.is_empty() && is_whole != (open == 0) || given > 100.001 {
             let words = format!("the skews of the run's workloads add up to {given} %");
-            let help = "they must add up to 100 %; workloads without a skew share the rest evenly";
+            let help = "skews must add up to 100 %; workloads without a skew share the rest evenly";
             self.found.refuse(&self.run.span, words, help);
         }
         let rest = (100.0 - given) / open.max(1) as f64;
@@ -347,7 +351,7 @@ impl Reading<'_, '_> {
             return Limits { ramp_s, time_s: elapsed_s, bytes };
         }
         let words = format!(
-            "vdbench leaves the first interval, {interval_s} s, out of its totals: it becomes a ramp"
+            "vdbench leaves the first interval, {interval_s} s, out of its totals: iodyno treats it as a ramp"
         );
         self.found.note(span("elapsed"), words);
         Limits { ramp_s: interval_s, time_s: elapsed_s.saturating_sub(interval_s), bytes }

@@ -383,7 +383,7 @@ const REFUSED_EXAMPLES: &[(&str, &str)] = &[
     ("cmdprio-bssplit.fio", "`cmdprio_bssplit`"),
     ("cmdprio-percentage.fio", "`cmdprio_percentage`"),
     ("uring-cmd-zoned.fio", "zonesize and max_open_zones"),
-    ("zbd-seq-read.fio", "no zoned devices"),
+    ("zbd-seq-read.fio", "does not support zoned devices"),
 ];
 
 /// Flags that example files need: what they say belongs to the run.
