@@ -108,8 +108,8 @@ Exit codes:
     5 the notebook can't be used, or did not store all of a run whose results were printed
     6 a threshold (--require) was missed; size: nothing meets the demand
     7 compare: something is slower
-    8 compare: nothing is proven slower, but not everything could be judged (only with --strict, or if
-      nothing could be compared); replay: the record was cut off
+    8 compare: nothing could be judged (no common cell, or too few runs for every figure), or with
+      --strict not everything; replay: the record was cut off
     9 a method failed: no steady state, or a stage measured nothing (results are kept);
       fit: no device of this kind behaves as measured, or most cells have warnings
   130 interrupted (results so far are kept)";
@@ -201,7 +201,7 @@ pub enum Command {
     },
     /// Show the results of a run
     Show {
-        /// Run to show: an id, the start of an id, `last`, or `last~1` for the run before the last
+        /// Run to show: an id, the start of an id, `last`, `last~1` for the run before the last, or a name
         run: String,
         /// Check the run against this threshold instead of its own, as `run --require` does; may be repeated
         #[arg(long, value_name = "THRESHOLD")]
@@ -296,7 +296,7 @@ pub struct Shown {
 /// Flags of `resume`.
 #[derive(Debug, Args)]
 pub struct Resume {
-    /// Run to continue: an id, the start of an id, or `last`
+    /// Run to continue: an id, the start of an id, `last`, or a name
     pub run: String,
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
     ///

@@ -14,6 +14,12 @@ pub(crate) fn command(
     notebook: Option<&Path>,
     style: Style,
 ) -> Result<ExitCode, Failure> {
+    if let Some(third) = flags.more.first() {
+        return Err(Failure::input(format!(
+            "compare judges B against A; `iodyno report {} {} {third}` compares more than two, and runs of one side are joined by commas: `iodyno compare {} {},{third}`",
+            flags.a, flags.b, flags.a, flags.b
+        )));
+    }
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     let (a, b) = (notebook.load_several(&flags.a)?, notebook.load_several(&flags.b)?);
     let mut options = Options {
@@ -33,7 +39,7 @@ pub(crate) fn command(
     }
     Ok(match compared.finding() {
         Finding::Slower => ExitCode::from(SLOWER),
-        Finding::Open if flags.strict || compared.rows.is_empty() => ExitCode::from(OPEN),
+        Finding::Open if flags.strict || compared.is_nothing_judged() => ExitCode::from(OPEN),
         Finding::Open | Finding::Clear => ExitCode::SUCCESS,
     })
 }

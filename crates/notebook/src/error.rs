@@ -80,7 +80,7 @@ pub enum Error {
     /// No run matches the selector.
     #[error(
         "there is no run `{selector}` in `{}`: `iodyno ls` lists the runs; name a run by its id, \
-         the beginning of its id, `last` or `last~1`, and for `compare`, `report` and `history` also by its name", path.display()
+         the beginning of its id, `last`, `last~1`, or its name", path.display()
     )]
     UnknownRun {
         /// Selector of a run as entered by the user.
@@ -101,6 +101,16 @@ pub enum Error {
         prefix: String,
         /// Ids of the matching runs, oldest first; at most ten.
         candidates: Vec<String>,
+    },
+    /// Several runs have the given name, and one is needed.
+    #[error("`{name}` is the name of {runs} runs, and this takes one: give an id, latest first: {}", latest.join(", "))]
+    AmbiguousName {
+        /// Name as entered by the user.
+        name: String,
+        /// Number of runs with the name.
+        runs: usize,
+        /// Ids of the runs, latest first; at most ten.
+        latest: Vec<String>,
     },
     /// The stored content of a run is invalid.
     #[error("run {run} in the notebook `{}` is damaged: {what}", path.display())]

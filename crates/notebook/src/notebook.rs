@@ -112,19 +112,15 @@ impl Notebook {
         let failed = |e| schema::explain(&self.path, "looking for runs", e);
         let mut numbers: Vec<i64> = Vec::new();
         for word in list.split(',').map(str::trim) {
-            let named = || -> rusqlite::Result<Vec<i64>> {
-                let mut query = self.db.prepare("SELECT number FROM runs WHERE name = ?1")?;
-                query.query_map([word], |r| r.get(0))?.collect()
-            };
             match id::select(word) {
                 Selector::Last(_) => numbers.push(self.find(word)?),
                 Selector::Prefix(id) if id.len() == id::LENGTH => numbers.push(self.find(word)?),
                 Selector::Prefix(_) | Selector::Nonsense => {
-                    let named = named().map_err(failed)?;
+                    let named = self.named(word).map_err(failed)?;
                     if named.is_empty() {
                         numbers.push(self.find(word)?);
                     }
-                    numbers.extend(named);
+                    numbers.extend(named.into_iter().map(|(number, _)| number));
                 }
             }
         }
@@ -196,7 +192,8 @@ impl Notebook {
         Ok(there.is_none())
     }
 
-    /// Loads one run, selected by its id, a prefix of its id, `last`, or `last~1` for the one before the last.
+    /// Loads one run, selected by its id, a prefix of its id, `last`, `last~1` for the one before the last, or by a name that
+    /// no other run has. A name takes precedence over an id that starts with it.
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
@@ -238,6 +235,13 @@ impl Notebook {
         earlier::notes_before(&self.db, id).unwrap_or_default()
     }
 
+    /// Row numbers and ids of the runs with a name, in order of their start.
+    fn named(&self, name: &str) -> rusqlite::Result<Vec<(i64, String)>> {
+        let mut query =
+            self.db.prepare("SELECT number, id FROM runs WHERE name = ?1 ORDER BY number")?;
+        query.query_map([name], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+    }
+
     /// Returns the row number of the run that the selector selects.
     fn find(&self, selector: &str) -> Result<i64, Error> {
         let failed = |e| schema::explain(&self.path, "looking for a run", e);
@@ -258,11 +262,28 @@ impl Notebook {
                     _ => Error::UnknownRun { selector: selector.to_owned(), path },
                 });
             }
-            Selector::Nonsense => {
-                return Err(Error::UnknownRun { selector: selector.to_owned(), path });
-            }
             Selector::Prefix(prefix) => prefix,
+            Selector::Nonsense => String::new(),
         };
+        let unknown = || Error::UnknownRun { selector: selector.to_owned(), path };
+        if prefix.len() < id::LENGTH {
+            let name = selector.trim();
+            let named =
+                if name.is_empty() { Vec::new() } else { self.named(name).map_err(failed)? };
+            match named.as_slice() {
+                [] if prefix.is_empty() => return Err(unknown()),
+                [] => {}
+                [(number, _)] => return Ok(*number),
+                several => {
+                    let latest = several.iter().rev().map(|(_, id)| id.clone());
+                    return Err(Error::AmbiguousName {
+                        name: name.to_owned(),
+                        runs: several.len(),
+                        latest: latest.take(CANDIDATES_MAX).collect(),
+                    });
+                }
+            }
+        }
         let found = || -> rusqlite::Result<Vec<(i64, String)>> {
             let mut query = self.db.prepare(
                 "SELECT number, id FROM runs WHERE id >= ?1 AND id < ?1 || '~'
@@ -273,7 +294,7 @@ impl Notebook {
                 .collect()
         };
         match found().map_err(failed)?.as_slice() {
-            [] => Err(Error::UnknownRun { selector: selector.to_owned(), path }),
+            [] => Err(unknown()),
             [(number, _)] => Ok(*number),
             several => {
                 let candidates = several.iter().map(|(_, id)| id.clone()).collect();

@@ -113,6 +113,20 @@ fn runs_are_named_by_id_prefix_or_last() {
         assert!(matches!(error, Error::UnknownRun { .. }), "{selector}: {error:?}");
         assert!(error.to_string().contains("iodyno ls"), "{error}");
     }
+    // A name selects its run, before an id that begins like it.
+    for (id, name) in [("aaaa000000", "b"), ("aaab000000", "four corners"), ("b000000000", "twice")]
+    {
+        notebook.rename(id, name).unwrap();
+    }
+    for (selector, seed) in [("b", 0), ("four corners", 1), ("b000000000", 2)] {
+        assert_eq!(notebook.load(selector).unwrap().head.seed, seed, "{selector}");
+    }
+    notebook.rename("aaaa000000", "twice").unwrap();
+    let error = notebook.load("twice").unwrap_err();
+    assert!(
+        matches!(&error, Error::AmbiguousName { runs: 2, latest, .. } if latest == &["b000000000", "aaaa000000"]),
+        "{error:?}"
+    );
     let seeds: Vec<String> = notebook.list().unwrap().into_iter().map(|r| r.id).collect();
     assert_eq!(seeds, ["aaaa000000", "aaab000000", "b000000000"], "oldest first");
 }

@@ -180,7 +180,7 @@ impl Notebook {
         })
     }
 
-    /// Loads a run: by its id or the beginning of it, `last`, or `last~1` for the one before.
+    /// Loads a run: by its id or the beginning of it, `last`, `last~1` for the one before, or its name.
     #[pyo3(signature = (selector="last"))]
     fn run(&self, py: Python<'_>, selector: &str) -> PyResult<Run> {
         py.detach(|| Run::load(&self.open()?, selector))

@@ -4,7 +4,7 @@
 use crate::terminal::minutes;
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::levels::{Level, RUNS_MIN, Shift, levels};
-use iodyno_measure::{Level as Severity, Metric, Quantity as Measured, Role};
+use iodyno_measure::{CellKey, Level as Severity, Metric, Quantity as Measured, Role};
 use iodyno_notebook::{Run, Timestamp};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{
@@ -14,7 +14,7 @@ use iodyno_page::{
 use iodyno_units::human;
 use iodyno_units::text::clean;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::fmt;
 
 /// Version of the JSON schema of a history, written to the field `schema`.
 pub const JSON_VERSION: u32 = 1;
@@ -26,10 +26,46 @@ pub struct CellHistory {
     pub cell: String,
     /// Target of the cell; a history never mixes targets.
     pub target: String,
+    /// Load of the cell; a history never mixes loads.
+    pub load: Load,
     /// Metric that all values measure.
     pub metric: Metric,
     /// Values in the order in which the runs started. Runs without a value are left out.
     pub runs: Vec<RunValue>,
+}
+
+/// What two cells of one workload must have in common to be compared over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Block size with the largest share, bytes.
+    pub block_bytes: u32,
+    /// Number of threads.
+    pub threads: u32,
+    /// Operations in flight per thread.
+    pub depth: u32,
+    /// Offered rate, operations per second; `None` in a closed loop, and for a method, which chooses its rates itself.
+    pub offered_iops: Option<f64>,
+}
+
+impl Load {
+    fn of_key(key: &CellKey) -> Self {
+        Self {
+            block_bytes: key.block_bytes(),
+            threads: key.threads,
+            depth: key.depth,
+            offered_iops: key.offered_iops.filter(|_| key.place.is_none()),
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "T{}Q{} {}", self.threads, self.depth, human::size(u64::from(self.block_bytes)))?;
+        match self.offered_iops {
+            Some(rate) => write!(f, " at {}/s", human::count(rate)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Value of the metric in one run.
@@ -78,10 +114,19 @@ impl History {
                 && cell.level().is_some_and(|level| level < Severity::Invalid)
         };
         let cells: Vec<_> = run.cells.iter().filter(is_measured).collect();
-        let keys: BTreeSet<_> = cells.iter().map(|c| (&c.key.name, &c.key.target)).collect();
-        for (name, target) in keys {
+        let identity = |cell: &&iodyno_measure::Cell| {
+            (cell.key.name.clone(), cell.key.target.clone(), Load::of_key(&cell.key))
+        };
+        let mut identities: Vec<(String, String, Load)> = Vec::new();
+        for of in cells.iter().map(identity) {
+            if !identities.contains(&of) {
+                identities.push(of);
+            }
+        }
+        for (name, target, load) in identities {
             let of = |cell: &&&iodyno_measure::Cell| {
-                (&cell.key.name, &cell.key.target) == (name, target)
+                (&cell.key.name, &cell.key.target) == (&name, &target)
+                    && Load::of_key(&cell.key) == load
             };
             let counted = Counted::of(cells.iter().filter(of).copied());
             for metric in counted.figures(self.metric) {
@@ -94,13 +139,15 @@ impl History {
                     annotation: run.annotation.clone(),
                 };
                 let known = self.cells.iter_mut().find(|history| {
-                    (&history.cell, &history.target, history.metric) == (name, target, metric)
+                    (&history.cell, &history.target, history.metric) == (&name, &target, metric)
+                        && history.load == load
                 });
                 match known {
                     Some(history) => history.runs.push(run),
                     None => self.cells.push(CellHistory {
                         cell: name.clone(),
                         target: target.clone(),
+                        load: load.clone(),
                         metric,
                         runs: vec![run],
                     }),
@@ -156,7 +203,8 @@ fn rows(history: &CellHistory) -> Table {
         Column::words("first run (UTC)"),
         Column::words("began with run (95 %)").short("began with"),
     ]);
-    table.caption = format!("{} of {} on {}", history.metric, history.cell, history.target);
+    table.caption =
+        format!("{} of {}, {}, on {}", history.metric, history.cell, history.load, history.target);
     for level in &history.levels() {
         table.push([
             Cell::words(history.metric.quantity.human(level.value)),
@@ -175,7 +223,7 @@ pub fn show(history: &History, style: Style) -> String {
     let mut text = Lines::new(style);
     text.heading(&history.title(), &human::counted(history.runs as u64, "run"));
     for cell in &history.cells {
-        text.line(&format!("{} on {}: {}", cell.cell, cell.target, cell.metric));
+        text.line(&format!("{} on {}: {}, {}", cell.cell, cell.target, cell.metric, cell.load));
         for line in table::lines(&rows(cell), style) {
             text.line(&format!("  {line}"));
         }
@@ -229,6 +277,10 @@ pub fn json(history: &History) -> Value {
         json!({
             "cell": cell.cell,
             "target": cell.target,
+            "block_bytes": cell.load.block_bytes,
+            "threads": cell.load.threads,
+            "depth": cell.load.depth,
+            "offered_iops": cell.load.offered_iops,
             "metric": cell.metric.to_string(),
             "runs": runs.collect::<Vec<_>>(),
             "levels": levels.collect::<Vec<_>>(),
@@ -296,7 +348,7 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
                 n => format!("{n} levels"),
             }
         ),
-        conditions: history.target.clone(),
+        conditions: format!("{}, {}", history.target, history.load),
         shape: Shape::Plot(Plot {
             x: without_zero("runs in chronological order".to_owned(), Quantity::Count),
             panels: vec![Panel::new(without_zero(history.metric.to_string(), quantity), both)],

@@ -205,7 +205,7 @@ impl Frame {
             Error::UnknownRun { .. } | Error::NoRuns { .. } | Error::Missing { .. } => {
                 self.not_found(&text)
             }
-            Error::AmbiguousRun { .. } => self.bad_request(&text),
+            Error::AmbiguousRun { .. } | Error::AmbiguousName { .. } => self.bad_request(&text),
             _ => self.message("500 Internal Server Error", "The notebook can't be read", &text),
         }
     }

@@ -27,6 +27,10 @@ const BESIDE_MAX: usize = 16;
 /// Engines that have one I/O in flight per thread, whatever the depth.
 const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 
+/// Engines that read and write files and block devices, through the page cache unless `direct=1` is set.
+const FILE_ENGINES: [&str; 9] =
+    ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "splice"];
+
 /// A job of fio, converted: where it ran, its options and its figures.
 #[derive(Debug)]
 pub(super) struct JobCell {
@@ -429,11 +433,12 @@ fn target(job: &Job, options: &Options) -> Target {
 
 /// Evidence, CPU time and end of a cell, as far as fio tells them.
 fn circumstances(cell: &mut Cell, group: &Group, tool: OtherTool, options: &Options) {
-    let direct = options.get("direct").map(String::as_str);
+    let direct = direct(options);
     let failed = error_that_ended(group, options);
     cell.evidence = Evidence {
         in_process: options.get("ioengine").is_some_and(|engine| engine == "null"),
-        direct: direct.and_then(|word| word.parse::<u8>().ok()).map(|on| on != 0),
+        direct,
+        why_not_direct: (direct == Some(false)).then(|| "fio's direct=1 was not set".to_owned()),
         failure: failed.as_ref().map(|error| format!("fio reports {error}")),
         other_tool: Some(tool),
         ..Evidence::default()
@@ -456,6 +461,14 @@ fn circumstances(cell: &mut Cell, group: &Group, tool: OtherTool, options: &Opti
     cell.resources.moved_bytes = total.bytes();
     // By Little's law: fio does not count the operations in flight.
     cell.resources.outstanding_area_ns = total.iter().map(|(_, of)| of.service.sum_ns()).sum();
+}
+
+/// Whether fio bypassed the page cache; None for engines that do not read and write files.
+fn direct(options: &Options) -> Option<bool> {
+    let engine = options.get("ioengine").map_or("psync", String::as_str);
+    let is_on = |option: &str| options.get(option)?.parse::<u8>().ok().map(|on| on != 0);
+    let given = is_on("direct").or_else(|| is_on("buffered").map(|on| !on));
+    given.or_else(|| FILE_ENGINES.contains(&engine).then_some(false))
 }
 
 /// Settings for display.

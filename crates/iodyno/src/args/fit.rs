@@ -23,7 +23,7 @@ pub struct Fit {
     /// Target to measure: a file, a block device, nbd: or ram:; or, to try `fit` itself, an emulated device (live: or model:)
     #[arg(value_name = "TARGET", required_unless_present = "from", conflicts_with = "from")]
     pub target: Option<TargetName>,
-    /// Fit to the cells of this run of the notebook, and measure nothing: an id, the start of an id, or `last`
+    /// Fit to the cells of this run of the notebook, and measure nothing: an id, the start of an id, `last`, or a name
     ///
     /// Any run of one target will do. Cells named held-out-* are predicted, and not fitted to.
     #[arg(long, value_name = "RUN")]

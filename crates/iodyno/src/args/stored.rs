@@ -19,6 +19,9 @@ pub struct Compare {
     ///
     /// `iodyno report A B C` compares more than two.
     pub b: String,
+    /// Only for a message that says what to do instead.
+    #[arg(hide = true)]
+    pub more: Vec<String>,
     /// Treat values that differ by less than this as equal; must be above 0%
     ///
     /// Should be at least the noise: the difference between repeated runs of the same configuration.
@@ -33,7 +36,7 @@ pub struct Compare {
     /// Also compare the cells of each target, not only those that merge all targets
     #[arg(long)]
     pub each_target: bool,
-    /// Exit with 8 if a comparison is inconclusive, or if a cell exists on one side only
+    /// Exit with 8 if any comparison is inconclusive, or if a cell exists on one side only
     #[arg(long)]
     pub strict: bool,
     /// Print one JSON document on standard output
@@ -68,7 +71,7 @@ pub struct History {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("form"))]
 pub struct Report {
-    /// Run: an id, the start of an id, `last`, or `last~1`; may be repeated
+    /// Run: an id, the start of an id, `last`, `last~1`, or a name; may be repeated
     ///
     /// If there are several, each is compared with the first, and a name (`run --name`) stands for all runs with
     /// that name.
@@ -132,7 +135,7 @@ fn threshold_share(text: &str) -> Result<f64, String> {
 /// Flags of `export`.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Run to export: an id, the start of an id, or `last`
+    /// Run to export: an id, the start of an id, `last`, or a name
     pub run: String,
     /// Choose the format
     #[arg(long, value_name = "FORM", value_parser = export_formats())]

@@ -51,6 +51,17 @@ fn a_slower_device_is_a_shift() {
     let shift = &levels[1]["shift"];
     assert!(number(&shift["low"]) < 0.96 && 0.96 < number(&shift["high"]), "{shift}");
 
+    // The same workload with other blocks is no shift.
+    place
+        .iodyno("run random-read --time 100ms -q --on model:./disk.toml --depth 16 --block 16KiB")
+        .succeeds();
+    let loads = place.iodyno("history random-read --json").succeeds().json();
+    let counts = loads["cells"].as_array().unwrap().iter();
+    let counts: Vec<_> = counts
+        .map(|cell| (cell["block_bytes"].clone(), cell["runs"].as_array().unwrap().len()))
+        .collect();
+    assert_eq!(counts, [(4096.into(), 12), (16384.into(), 1)], "{loads}");
+
     // A text beside the first slower run is shown there, and can be replaced and removed.
     let slower = ids[6].as_str().unwrap();
     annotate(&place, &[slower, "firmware 2"]).succeeds();
@@ -83,12 +94,13 @@ fn a_slower_device_is_a_shift() {
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
     }
 
+    place.iodyno("run random-read --time 100ms -q --on model:ebs-gp3").succeeds();
     let last = place.iodyno("history random-read --json").succeeds().json();
-    assert_eq!(last["cells"][0]["runs"].as_array().unwrap().len(), 1, "{last}");
+    assert_eq!(last["cells"][0]["runs"].as_array().unwrap().len(), 2, "{last}");
 
     let named = place.iodyno("history nightly --json").succeeds().json();
     assert_eq!(named["cells"][0]["runs"].as_array().unwrap().len(), 6, "{named}");
-    for (text, count) in [("NIGHTLY", 6), ("random-read", 13), ("gp3", 1), ("20", 14), ("none", 0)]
+    for (text, count) in [("NIGHTLY", 6), ("random-read", 15), ("gp3", 2), ("20", 16), ("none", 0)]
     {
         let listed = place.iodyno(&format!("ls {text} --json")).succeeds().json();
         assert_eq!(listed["runs"].as_array().unwrap().len(), count, "{text}: {listed}");

@@ -100,7 +100,8 @@ fn text(value: &Value) -> Option<String> {
 fn of_run(run: &Run, real: bool, values: &mut Values) {
     put(values, "version of iodyno", Some(run.head.iodyno_version.clone()));
     let mut tools = run.cells.iter().filter_map(|cell| cell.evidence.other_tool.as_ref());
-    put(values, "measured by", tools.next().map(|tool| tool.program.clone()));
+    let tool = tools.next().map_or("iodyno", |tool| tool.program.as_str());
+    put(values, "measured by", Some(tool.to_owned()));
     if !real {
         return;
     }
@@ -126,6 +127,7 @@ fn of_run(run: &Run, real: bool, values: &mut Values) {
 /// Adds the conditions of a cell to `values`: its load, the state of the device, its workload.
 fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     let key = &cell.key;
+    put(values, "cell", Some(key.name.clone()));
     put(values, "threads", Some(key.threads.to_string()));
     put(values, "depth", Some(key.depth.to_string()));
     let block = |(bytes, share): &(u32, f64)| {

@@ -188,6 +188,12 @@ impl Compared<'_> {
         }
     }
 
+    /// Whether no figure could be judged: there is none, or each has too few runs to show any difference.
+    pub fn is_nothing_judged(&self) -> bool {
+        let is_few = |row: &Row| matches!(row.comparison.difference, Difference::TooFewRuns { .. });
+        self.rows.iter().all(is_few)
+    }
+
     /// Number of rows per verdict: slower, faster, same, inconclusive.
     pub fn counts(&self) -> [usize; 4] {
         let mut counts = [0; 4];

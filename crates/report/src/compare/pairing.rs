@@ -3,7 +3,8 @@
 //! Cells are identified by their coordinates (name, workload, threads, depth, blocks, offered rate). The target is not
 //! among them, because comparing targets may be the purpose: a run with one target is represented by the cell of that
 //! target, a run with several by the merged cell. A cell without a counterpart by coordinates is paired by its name, if
-//! both sides have exactly one unpaired cell of that name; the differences are then reported as conditions.
+//! both sides have exactly one unpaired cell of that name, and without one if each side has only one cell: a job of
+//! another tool rarely has the name of a workload. The differences are then reported as conditions.
 
 use super::Omission;
 use iodyno_measure::cell::representative;
@@ -81,6 +82,7 @@ pub(super) fn pair<'a>(
     omissions: &mut Vec<Omission>,
 ) -> Vec<[Entry<'a>; 2]> {
     let mut pairs = Vec::new();
+    let is_one_each = a.len() == 1 && b.len() == 1;
     let (mut left_a, mut left_b): (Vec<Entry>, Vec<Entry>) = (Vec::new(), b);
     for entry in a {
         match left_b.iter().position(|other| other.key == entry.key) {
@@ -96,7 +98,8 @@ pub(super) fn pair<'a>(
     let alone: Vec<bool> = left_a.iter().map(|e| names(&left_a, e) == 1).collect();
     for (entry, alone) in left_a.into_iter().zip(alone) {
         let same = |o: &Entry| o.key.name == entry.key.name && o.key.target == entry.key.target;
-        match left_b.iter().position(same) {
+        match left_b.iter().position(|other| is_one_each || same(other)) {
+            Some(i) if is_one_each => pairs.push([entry, left_b.remove(i)]),
             Some(i) if alone && names(&left_b, &entry) == 1 => {
                 pairs.push([entry, left_b.remove(i)]);
             }

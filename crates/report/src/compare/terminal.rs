@@ -20,7 +20,7 @@ pub fn show(compared: &Compared, style: Style) -> String {
     let mut lines = head(compared, style);
     lines.push(String::new());
     if compared.rows.is_empty() {
-        lines.push("nothing could be compared".to_owned());
+        lines.extend(paragraph(&nothing(compared), Role::Plain, style));
     } else {
         lines.extend(rows(compared, style));
         lines.push(String::new());
@@ -34,6 +34,20 @@ pub fn show(compared: &Compared, style: Style) -> String {
         lines.extend(part);
     }
     lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Explains why there are no rows.
+fn nothing(compared: &Compared) -> String {
+    let names = |side: &str| -> Vec<String> {
+        let of = compared.omissions.iter().filter(|o| o.side == side && o.metric.is_none());
+        of.map(|o| format!("`{}`", o.cell)).collect()
+    };
+    let (a, b) = (names("a"), names("b"));
+    if a.is_empty() || b.is_empty() {
+        return "nothing could be compared".to_owned();
+    }
+    let (a, b) = (some(&a), some(&b));
+    format!("nothing could be compared: cells are paired by name, but A has {a} and B has {b}")
 }
 
 /// Returns the heading, which describes the two sides.

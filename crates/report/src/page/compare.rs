@@ -412,7 +412,9 @@ fn omitted(compared: &Compared<'_>) -> Table {
 /// Lists the test conditions that differ, since they are other possible causes of the difference.
 fn conditions(compared: &Compared<'_>) -> Block {
     if compared.conditions.is_empty() {
-        return Block::Text("No recorded condition differs except the targets.".to_owned());
+        let [a, b] = compared.sides.each_ref().map(|side| &side.targets);
+        let except = if a == b { "" } else { " except the targets" };
+        return Block::Text(format!("No recorded condition differs{except}."));
     }
     let rows = compared.conditions.iter().map(|c| {
         Row::from(vec![
