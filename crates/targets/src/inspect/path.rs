@@ -310,7 +310,7 @@ fn block_device(
     {
         let what =
             if sampled.own > 0 { "blank space and iodyno's own test data" } else { "blank space" };
-        let text = format!("It holds only {what}, as far as it was read: {}.", sampled.scope());
+        let text = format!("iodyno found only {what}: {}.", sampled.scope());
         inspection.note(text);
     }
     Ok(())

@@ -175,7 +175,7 @@ fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<St
                 return Err(why);
             }
             let minutes = if enhanced { security.enhanced_minutes } else { security.erase_minutes };
-            let time = minutes.map_or("the drive gives no estimate of its time".to_owned(), |m| {
+            let time = minutes.map_or("the drive gives no time estimate".to_owned(), |m| {
                 format!("the drive estimates {m} min")
             });
             Ok(format!("erases the whole drive; {time}."))
@@ -218,7 +218,7 @@ fn sanitize(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
         return Err("a sanitize is in progress already; wait until it is done.".to_owned());
     }
     let estimate = if crypto { status.crypto_erase_s } else { status.block_erase_s };
-    let time = estimate.map_or("the device gives no estimate of the time".to_owned(), |seconds| {
+    let time = estimate.map_or("the device gives no time estimate".to_owned(), |seconds| {
         format!("the device estimates {}", human::duration_ns(u64::from(seconds) * 1_000_000_000))
     });
     Ok(format!("erases the whole device, and continues after a reset or a loss of power; {time}."))
