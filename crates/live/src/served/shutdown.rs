@@ -177,7 +177,7 @@ fn end_stores<S: Sink>(inner: &mut Inner<S>) -> Vec<String> {
         let lost_bytes = store.stranded_bytes();
         if lost_bytes > 0 {
             troubles.push(format!(
-                "volume {volume}: data that could not be written is lost (about {lost_bytes} bytes)"
+                "volume {volume}: about {lost_bytes} bytes that could not be written are lost"
             ));
         }
     }
