@@ -108,7 +108,7 @@ fn an_array_serves_what_lost_members_held() {
     judge(&place, "qemu-img", &["map", "-f", "raw", URI]);
     // Two are more than it survives: errors, and never other bytes.
     let said = server.fault("lose device 1");
-    assert!(said.contains("more than the array survives"), "{said}");
+    assert!(said.contains("more than the array tolerates"), "{said}");
     let failed = expected.check(&mut client, true);
     assert!(failed > 100, "{failed}");
     server.fault("replace device 0");
