@@ -421,7 +421,7 @@ fn open_block(
         return Err(TargetError::TooSmall {
             path: path.display().to_string(),
             have_bytes: capacity_bytes,
-            help: "check that it has a medium and was set up.".to_owned(),
+            help: "check that the device has a medium and is set up.".to_owned(),
         });
     }
     let ready = Ready {

@@ -209,7 +209,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
         }
     }
     if before.below.len() != now.below.len() {
-        return Err(WrittenSince::Other("it is stored on other devices".to_owned()));
+        return Err(WrittenSince::Other("it is now stored on different devices".to_owned()));
     }
     let spare = (now.size_bytes as f64 * BELOW_SHARE_MAX) as u64;
     for (a, b) in before.below.iter().zip(&now.below) {
