@@ -216,7 +216,7 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
             let (layout, state) = (array.layout, machine.array_state_of(part)?);
             let (missing, all) = (state.missing.len(), state.members.len());
             let what = match (missing, state.rebuilt) {
-                (0, _) if !machine.serves(part) => "a required member is gone: its data can't be read".to_owned(),
+                (0, _) if !machine.serves(part) => "a required member is gone: not all of the array's data can be read".to_owned(),
                 (0, _) => "all members are present".to_owned(),
                 _ if !layout.survives(state.missing) => {
                     format!("{missing} of {all} members are missing, more than the array tolerates: their data can't be read")
