@@ -266,12 +266,17 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
         name: "zone-size",
         check: |v| {
             let (size, capacity) = (v.whole("zones.size")?, v.whole("capacity")?);
-            if capacity.is_multiple_of(size) && v.whole("zones.capacity")? <= size {
+            let writable = v.whole("zones.capacity")?;
+            let (message, help) = if !capacity.is_multiple_of(size) {
+                let next = exact(capacity.next_multiple_of(size));
+                let message = "the capacity of the device must be a multiple of the zone size";
+                (message, format!("the next multiple is \"{next}\""))
+            } else if writable > size {
+                let message = "the capacity of a zone must not exceed the zone size";
+                (message, format!("the capacity is \"{}\"", exact(writable)))
+            } else {
                 return None;
-            }
-            let message = "the device's capacity must be a multiple of the zone size, and a zone's capacity at most the zone size";
-            let help =
-                format!("the next multiple is \"{}\"", exact(capacity.next_multiple_of(size)));
+            };
             Some(fault("zones.size", message.to_owned(), help))
         },
     },
