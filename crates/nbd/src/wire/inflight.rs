@@ -107,7 +107,7 @@ impl Covered {
             return Err(ServerFault("it sent the same bytes of a read twice"));
         }
         if self.ahead.len() == PIECES_MAX {
-            return Err(ServerFault("it sent a read in too many pieces out of order"));
+            return Err(ServerFault("it sent a read in too many out-of-order pieces"));
         }
         self.ahead.insert(place, (at, end));
         let in_order = self
