@@ -71,7 +71,7 @@ impl<S: Sink> Live<S> {
         let mut troubles = Vec::new();
         if cached_bytes > 0 {
             troubles.push(format!(
-                "the devices refuse {cached_bytes} dirty bytes of the adapters' cache: these bytes stay in the cache's file, if it has one"
+                "the devices refuse {cached_bytes} dirty bytes of the adapters' cache: these bytes stay in the cache's file, if the cache has one"
             ));
         }
         for Unflushed { volume, why } in unflushed {
