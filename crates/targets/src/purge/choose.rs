@@ -256,10 +256,10 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
                 .to_owned(),
         ),
         (Kind::Block, Some(true)) => Ok(format!(
-            "tells the device that its {size} are not needed; the device may or may not erase them."
+            "tells the device that all {size} are unused; the device may or may not erase the data."
         )),
         (Kind::Nbd, Some(true)) => Ok(format!(
-            "tells the server that its {size} are not needed; the server may or may not erase them."
+            "tells the server that all {size} are unused; the server may or may not erase the data."
         )),
         (Kind::File, Some(true) | None) if is_kept_file(inspection) => {
             Ok(format!("returns the blocks of {size} to the file system; the file's length stays."))
