@@ -244,7 +244,7 @@ impl VolumeClass {
         }
         if !size_bytes.is_multiple_of(GIB) {
             let next = human::exact_size(size_bytes.next_multiple_of(GIB));
-            return Err(format!("the sizes of {name} are whole GiB: use size={next}"));
+            return Err(format!("{name} requires a size in whole GiB: use size={next}"));
         }
         Ok(size_bytes)
     }
