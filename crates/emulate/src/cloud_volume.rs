@@ -32,11 +32,8 @@ struct Phases {
 }
 
 const PHASES: [&str; 3] = ["waits in the queue", "latency of the provider's storage", "network"];
-const PHASES_OF_A_THREAD: [&str; 3] = [
-    "waits for the hypervisor's thread",
-    "hypervisor's thread",
-    "waits for the others of its batch",
-];
+const PHASES_OF_A_THREAD: [&str; 3] =
+    ["waits for the hypervisor's thread", "hypervisor's thread", "waits for the rest of its batch"];
 
 /// A cloud volume as a component of the machine.
 #[derive(Clone, Debug)]

@@ -168,7 +168,7 @@ fn systems_stand_on_others() {
     assert_eq!(errors[0].rule, Some("memory-bandwidth"));
     for (base, more, expected) in [
         ("nothing", "", "there is no `nothing`"),
-        ("circle", "", "exceeds the depth limit"),
+        ("circle", "", "the chain of bases is too long"),
         ("wrong", "", "`wrong` has an error in line 1"),
         ("server", "pcie = \"gen3\"", "`pcie` describes adapters"),
         ("server", drawers, "`drawers` describes adapters"),
@@ -469,7 +469,7 @@ const DEVICES: &[Case] = &[
             "[memory]",
             "[iops_limit]\nrate = { at_most = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\n[memory]",
         )],
-        r#"rate [{ at_most = 3, from = "assumed: a" }] the rule has bounds but no value (rule `limit-rule`) (add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts`, as far as the key allows it)"#,
+        r#"rate [{ at_most = 3, from = "assumed: a" }] the rule has bounds but no value (rule `limit-rule`) (add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts` that the key allows)"#,
     ),
     (
         MEMORY,

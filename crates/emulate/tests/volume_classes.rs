@@ -98,7 +98,7 @@ fn options_outside_their_range_are_refused() {
         ),
         ("azure-premium-v2", "mbps=900", "can have 125 to 750 MB/s, not 900"),
         ("ebs-gp2", "size=1100MiB", "use size=2GiB"),
-        ("ebs-gp2", "iops=3000", "its size decides: choose size=, and leave iops= out"),
+        ("ebs-gp2", "iops=3000", "it follows from the size: choose size=, and leave iops= out"),
         ("ebs-gp2", "bursting=on-demand", "no bursting on demand"),
         ("ebs-gp2", "credits=1h", "at most 33 min 20 s"),
         ("ebs-gp2", "size=2TiB&credits=0", "no burst credits"),

@@ -199,13 +199,14 @@ fn numbered(command: &Command, of: &str, rest: &[&str]) -> Result<u32, String> {
         [word, number] if *word == of => {
             number.parse().map_err(|_| format!("`{number}` is not the number of an {of} (0, 1, …)"))
         }
-        _ => Err(format!("use `{} {of} 0`, with a number that counts from 0", command.verb)),
+        _ => Err(format!("use `{} {of} 0`; numbers start at 0", command.verb)),
     }
 }
 
 /// Parses the arguments of the `access` command, which changes a volume's access state on an adapter.
 fn access(rest: &[&str]) -> Result<AdapterFault, String> {
-    const SAY: &str = "use `access adapter 1 volume 0`, or `access cleared volume 0`, with numbers that count from 0";
+    const SAY: &str =
+        "use `access adapter 1 volume 0`, or `access cleared volume 0`; numbers start at 0";
     let (on, behind) = match rest {
         ["adapter", number, behind @ ..] => (Some(*number), behind),
         ["cleared", behind @ ..] => (None, behind),

@@ -92,7 +92,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ),
     (
         "late_away_total",
-        "Late completions whose polling thread had lost its core.",
+        "Late completions whose polling thread was preempted.",
         Volumes(|of| count(of.late_away)),
     ),
     (
@@ -140,7 +140,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ),
     (
         "corruptions_found_total",
-        "Units with a wrong checksum when read.",
+        "4 KiB units whose checksum was wrong when read.",
         Volumes(|of| count(of.corruptions_found)),
     ),
     (
@@ -150,7 +150,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ),
     (
         "dropped_writes_total",
-        "Acknowledged writes of which a power cut lost all or a part.",
+        "Acknowledged writes that power cuts lost in full or in part.",
         Volumes(|of| count(of.dropped_writes)),
     ),
     (
@@ -161,7 +161,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ("torn_writes_total", "Writes torn by power cuts.", Volumes(|of| count(of.torn_writes))),
     (
         "busy_seconds_total",
-        "Busy time by the emulated machine's clock, summed over all resources of a kind.",
+        "Busy time on the emulated machine's clock, summed over all resources of a kind.",
         Resources(|ns| ns as f64 / NS_PER_S),
     ),
 ];

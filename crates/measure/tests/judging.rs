@@ -548,11 +548,8 @@ fn emulated_transients_are_warned_of() {
     );
     let text = said(&cell(level(20, 10, true)), "TRANSIENT").unwrap();
     assert!(text.contains("would be empty 2 s later"), "{text}");
-    let credits = StoreLevel {
-        store: "burst credits of operations".into(),
-        taken_bytes: 0,
-        ..level(48, 36, true)
-    };
+    let credits =
+        StoreLevel { store: "IOPS burst credits".into(), taken_bytes: 0, ..level(48, 36, true) };
     let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
     assert!(text.contains("the rest (19 % of all) lasts for 6 s more"), "{text}");
     let used_up = StoreLevel { end_bytes: 0, ..credits.clone() };

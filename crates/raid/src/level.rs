@@ -173,7 +173,7 @@ pub enum LayoutError {
     },
     /// The members have different sizes.
     #[error(
-        "all members of an array must have equal sizes: member {member} has {sectors} sectors, member 0 {first}"
+        "all members of an array must have equal sizes: member {member} has {sectors} sectors, member 0 has {first}"
     )]
     UnequalMembers {
         /// Number of the first member whose size differs from that of member 0.

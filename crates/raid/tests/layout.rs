@@ -227,7 +227,7 @@ fn an_array_that_breaks_a_rule_is_refused_with_the_rule() {
         assert_eq!(too_many, LayoutError::TooManyMembers { members: MAX_MEMBERS + 1 });
     }
     let unequal = refused(Level::Raid0, &[16, 16, 24], 8);
-    assert!(unequal.contains("equal sizes: member 2 has 24 sectors, member 0 16"), "{unequal}");
+    assert!(unequal.contains("equal sizes: member 2 has 24 sectors, member 0 has 16"), "{unequal}");
     assert_eq!(
         refused(Level::Raid5, &[8; 3], 0),
         "a strip of RAID 5 must have at least one sector"

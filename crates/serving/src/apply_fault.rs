@@ -69,7 +69,7 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         Ask::Fault(Fault::Adapters(_)) => {
             let state = live.look(|machine, _, _| machine.adapters());
             if state == adapters_before {
-                why_none = Some("the adapters are in this state already".to_owned());
+                why_none = Some("the adapters are already in this state".to_owned());
             }
             text = state.map_or(text, |state| adapters_in_words(&state));
             if let Some(why) = &why_none {
@@ -121,7 +121,7 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
             let placed = machine.system().devices().nth(part.index());
             placed.filter(|placed| !placed.device.hot_swap).map(|_| {
                 format!(
-                    "{device} {part} can't be replaced under power (`bay.hot_swap` in its file): use power-off, replace, power-on"
+                    "{device} {part} can't be replaced while powered on (`bay.hot_swap` in its file): use power-off, replace, power-on"
                 )
             })
         }
@@ -216,10 +216,10 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
             let (layout, state) = (array.layout, machine.array_state_of(part)?);
             let (missing, all) = (state.missing.len(), state.members.len());
             let what = match (missing, state.rebuilt) {
-                (0, _) if !machine.serves(part) => "a required member is gone: its data can't be read".to_owned(),
+                (0, _) if !machine.serves(part) => "a required member is gone: not all of the array's data can be read".to_owned(),
                 (0, _) => "all members are present".to_owned(),
                 _ if !layout.survives(state.missing) => {
-                    format!("{missing} of {all} members are missing, more than the array survives: their data can't be read")
+                    format!("{missing} of {all} members are missing, more than the array tolerates: their data can't be read")
                 }
                 (_, None) => format!("{missing} of {all} members missing, and their data is read from the others"),
                 (_, Some((member, _))) => {
@@ -274,7 +274,7 @@ fn losses(taken: &[Taken]) -> String {
         let bytes = human::size(dropped.bytes);
         if dropped.writes > 0 {
             lines.push(format!(
-                "volume {volume} lost {} ({bytes}), acknowledged and not flushed",
+                "volume {volume} lost {} ({bytes}), acknowledged but not flushed",
                 counted(dropped.writes, "write")
             ));
         } else if dropped.bytes > 0 {
@@ -307,7 +307,7 @@ mod tests {
         );
         assert_eq!(
             losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))]),
-            "0 operations in flight failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all its data (1 MiB), because it is memory"
+            "0 operations in flight failed\nvolume 0 lost 12 writes (48 KiB), acknowledged but not flushed\nvolume 1 lost all its data (1 MiB), because it is memory"
         );
     }
 }

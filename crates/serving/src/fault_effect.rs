@@ -47,11 +47,11 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
             let size_bytes = live.size_bytes(volume);
             none_if(
                 store.is_some_and(|store| is_all_data(store, size_bytes)),
-                "the whole volume holds data already",
+                "the whole volume already holds data",
             )
         }
         Ask::Resize { volume, size_bytes } => {
-            none_if(live.size_bytes(volume) == size_bytes, "that is its size already")
+            none_if(live.size_bytes(volume) == size_bytes, "it already has that size")
         }
         Ask::ClearAll | Ask::Interface { .. } => Effect::Usual,
     })
@@ -83,10 +83,10 @@ fn none_if(is_so: bool, why: &str) -> Effect {
 fn of_fault(machine: &Machine, fault: Fault) -> Effect {
     let state = |part| machine.device_fault_state(part);
     match fault {
-        Fault::PowerOn => none_if(!state(PartId(0)).off, "the power is on already"),
-        Fault::PowerOff => none_if(state(PartId(0)).off, "the power is off already"),
-        Fault::Lose { part } => none_if(state(part).lost, "it is gone already"),
-        Fault::Hang { part } => none_if(state(part).hung, "it hangs already"),
+        Fault::PowerOn => none_if(!state(PartId(0)).off, "the power is already on"),
+        Fault::PowerOff => none_if(state(PartId(0)).off, "the power is already off"),
+        Fault::Lose { part } => none_if(state(part).lost, "it is already gone"),
+        Fault::Hang { part } => none_if(state(part).hung, "it already hangs"),
         Fault::Latent { part, offset_bytes, len_bytes } => {
             of_medium(machine, part, offset_bytes, len_bytes)
         }

@@ -78,7 +78,7 @@ pub(crate) fn serve(
     let answer = answer(&volumes, setup.stop);
     let control = control(request, answer).inspect_err(remove_files)?;
     let server = start(request, &exports).inspect_err(remove_files)?;
-    setup.announce(&server, "", "native speed: as fast as this machine can");
+    setup.announce(&server, "", "native speed: as fast as this machine allows");
     let command = begin(request, &places(request, &server), setup.console);
     let ended = wait(command.inspect_err(remove_files)?, setup.stop, setup.console, Vec::new);
     drop(control);
@@ -206,7 +206,7 @@ fn apply(volumes: &[Served], ask: &Ask) -> Result<Value, String> {
         Ask::Interface { volume, fault } => volumes[volume as usize].faults.add(fault),
         Ask::Fault(_) | Ask::Full { .. } | Ask::Resize { .. } => {
             return Err(format!(
-                "at native speed no device is modelled: corrupt, clear, and faults at the interface ({AT_INTERFACE}) are available"
+                "at native speed no device is modelled: only corrupt, clear, and faults at the interface ({AT_INTERFACE}) are available"
             ));
         }
     }

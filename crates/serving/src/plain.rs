@@ -100,7 +100,7 @@ fn apply((size_bytes, faults): (u64, &Interface), ask: &Ask) -> Result<Value, St
         Ask::ClearAll => faults.clear(),
         _ => {
             return Err(format!(
-                "plain memory has faults at its interface alone ({AT_INTERFACE}): serve an emulated device for others"
+                "plain memory supports only faults at its interface ({AT_INTERFACE}): serve an emulated device for other faults"
             ));
         }
     }

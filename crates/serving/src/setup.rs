@@ -151,7 +151,7 @@ fn single_devices_only(request: &ServeRequest, system: &System) -> Result<(), Se
     match given.iter().find(|g| g.1) {
         Some((flag, _)) if (0..system.volumes.len()).any(|v| !system.is_device(v as u32)) => {
             Err(ServeError::input(format!(
-                "{flag} requires volumes of a single device, but {} has an array or adapters: leave it out",
+                "{flag} requires volumes of a single device, but {} has an array or adapters: leave {flag} out",
                 request.device
             )))
         }

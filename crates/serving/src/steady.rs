@@ -49,7 +49,7 @@ pub(crate) fn raise_threads(console: Console) {
         (console.remark)(
             "warning",
             &format!(
-                "--steady without real-time scheduling ({e}): load on this machine delays completions; use root, or `ulimit -r 1`"
+                "--steady without real-time scheduling ({e}): load on this machine delays completions; run as root, or set `ulimit -r 1`"
             ),
         );
     }

@@ -199,7 +199,7 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     if !missing.is_empty() {
         let all = if let Part::Array(array) = part { array.members.len() } else { 1 };
         let missing = missing.join(" and ");
-        let _ = writeln!(words, "array   {path}, {all} members: missing until replaced: {missing}");
+        let _ = writeln!(words, "array   {path}, {all} members; missing until replaced: {missing}");
     }
     words
 }
@@ -215,7 +215,7 @@ fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), ServeEr
         return Ok(());
     }
     Err(ServeError::input(format!(
-        "{}, but {} in {flag}: name one for each volume",
+        "{}, but {} in {flag}: name one file for each volume",
         counted(volumes as u64, "volume"),
         counted(given as u64, "file")
     )))

@@ -137,7 +137,7 @@ impl Sampled {
     pub fn findings(&self) -> Option<String> {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(
-            "{} of {} positions that were read hold data that iodyno did not write, the first at \
+            "{} of {} sampled positions hold data that iodyno did not write, the first at \
              byte {} (beginning with {}",
             self.foreign, self.places, first.offset_bytes, first.hex
         );

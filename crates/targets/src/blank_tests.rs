@@ -118,7 +118,7 @@ fn findings_are_printed_as_clean_text() {
     let found = sampled(16 << 20, &[(4096, b"SQLite format 3\0".to_vec())], 1);
     assert_eq!(
         found.findings().unwrap(),
-        "1 of 16 positions that were read hold data that iodyno did not write, the first at byte \
+        "1 of 16 sampled positions hold data that iodyno did not write, the first at byte \
          4096 (beginning with 53 51 4c 69 74 65 20 66 6f 72 6d 61 74 20 33 00, \"SQLite format 3\")"
     );
     let escape = sampled(16 << 20, &[(0, b"abcd\x1b[31m".to_vec())], 1).findings().unwrap();

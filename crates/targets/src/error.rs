@@ -122,7 +122,7 @@ impl fmt::Display for RefusedTarget {
         }
         write!(
             f,
-            "\n  If the content may be lost, confirm with the target's own name: `--destroy {first}`"
+            "\n  If the content is expendable, confirm with the target's own name: `--destroy {first}`"
         )?;
         for other in others {
             write!(f, " or `--destroy {other}`")?;
@@ -239,7 +239,7 @@ pub enum TargetError {
     Changed {
         /// Name or path of the target.
         path: String,
-        /// What changed, such as `another file or device took its name`.
+        /// What changed, such as `another file or device replaced it`.
         problem: String,
     },
     /// The caller stopped the writing of a new file; the incomplete file was removed.
@@ -330,7 +330,7 @@ mod tests {
              - Its partition sdb1 is mounted at /srv. Unmount it.\n  \
              - It has a GPT. Choose another device.\n  \
              `--destroy sda` names a different target.\n  \
-             If the content may be lost, confirm with the target's own name: `--destroy sdb` or \
+             If the content is expendable, confirm with the target's own name: `--destroy sdb` or \
              `--destroy S3R14L`."
         );
     }

@@ -287,7 +287,7 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         Some(_) if holds_data == Some(false) => {}
         Some(_) if holds_data == Some(true) => refusals.push(Refusal {
             code: RefusalCode::HoldsData,
-            found: "The export holds data, and iodyno can't see other clients of the export."
+            found: "The export holds data, and iodyno can't tell whether other clients use it."
                 .to_owned(),
             mend: "Choose an export that is empty, or measure with a workload that only reads."
                 .to_owned(),

@@ -127,7 +127,7 @@ fn size(name: &str, text: &str) -> Result<u64, TargetError> {
         Ok(bytes) if bytes % SIZE_STEP_BYTES != 0 => bad(
             name,
             format!(
-                "{bytes} bytes is not a multiple of {SIZE_STEP_BYTES} bytes, the smallest sector."
+                "{bytes} bytes is not a multiple of {SIZE_STEP_BYTES} bytes, the smallest sector size."
             ),
             format!("use {}.", exact_size(bytes.next_multiple_of(SIZE_STEP_BYTES))),
         ),
@@ -182,7 +182,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`direct={value}` is not a valid option."),
-                    "use direct=no to go through the page cache, direct=yes to insist on \
+                    "use direct=no to go through the page cache, direct=yes to require \
                      bypassing it, or direct=auto.",
                 );
             }

@@ -225,7 +225,7 @@ pub fn open_inspected(
         Kind::Null | Kind::Ram | Kind::Model | Kind::Nbd => Err(TargetError::Unsupported {
             path: inspection.name.to_string(),
             problem: "this kind of target has no file to open.".to_owned(),
-            help: "use the engine named like the target, such as `ram` or `nbd`.".to_owned(),
+            help: "use the engine of the same name, such as `ram` or `nbd`.".to_owned(),
         }),
         Kind::File if inspection.is_scratch() => file::scratch(inspection, options),
         Kind::File if !inspection.exists => file::create(inspection, options),
@@ -302,7 +302,7 @@ fn check_identity(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<
     }
     Err(TargetError::Changed {
         path: path.display().to_string(),
-        problem: "another file or device took its name".to_owned(),
+        problem: "another file or device replaced it".to_owned(),
     })
 }
 
@@ -421,7 +421,7 @@ fn open_block(
         return Err(TargetError::TooSmall {
             path: path.display().to_string(),
             have_bytes: capacity_bytes,
-            help: "check that it has a medium and was set up.".to_owned(),
+            help: "check that the device has a medium and is set up.".to_owned(),
         });
     }
     let ready = Ready {

@@ -80,7 +80,7 @@ pub enum WrittenSince {
     #[error("it is not the same target as before: {0}")]
     Other(String),
     /// Another program wrote or discarded data.
-    #[error("{who}: {} were written or discarded since then, according to {by}", human::size(*.bytes))]
+    #[error("{who}: {} were written or discarded since the earlier run, according to {by}", human::size(*.bytes))]
     Written {
         /// Name of the device that was written.
         who: String,
@@ -90,10 +90,12 @@ pub enum WrittenSince {
         by: &'static str,
     },
     /// The file's size, modification time or change time differs.
-    #[error("the file has changed since then")]
+    #[error("the file has changed since the earlier run")]
     FileChanged,
     /// No counter can show whether data was written.
-    #[error("{who}: it is not known whether the device was written to since then: {why}")]
+    #[error(
+        "{who}: it is not known whether the device was written to since the earlier run: {why}"
+    )]
     Unknown {
         /// Name of the device whose writes are not known.
         who: String,
@@ -194,7 +196,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
                 return Err(WrittenSince::FileChanged);
             }
         }
-        _ => return Err(WrittenSince::Other("another file took its name".to_owned())),
+        _ => return Err(WrittenSince::Other("another file replaced it".to_owned())),
     }
     let same_boot = before.boot_id.is_some() && before.boot_id == now.boot_id;
     match (&before.device, &now.device) {
@@ -207,7 +209,7 @@ pub fn unwritten_since(before: &WritesSeen, now: &WritesSeen) -> Result<(), Writ
         }
     }
     if before.below.len() != now.below.len() {
-        return Err(WrittenSince::Other("it is stored on other devices".to_owned()));
+        return Err(WrittenSince::Other("it is now stored on different devices".to_owned()));
     }
     let spare = (now.size_bytes as f64 * BELOW_SHARE_MAX) as u64;
     for (a, b) in before.below.iter().zip(&now.below) {
@@ -235,7 +237,7 @@ fn same(
     let mut judged = false;
     if same_boot && let (Some(a), Some(b)) = (before.kernel_bytes, now.kernel_bytes) {
         if b < a {
-            return other("has a write counter that was reset");
+            return other("had its write counter reset");
         }
         written(who, b - a, spare_bytes, "the kernel's count")?;
         judged = true;
@@ -244,7 +246,7 @@ fn same(
         && now.identity.is_some()
     {
         if b < a {
-            return other("has a write counter that was reset");
+            return other("had its write counter reset");
         }
         let unit = DEVICE_UNIT_BYTES.max(spare_bytes);
         written(who, b - a, unit, "the device's own count")?;
@@ -307,7 +309,7 @@ mod tests {
         let why = unwritten_since(&before, &disk("one", 81, 5)).unwrap_err();
         assert_eq!(
             why.to_string(),
-            "nvme0n1: 512 B were written or discarded since then, according to the kernel's count"
+            "nvme0n1: 512 B were written or discarded since the earlier run, according to the kernel's count"
         );
         let is_other = |now| matches!(unwritten_since(&before, &now), Err(WrittenSince::Other(_)));
         assert!(is_other(disk("one", 80, 6)), "attached anew");

@@ -44,7 +44,7 @@ impl Device {
             human::size(most_bytes),
             match self.kind {
                 Kind::Disk(_) => "a disk can't have more tracks".to_owned(),
-                Kind::Volume(_) => "its limits follow from its capacity".to_owned(),
+                Kind::Volume(_) => "its limits hold only for this capacity".to_owned(),
                 Kind::Memory(_) => "a memory device can't be larger".to_owned(),
                 Kind::Flash(_) => format!(
                     "at least {} % of the flash must stay spare for writes",

@@ -86,8 +86,8 @@ fn on_demand_above_rate(table: &str, is_above: bool) -> Option<Fault> {
     if is_above {
         return None;
     }
-    let message = "the rate of bursting on demand must be above the rate".to_owned();
-    Some(fault(&format!("{table}.on_demand"), message, "leave it out".to_owned()))
+    let message = "`on_demand` must be above the rate".to_owned();
+    Some(fault(&format!("{table}.on_demand"), message, "leave `on_demand` out".to_owned()))
 }
 
 /// Returns the fault of a limit's rule that is incomplete or contradictory, such as a rule without a value; `None` if
@@ -101,11 +101,15 @@ fn rule(v: &Record, path: &str) -> Option<Fault> {
     }
     let bases = ["is", "per_gib", "per_iops", "by_size", "lasts"];
     if !bases.into_iter().any(of) {
-        let help = "add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts`, as far as the key allows it";
+        let help =
+            "add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts` that the key allows";
         return wrong("the rule has bounds but no value", help);
     }
     if of("by_size") && bases.into_iter().filter(|key| of(key)).count() > 1 {
-        return wrong("`by_size` can't be added to other parts", "leave the other parts out");
+        return wrong(
+            "`by_size` can't be combined with `is`, `per_gib`, `per_iops` or `lasts`",
+            "leave the other keys out",
+        );
     }
     None
 }
@@ -136,7 +140,7 @@ pub(super) fn check_constant(reader: &mut Reader, limit: &Record) {
             reader.refuse(
                 entry.span.clone(),
                 message,
-                "write `{ is = …, from = … }`, and leave out what applies to one volume",
+                "write `{ is = …, from = … }`, and leave out keys that apply to one volume",
             );
         }
     }

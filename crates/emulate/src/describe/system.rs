@@ -94,7 +94,7 @@ fn on_bases(
     let mut resolve = |base: &str| {
         if bases_max == 0 {
             return Err(format!(
-                "`{base}` exceeds the depth limit of bases: check whether bases refer to each other"
+                "the chain of bases is too long at `{base}`: check whether bases refer to each other"
             ));
         }
         let text = find(base)?;
@@ -206,7 +206,7 @@ fn check_whole(record: &Record, reader: &mut Reader) {
         Some(slot) if !has(slot) => {
             missing(
                 "slot",
-                format!("table [{slot}] is missing: it describes the adapters' performance in a slot of that generation"),
+                format!("table [{slot}] is missing: it describes the adapters' performance in a PCIe {slot} slot"),
             );
         }
         Some(_) => {}

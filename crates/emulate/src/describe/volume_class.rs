@@ -244,7 +244,7 @@ impl VolumeClass {
         }
         if !size_bytes.is_multiple_of(GIB) {
             let next = human::exact_size(size_bytes.next_multiple_of(GIB));
-            return Err(format!("the sizes of {name} are whole GiB: use size={next}"));
+            return Err(format!("{name} requires a size in whole GiB: use size={next}"));
         }
         Ok(size_bytes)
     }
@@ -266,7 +266,7 @@ impl VolumeClass {
             return match asked {
                 None => Ok(None),
                 Some(_) if self.has_sizes() => Err(format!(
-                    "the {noun} of {name} can't be provisioned, because its size decides: choose size=, and leave {key}= out"
+                    "the {noun} of {name} can't be provisioned, because it follows from the size: choose size=, and leave {key}= out"
                 )),
                 Some(_) => Err(format!("the {noun} of {name} can't be chosen: leave {key}= out")),
             };
@@ -323,7 +323,7 @@ impl VolumeClass {
             let Some(on_demand) = rules.on_demand else { continue };
             if limit.credits.is_some() {
                 return Err(format!(
-                    "{name} of {size} bursts from credits, and only larger volumes on demand: choose a larger size=, or leave bursting= out"
+                    "{name} of {size} bursts from credits; only larger volumes burst on demand: choose a larger size=, or leave bursting= out"
                 ));
             }
             limit.rate = limit.rate.max(on_demand);
@@ -439,7 +439,7 @@ pub fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Resu
 
 /// Returns the error message that refuses `size=` for a device of one size.
 pub(super) fn one_size(name: &str, bytes: u64) -> String {
-    format!("{name} has one size, {}: leave size= out", human::exact_size(bytes))
+    format!("{name} has only one size, {}: leave size= out", human::exact_size(bytes))
 }
 
 /// Formats a rate or an amount exactly, in the largest unit of which it is a multiple.

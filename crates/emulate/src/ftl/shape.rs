@@ -102,7 +102,7 @@ impl Shape {
             if pages < REPRESENTED_MIN {
                 return Err(format!(
                     "`represent` is {k}, which leaves {pages} of {logical_pages} logical pages; at \
-                     least {REPRESENTED_MIN} are needed, so it can be at most {}",
+                     least {REPRESENTED_MIN} are needed, so `represent` can be at most {}",
                     (logical_pages / REPRESENTED_MIN).max(1)
                 ));
             }

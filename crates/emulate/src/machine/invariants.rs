@@ -31,7 +31,7 @@ impl Machine {
             ));
         }
         if let Some(child) = core.slab.orphan() {
-            return Err(format!("request {child} has no parent any more"));
+            return Err(format!("request {child} no longer has a parent"));
         }
         let of_parts = self.parts.iter().flat_map(|part| part.resources(core));
         for r in of_parts.chain([self.generator_cores()]) {

@@ -195,10 +195,10 @@ impl Meter {
     pub(super) fn credits(&self) -> Option<Store> {
         let (most, bucket) = (self.credits_max?, &self.gauges.first()?.bucket);
         let name = match (self.counted, self.is_shared) {
-            (Counted::Operations, false) => "burst credits of operations",
-            (Counted::Bytes, false) => "burst credits of bytes",
-            (Counted::Operations, true) => "burst credits of operations of the instance",
-            (Counted::Bytes, true) => "burst credits of bytes of the instance",
+            (Counted::Operations, false) => "IOPS burst credits",
+            (Counted::Bytes, false) => "throughput burst credits",
+            (Counted::Operations, true) => "IOPS burst credits of the instance",
+            (Counted::Bytes, true) => "throughput burst credits of the instance",
         };
         let held_bytes = u64::try_from(bucket.units()).unwrap_or(0);
         Some(Store {

@@ -125,7 +125,7 @@ fn the_name_chooses_a_volume() {
 
     for (on, words) in [
         ("ebs-gp3?iops=90000", &["model:ebs-gp3?iops=90000", "3000 to 80000 IOPS"][..]),
-        ("ebs-gp2?iops=3000", &["its size decides"]),
+        ("ebs-gp2?iops=3000", &["it follows from the size"]),
         ("exflash-400g?credits=0", &["no burst credits"]),
         ("./instance.toml?size=1TiB", &["set them in the system's file"]),
         ("./instance.toml?credits=0", &["no burst credits"]),

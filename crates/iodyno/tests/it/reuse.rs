@@ -77,7 +77,7 @@ fn a_fill_is_reused_until_another_write() {
     assert!(!was_reused(&fourth));
     let why = fourth["cells"][0]["facts"]["not reused"].as_str().unwrap();
     assert!(
-        why.contains("written or discarded since then, according to the kernel's count"),
+        why.contains("written or discarded since the earlier run, according to the kernel's count"),
         "{why}"
     );
 }

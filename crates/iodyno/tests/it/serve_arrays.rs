@@ -108,7 +108,7 @@ fn an_array_serves_what_lost_members_held() {
     judge(&place, "qemu-img", &["map", "-f", "raw", URI]);
     // Two are more than it survives: errors, and never other bytes.
     let said = server.fault("lose device 1");
-    assert!(said.contains("more than the array survives"), "{said}");
+    assert!(said.contains("more than the array tolerates"), "{said}");
     let failed = expected.check(&mut client, true);
     assert!(failed > 100, "{failed}");
     server.fault("replace device 0");
@@ -171,7 +171,7 @@ fn a_folder_keeps_an_array() {
     expected.write(&mut server.client(), 2);
     server.stop();
     let server = Served::start(&place, RAID5);
-    assert!(server.announced("array ").contains("4 members: missing until replaced: 2"));
+    assert!(server.announced("array ").contains("4 members; missing until replaced: 2"));
     expected.check(&mut server.client(), false);
     server.fault("replace device 2");
     wait_until_whole(&server);
@@ -265,12 +265,12 @@ fn a_member_whose_file_is_gone_is_missing() {
     }
 }
 
-/// What can't be replaced under power is refused while it is on.
+/// What can't be replaced while powered on is refused while it is on.
 #[test]
 fn a_memory_slot_is_not_opened_under_power() {
     let place = Place::new();
     let server = Served::start(&place, "exflash-400g --no-floor --memory 64MiB");
-    server.try_fault("replace").fails(2, &["can't be replaced under power", "bay.hot_swap"]);
+    server.try_fault("replace").fails(2, &["can't be replaced while powered on", "bay.hot_swap"]);
     server.fault("power-off");
     assert!(server.fault("replace").contains("an empty device"));
     assert!(server.fault("power-on").contains("the power is on"));

@@ -35,7 +35,7 @@ fn an_array_of_arrays_is_served_from_a_folder() {
     server.stop();
     // After a restart, the whole member is missing, with all its devices.
     let server = Served::start(&place, args);
-    assert!(server.announced("array ").contains("2 members: missing until replaced: 1"));
+    assert!(server.announced("array ").contains("2 members; missing until replaced: 1"));
     expected.check(&mut server.client(), false);
     server.fault("replace device 3");
     server.fault("replace device 2");

@@ -136,9 +136,9 @@ fn faults_that_are_in_effect_already_are_named() {
         server.fault("clear");
     }
     for (words, why) in [
-        ("power-on", "the power is on already"),
-        ("resize 1MiB", "that is its size already"),
-        ("full", "the whole volume holds data already"),
+        ("power-on", "the power is already on"),
+        ("resize 1MiB", "it already has that size"),
+        ("full", "the whole volume already holds data"),
     ] {
         let reply = server.fault(words);
         assert!(says(&reply) == NoEffect && reply.contains(why), "{words}: {reply}");

@@ -78,7 +78,7 @@ fn files_are_not_mistaken_for_stale_sockets() {
         ("--dilate 2", "not available with --speed native"),
         ("--record r", "not available with --speed native"),
         ("--metrics 127.0.0.1:0", "not available with --speed native"),
-        ("--backing a --backing b", "name one for each volume"),
+        ("--backing a --backing b", "name one file for each volume"),
     ] {
         place.iodyno(&format!("serve {NATIVE} {words}")).fails(2, &[says]);
     }

@@ -242,7 +242,7 @@ fn a_reply_says_what_is_not_possible() {
         output.fails(2, &[says]);
     };
     let served = Served::start(&place, "ram:8MiB");
-    refuses(&served, "slow x10", "plain memory has faults at its interface alone");
+    refuses(&served, "slow x10", "plain memory supports only faults at its interface");
     refuses(&served, "lost at 8MiB", "beyond the end");
     refuses(&served, "lost 1", "volume");
     served.stop();

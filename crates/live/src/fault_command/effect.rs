@@ -40,7 +40,7 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
             let usual = usual_effect(ask, was_off, device);
             let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
             match effect {
-                Effect::Rebuilt(_) => format!("{usual}; {by}, and no read fails"),
+                Effect::Rebuilt(_) => format!("{usual}, but {by}: no read fails"),
                 _ => format!("{usual}: the first read fails, then {by}"),
             }
         }

@@ -27,10 +27,10 @@ pub(super) const VERBS: [(&str, Option<&str>, &str); 8] = [
     ("error", Some("EIO"), "fail operations with EIO, ENOSPC, ENODEV or EINVAL"),
     ("lost", None, "acknowledge writes without storing them"),
     ("torn", Some("512B"), "store only the first 512 bytes of each write"),
-    ("misdirected", Some("1MiB"), "store writes 1 MiB further"),
+    ("misdirected", Some("1MiB"), "store writes 1 MiB past their offset"),
     ("flip", None, "flip a bit in the data that reads return"),
-    ("stale", None, "let reads return the data from before this command"),
-    ("hang", Some("5s"), "hold replies back for 5 s from the next request on"),
+    ("stale", None, "make reads return the data from before this command"),
+    ("hang", Some("5s"), "hold all replies until 5 s after the next request"),
     ("delay", Some("5ms next 1"), "add 5 ms to the next request"),
 ];
 
@@ -94,7 +94,7 @@ pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
         && let Some(kind) = kind_of(Some(first))
     {
         if !action.applies_to(kind) {
-            return Err(format!("`{verb}` does not apply to {first}: leave the word out"));
+            return Err(format!("`{verb}` does not apply to {first}: leave `{first}` out"));
         }
         (scope.kind, words) = (Some(kind), rest);
     }
@@ -168,7 +168,7 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
         _ => {
             let known = ERRORS.iter().find(|(name, _)| *name == value);
             let (_, error) = known.ok_or_else(|| {
-                format!("`{value}` can't be given: use EIO, ENOSPC, ENODEV or EINVAL, or a share such as 1%")
+                format!("`{value}` is not an error to inject: use EIO, ENOSPC, ENODEV or EINVAL, or a percentage such as 1%")
             })?;
             Action::Fail(*error)
         }
@@ -230,12 +230,12 @@ pub fn described(fault: &InterfaceFault) -> String {
         Action::Tear { kept_bytes } => (
             "writes",
             format!(
-                "are acknowledged, and only their first {} stored",
+                "are acknowledged, but with only their first {} stored",
                 human::size(u64::from(kept_bytes))
             ),
         ),
         Action::Misdirect { by_bytes } => {
-            ("writes", format!("are stored {} further", human::size(by_bytes)))
+            ("writes", format!("are stored {} past their offset", human::size(by_bytes)))
         }
         Action::Flip => ("reads", "return a flipped bit".to_owned()),
         Action::Stale => {
@@ -244,7 +244,7 @@ pub fn described(fault: &InterfaceFault) -> String {
         Action::Delay { by_ns } => ("operations", format!("end {} later", time(by_ns))),
         Action::Hang { for_ns: None } => ("operations", "get no reply".to_owned()),
         Action::Hang { for_ns: Some(ns) } => {
-            ("operations", format!("get no reply for {} from the first one on", time(ns)))
+            ("operations", format!("get no reply until {} after the first one", time(ns)))
         }
     };
     let mut text = word.unwrap_or(default).to_owned();
@@ -299,19 +299,19 @@ mod tests {
             (
                 "torn 512B next 2 volume 1",
                 1,
-                "writes are acknowledged, and only their first 512 B stored, the next 2",
+                "writes are acknowledged, but with only their first 512 B stored, the next 2",
             ),
             (
                 "torn unit 1",
                 1,
-                "writes are acknowledged, and only their first 4 KiB stored, until `clear`",
+                "writes are acknowledged, but with only their first 4 KiB stored, until `clear`",
             ),
             (
                 "stale next 1",
                 0,
                 "reads return the old data of ranges overwritten since the command, the next 1",
             ),
-            ("hang 5s", 0, "operations get no reply for 5.00 s from the first one on"),
+            ("hang 5s", 0, "operations get no reply until 5.00 s after the first one"),
             (
                 "hang flushes after 1 writes",
                 0,
@@ -322,7 +322,11 @@ mod tests {
                 1,
                 "operations end 5.00 ms later, after 3 of the flushes, the next 2",
             ),
-            ("misdirected 1MiB writes", 0, "writes are stored 1 MiB further, until `clear`"),
+            (
+                "misdirected 1MiB writes",
+                0,
+                "writes are stored 1 MiB past their offset, until `clear`",
+            ),
             (
                 "flip reads at 8KiB",
                 0,

@@ -205,7 +205,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         "clear",
-        "end all faults; with a number, those of one device",
+        "end all faults; with a number, only those of that device",
         Form::Device {
             ask: |of| {
                 let clear = Fault::Clear { part: of.part() };
@@ -225,7 +225,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         "clear",
-        "return a lost adapter, with a good battery",
+        "bring a lost adapter back, with a good battery",
         Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::Clear { adapter } },
     ),
     plain(

@@ -11,7 +11,7 @@ const SECTOR_BYTES: u64 = 512;
 pub(super) fn delay_ns(text: &str) -> Result<u64, String> {
     match parse_duration_ns(text) {
         Ok(ns) if ns > DELAY_NS_MAX => {
-            Err(format!("a delay of `{text}` is too long: use at most 1h, or hang"))
+            Err(format!("a delay of `{text}` is too long: use at most 1h, or the fault `hang`"))
         }
         Ok(ns) => Ok(ns),
         Err(e) => Err(e.to_string()),

@@ -71,7 +71,7 @@ impl<S: Sink> Live<S> {
         let mut troubles = Vec::new();
         if cached_bytes > 0 {
             troubles.push(format!(
-                "the devices refuse {cached_bytes} dirty bytes of the adapters' cache: these bytes stay in the cache's file, if it has one"
+                "the devices refuse {cached_bytes} dirty bytes of the adapters' cache: these bytes stay in the cache's file, if the cache has one"
             ));
         }
         for Unflushed { volume, why } in unflushed {
@@ -177,7 +177,7 @@ fn end_stores<S: Sink>(inner: &mut Inner<S>) -> Vec<String> {
         let lost_bytes = store.stranded_bytes();
         if lost_bytes > 0 {
             troubles.push(format!(
-                "volume {volume}: data that could not be written is lost (about {lost_bytes} bytes)"
+                "volume {volume}: about {lost_bytes} bytes that could not be written are lost"
             ));
         }
     }

@@ -85,7 +85,7 @@ impl VolumeStatus {
         let completions = self.operations.given().map(|(_, of)| of.operations + of.errors).sum();
         let _ = writeln!(
             text,
-            "  late          {} of {} by more than 10 µs, {} of these while the core was preempted; p50 {}, p99 {}",
+            "  late          {} of {} by more than 10 µs, {} of these while the thread was preempted; p50 {}, p99 {}",
             self.late,
             human::counted(completions, "completion"),
             self.late_away,
@@ -158,8 +158,8 @@ impl ArrayStatus {
             alarm(text, &format!("member {number} ({devices}): {what}"));
         }
         if self.resyncs > 0 {
-            let runs = human::counted(self.resyncs.into(), "run");
-            alarm(text, &format!("resync after a power cut: {runs} of rows"));
+            let ranges = human::counted(self.resyncs.into(), "range");
+            alarm(text, &format!("resync after a power cut: {ranges} of rows"));
         }
         if self.data_lost {
             alarm(text, "some data is lost: it can't be read until it is rewritten");
@@ -401,7 +401,7 @@ mod tests {
   !             member 1 (device 1): lost
   !             member 2 (devices 2 and 3): rebuilt to 12.5 %
   !             member 3 (device 4): missing
-  !             resync after a power cut: 2 runs of rows
+  !             resync after a power cut: 2 ranges of rows
   !             some data is lost: it can't be read until it is rewritten";
         let expected = "machine  1.5 s of the model's time, × 12.5 in real time
 transport time subtracted: 24.5 µs per round trip (21.0 µs of it for the reply), and 22.4 µs more if a thread had to be woken
@@ -423,7 +423,7 @@ disk
   write_zeroes         9     9 MiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
   buffer        4 KiB of 1 MiB
   flash         write amplification 2.50, worn 0.1000 %
-  late          3 of 12365 completions by more than 10 µs, 2 of these while the core was preempted; p50 2.00 µs, p99 30.0 µs{array}{array}
+  late          3 of 12365 completions by more than 10 µs, 2 of these while the thread was preempted; p50 2.00 µs, p99 30.0 µs{array}{array}
   !             resized to 1 GiB of 2 GiB
   !             slow: everything takes 10 times as long
   !             delayed: each flush ends 5.00 ms later

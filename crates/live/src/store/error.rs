@@ -174,7 +174,7 @@ pub enum OpenError {
         wanted_bytes: u64,
     },
     /// The volume's checksum file is damaged, or is another kind of file.
-    #[error("{}: {why}: if you move this file away, the volume is served without checksums until data is written", path.display())]
+    #[error("{}: {why}: if you move this file away, existing data is served without checksums until it is rewritten", path.display())]
     Sums {
         /// Path of the checksum file.
         path: PathBuf,

@@ -173,7 +173,7 @@ fn convert(
     let beside = Path::new(&name);
     let failed = |source| OpenError::Io {
         path: beside.to_owned(),
-        doing: "converting checksums of version 1 into it",
+        doing: "converting the version 1 checksums into this file",
         source,
     };
     let file = open_plain(beside, made)?;

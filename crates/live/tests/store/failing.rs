@@ -341,7 +341,7 @@ fn a_stop_keeps_what_the_host_takes() {
     syncs.lock().unwrap().clear();
     let troubles = live.end(|_| 0).unwrap_err();
     assert_eq!(*syncs.lock().unwrap(), [HostFile::Data, HostFile::Sums]);
-    assert!(troubles.contains("is full") && troubles.contains("is lost"), "{troubles}");
+    assert!(troubles.contains("is full") && troubles.contains("are lost"), "{troubles}");
     drop(live);
     // An older version of the rest is refused.
     let image = std::fs::File::options().write(true).open(&path).unwrap();

@@ -58,7 +58,7 @@ pub enum UriError {
     #[error("`{0}` does not begin with nbd://, nbds://, nbd+unix:// or nbds+unix://")]
     Scheme(String),
     /// The URI of a Unix socket lacks the socket's path.
-    #[error("`{0}` names no socket; add ?socket=PATH")]
+    #[error("`{0}` lacks the socket's path; add ?socket=PATH")]
     NoSocket(String),
     /// The URI of a TCP server lacks the host.
     #[error("`{0}` names no host")]

@@ -391,7 +391,7 @@ fn put_option(out: &mut Vec<u8>, option: u32, data: &[u8]) {
 fn reason(kind: u32) -> &'static str {
     match kind {
         REP_ERR_UNSUP => "it does not support the request",
-        REP_ERR_POLICY => "its policy forbids it",
+        REP_ERR_POLICY => "its policy forbids the request",
         REP_ERR_INVALID => "it considers the request invalid",
         REP_ERR_PLATFORM => "its platform does not support it",
         REP_ERR_TLS_REQD => "it requires TLS; use nbds:// and a certificate that it accepts",

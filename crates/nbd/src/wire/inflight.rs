@@ -107,7 +107,7 @@ impl Covered {
             return Err(ServerFault("it sent the same bytes of a read twice"));
         }
         if self.ahead.len() == PIECES_MAX {
-            return Err(ServerFault("it sent a read in too many pieces out of order"));
+            return Err(ServerFault("it sent a read in too many out-of-order pieces"));
         }
         self.ahead.insert(place, (at, end));
         let in_order = self
@@ -287,12 +287,10 @@ impl Calls {
             return Ok(CallEvent::Done(slot, Err(errno)));
         }
         if call.kind == Kind::Read && call.covered.next != call.len_bytes {
-            return Err(ServerFault("it ended a read without an error before all bytes were sent"));
+            return Err(ServerFault("it ended a read as successful, but did not send all bytes"));
         }
         if call.kind == Kind::BlockStatus && !call.has_extents {
-            return Err(ServerFault(
-                "it ended a block status without an error before any extent was sent",
-            ));
+            return Err(ServerFault("it ended a block status as successful, but sent no extent"));
         }
         Ok(CallEvent::Done(slot, Ok(())))
     }

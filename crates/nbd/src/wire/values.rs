@@ -263,13 +263,15 @@ pub enum InfoError {
     #[error("an export of 2^63 bytes or more")]
     Size,
     /// The smallest block size is not a power of two, or exceeds 65,536 bytes.
-    #[error("a smallest block that is not a power of two up to 65,536")]
+    #[error("a minimum block size that is not a power of two up to 65,536")]
     MinBlock,
     /// The preferred block size is not a power of two, or is below 512 bytes or the smallest block size.
-    #[error("a preferred block that is not a power of two, or below 512 or the smallest block")]
+    #[error(
+        "a preferred block size that is not a power of two, or below 512 or the minimum block size"
+    )]
     PreferredBlock,
     /// The maximum payload is below the preferred block size.
-    #[error("a maximum payload below the preferred block")]
+    #[error("a maximum payload below the preferred block size")]
     MaxPayload,
     /// The description is longer than [`NAME_MAX`].
     #[error("a description of more than 4,096 bytes")]

@@ -174,11 +174,11 @@ impl<'a> Uses<'a> {
             found: format!("{who} is in use by {}{mounted}.", holder.describe()),
             mend: if holder.is_loop() {
                 format!(
-                    "Detach it with `losetup -d {}`, or measure that device itself.",
+                    "Detach it with `losetup -d {0}`, or measure {0} itself.",
                     holder.node_path()
                 )
             } else {
-                format!("Stop {} first, or measure that device itself.", holder.name)
+                format!("Stop {0} first, or measure {0} itself.", holder.name)
             },
         }
     }

@@ -72,10 +72,7 @@ fn a_partition_of_a_disk_that_is_used_whole() {
     let found = refusals(&tree, "8:1");
     assert_eq!(
         found,
-        [(
-            RefusalCode::Mounted,
-            "The disk that it is a part of, sda, is mounted at /srv.".to_owned()
-        )]
+        [(RefusalCode::Mounted, "The disk that contains it, sda, is mounted at /srv.".to_owned())]
     );
 }
 

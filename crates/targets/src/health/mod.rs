@@ -70,7 +70,7 @@ impl Health {
             (0x02, "Its temperature is outside its thresholds."),
             (0x04, "Its reliability is degraded."),
             (0x08, "Its medium has become read-only."),
-            (0x10, "The backup of its volatile memory has failed."),
+            (0x10, "Its backup device for volatile memory has failed."),
             (0x20, "Its persistent memory region has become unreliable."),
         ];
         let bits = self.critical_warning.unwrap_or(0);

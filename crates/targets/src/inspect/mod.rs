@@ -298,8 +298,7 @@ fn ram(name: &TargetName, size_bytes: u64, root: &SysRoot) -> Result<Inspection,
             path: name.to_string(),
             wanted_bytes: size_bytes,
             free_bytes,
-            help: "name a smaller size; with too little memory, the kernel would swap, or end the \
-                   program."
+            help: "name a smaller size: otherwise the kernel swaps, or kills the program."
                 .to_owned(),
         });
     }

@@ -282,7 +282,7 @@ fn silent(name: &TargetName) -> TargetError {
     TargetError::Unreachable {
         target: name.to_string(),
         problem: format!(
-            "the server agreed to the export, but its first answer timed out after {} s.",
+            "the server accepted the export, but its first reply timed out after {} s.",
             REQUEST_TIMEOUT.as_secs()
         ),
         help: "see the server's own log.".to_owned(),

@@ -71,7 +71,7 @@ pub(super) fn missing(
         _ => Path::new("."),
     };
     let (Ok(dir), Some(file_name)) = (parent.canonicalize(), path.file_name()) else {
-        return Err(not_found("its folder does not exist either; check the spelling."));
+        return Err(not_found("neither the file nor its folder exists; check the spelling."));
     };
     let mut inspection = Inspection::empty(name, Kind::File);
     inspection.exists = false;
@@ -190,7 +190,7 @@ pub(super) fn existing(
         let mut inspection = existing(name, &block, &meta, requested_bytes, root)?;
         inspection.path = Some(text(path));
         inspection.note(format!(
-            "iodyno sends NVMe commands by {}, bypassing the block layer of {}.",
+            "iodyno sends NVMe commands through {}, bypassing the block layer of {}.",
             generic.path,
             text(&block)
         ));
@@ -310,7 +310,7 @@ fn block_device(
     {
         let what =
             if sampled.own > 0 { "blank space and iodyno's own test data" } else { "blank space" };
-        let text = format!("It holds only {what}, as far as it was read: {}.", sampled.scope());
+        let text = format!("iodyno found only {what}: {}.", sampled.scope());
         inspection.note(text);
     }
     Ok(())

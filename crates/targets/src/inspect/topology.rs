@@ -52,7 +52,7 @@ impl Relative {
         match self.relation {
             Relation::Itself => "It".to_owned(),
             Relation::Partition => format!("Its partition {name}"),
-            Relation::WholeDisk => format!("The disk that it is a part of, {name},"),
+            Relation::WholeDisk => format!("The disk that contains it, {name},"),
             Relation::Holder => match &self.on {
                 Some(on) => format!("The device built on it, {} (on {on}),", self.node.describe()),
                 None => format!("The device built on it, {},", self.node.describe()),

@@ -158,7 +158,7 @@ impl ModelName {
                 return bad(
                     name,
                     format!("`{pair}` is not a valid option."),
-                    "use occupancy=max for a driver thread on each flash DIMM, or \
+                    "use occupancy=max for one driver thread per flash DIMM, or \
                      occupancy=shared for the number in the device's file.",
                 );
             }

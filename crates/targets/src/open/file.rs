@@ -152,7 +152,7 @@ pub(super) fn create(
         Err(Errno::EXIST) => {
             return Err(TargetError::Changed {
                 path: path.display().to_string(),
-                problem: "another process made a file of that name".to_owned(),
+                problem: "another process created it".to_owned(),
             });
         }
         result => result.map_err(|errno| TargetError::from_errno("make it", &path, errno))?,

@@ -52,7 +52,7 @@ pub(super) fn open(
     if Identity::of(&meta) != generic.identity || namespace != number(block)? {
         return Err(TargetError::Changed {
             path: generic.path.clone(),
-            problem: "it is not the namespace that was inspected".to_owned(),
+            problem: "another namespace replaced it".to_owned(),
         });
     }
     let (block_bytes, metadata_bytes) = format(&fd, namespace, path)?;

@@ -60,9 +60,9 @@ impl Security {
             "the drive already has a password, which iodyno did not set and does not remove; \
              remove it with `hdparm --security-disable`, then try again"
         } else if self.expired {
-            "the drive counts too many wrong passwords; switch its power off and on, then try again"
+            "the drive was given too many wrong passwords; switch its power off and on, then try again"
         } else if enhanced && !self.enhanced {
-            "the drive does not have the enhanced mode"
+            "the drive does not support enhanced erase"
         } else {
             return None;
         };
@@ -149,7 +149,7 @@ pub(super) fn query(port: &mut dyn Port) -> core::result::Result<Security, Strin
     let mut page = [0; PAGE_BYTES];
     port.command(&identify_device(), ScsiData::ToHost(&mut page), SHORT_MS)
         .map_err(|errno: Errno| errno.to_string())?;
-    parse(&page).ok_or_else(|| "its identity page is damaged, or it is not an ATA drive".to_owned())
+    parse(&page).ok_or_else(|| "its IDENTIFY data is damaged, or it is not an ATA drive".to_owned())
 }
 
 /// Erases the drive. Returns when the erase is complete, after minutes to hours.

@@ -145,7 +145,7 @@ fn a_drive_that_is_frozen_or_has_a_password_is_left_alone() {
         (SUPPORTED | ENABLED, false, "already has a password"),
         (SUPPORTED | ENABLED | 1 << 2, false, "already has a password"),
         (SUPPORTED | 1 << 4, false, "power off"),
-        (SUPPORTED, true, "enhanced mode"),
+        (SUPPORTED, true, "enhanced erase"),
         (0, false, "does not have"),
     ] {
         let mut drive = Fake::with(status);

@@ -186,7 +186,7 @@ fn try_methods<B: Blocks>(
         record.evidence.push(words);
     } else {
         record.evidence.push(
-            "Some blocks were overwritten with a test pattern before the purge, to show whether the purge erases."
+            "Some blocks were overwritten with a test pattern before the purge, to check that the purge erases them."
                 .to_owned(),
         );
     }

@@ -175,7 +175,7 @@ fn possible(method: Method, inspection: &Inspection, found: &Found) -> Result<St
                 return Err(why);
             }
             let minutes = if enhanced { security.enhanced_minutes } else { security.erase_minutes };
-            let time = minutes.map_or("the drive gives no estimate of its time".to_owned(), |m| {
+            let time = minutes.map_or("the drive gives no time estimate".to_owned(), |m| {
                 format!("the drive estimates {m} min")
             });
             Ok(format!("erases the whole drive; {time}."))
@@ -198,14 +198,14 @@ fn answer_of<T>(answer: Option<&Result<T, String>>) -> Result<&T, String> {
         Some(Err(why)) => {
             Err(format!("the device could not be queried ({why}); this usually needs root."))
         }
-        None => Err("it is not a device of this kind.".to_owned()),
+        None => Err("this method applies to a different kind of device.".to_owned()),
     }
 }
 
 fn sanitize(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
     let able = if crypto { found.sanitize_crypto } else { found.sanitize_block };
     if !able {
-        return Err("the controller does not offer it.".to_owned());
+        return Err("the controller does not support this method.".to_owned());
     }
     only_namespace(found, "Sanitize")?;
     let Some(status) = &found.sanitize else {
@@ -215,10 +215,10 @@ fn sanitize(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
         );
     };
     if status.state == nvme::SanitizeState::InProgress {
-        return Err("a sanitize is in progress already; wait until it is done.".to_owned());
+        return Err("a sanitize is already in progress; wait until it is done.".to_owned());
     }
     let estimate = if crypto { status.crypto_erase_s } else { status.block_erase_s };
-    let time = estimate.map_or("the device gives no estimate of the time".to_owned(), |seconds| {
+    let time = estimate.map_or("the device gives no time estimate".to_owned(), |seconds| {
         format!("the device estimates {}", human::duration_ns(u64::from(seconds) * 1_000_000_000))
     });
     Ok(format!("erases the whole device, and continues after a reset or a loss of power; {time}."))
@@ -227,7 +227,7 @@ fn sanitize(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
 fn format(found: &nvme::Identified, crypto: bool) -> Result<String, String> {
     let able = if crypto { found.format_crypto } else { found.format };
     if !able {
-        return Err("the controller does not offer it.".to_owned());
+        return Err("the controller does not support this method.".to_owned());
     }
     if found.format_hits_all {
         only_namespace(found, "Format NVM of one namespace")?;
@@ -242,7 +242,7 @@ fn only_namespace(found: &nvme::Identified, what: &str) -> Result<(), String> {
         return Ok(());
     }
     let list: Vec<String> = others.iter().map(ToString::to_string).collect();
-    Err(format!("{what} erases all namespaces of the device, which also has: {}.", list.join(", ")))
+    Err(format!("{what} erases all namespaces of the device, including {}.", list.join(", ")))
 }
 
 fn discard(inspection: &Inspection) -> Result<String, String> {
@@ -256,10 +256,10 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
                 .to_owned(),
         ),
         (Kind::Block, Some(true)) => Ok(format!(
-            "tells the device that its {size} are not needed; the device may or may not erase them."
+            "tells the device that all {size} are unused; the device may or may not erase the data."
         )),
         (Kind::Nbd, Some(true)) => Ok(format!(
-            "tells the server that its {size} are not needed; the server may or may not erase them."
+            "tells the server that all {size} are unused; the server may or may not erase the data."
         )),
         (Kind::File, Some(true) | None) if is_kept_file(inspection) => {
             Ok(format!("returns the blocks of {size} to the file system; the file's length stays."))

@@ -22,7 +22,7 @@ pub(super) fn opened(opened: &Opened, range_bytes: u64, progress: &mut Progress<
     let log = if opened.inspection.kind == Kind::Block {
         "the kernel's log (`dmesg`)"
     } else {
-        "whether its file system is sound and can be written"
+        "whether its file system is sound and writable"
     };
     in_pieces(range_bytes, "discard", log, progress, |at, len| {
         let done = if opened.inspection.kind == Kind::Block {

@@ -60,7 +60,7 @@ impl SignatureKind {
             Self::PartitionTable => "a partition table",
             Self::FileSystem => "a file system",
             Self::Raid => "a RAID member",
-            Self::Volume => "a volume group's or pool's member",
+            Self::Volume => "a member of a volume group or pool",
             Self::Encryption => "an encrypted volume",
             Self::Swap => "swap space",
             Self::Cache => "a cache",

@@ -230,7 +230,7 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "a unit of the map must be a power of two, and at most one program operation, {} (a page on each plane of a die)",
+                "a mapping unit must be a power of two, and at most one program operation, {} (a page on each plane of a die)",
                 human::size(program)
             );
             Some(fault("translation.unit", message, None))
@@ -266,12 +266,17 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
         name: "zone-size",
         check: |v| {
             let (size, capacity) = (v.whole("zones.size")?, v.whole("capacity")?);
-            if capacity.is_multiple_of(size) && v.whole("zones.capacity")? <= size {
+            let writable = v.whole("zones.capacity")?;
+            let (message, help) = if !capacity.is_multiple_of(size) {
+                let next = exact(capacity.next_multiple_of(size));
+                let message = "the capacity of the device must be a multiple of the zone size";
+                (message, format!("the next multiple is \"{next}\""))
+            } else if writable > size {
+                let message = "the capacity of a zone must not exceed the zone size";
+                (message, format!("the capacity is \"{}\"", exact(writable)))
+            } else {
                 return None;
-            }
-            let message = "the capacity must be a multiple of the zone's size, of which at most all is writable";
-            let help =
-                format!("the next multiple is \"{}\"", exact(capacity.next_multiple_of(size)));
+            };
             Some(fault("zones.size", message.to_owned(), help))
         },
     },
@@ -323,7 +328,7 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
             let other =
                 ["slc.size", "translation.unit"].into_iter().find(|key| v.get(key).is_some())?;
             let message = format!(
-                "a zoned device has neither an SLC cache nor units of its map: remove `{other}`"
+                "a zoned device can't have an SLC cache or a mapping unit: remove `{other}`"
             );
             Some(fault(other, message, None))
         },

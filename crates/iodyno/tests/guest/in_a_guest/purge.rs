@@ -165,7 +165,10 @@ fn format_and_discard(bench: &mut Bench) {
     let words = format!("purge {node} --destroy TWO --method nvme-sanitize-block");
     let (text, code) = bench.iodyno(&words);
     assert_eq!(code, 4);
-    assert_says(&text, &["not possible: nvme-sanitize-block: the controller does not offer it"]);
+    assert_says(
+        &text,
+        &["not possible: nvme-sanitize-block: the controller does not support this method"],
+    );
     assert_eq!(bench.sum(&node), old, "what was not possible changes nothing");
 
     let output = bench.json(&format!("purge {node} --destroy TWO"), 0);

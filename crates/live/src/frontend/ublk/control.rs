@@ -43,8 +43,7 @@ impl Device {
         device.command(abi::ADD, &mut info, 0)?;
         (device.number, device.added) = (abi::device_number(&info), true);
         if !abi::copies(&info) {
-            let why =
-                "this kernel's ublk can't copy data by pread and pwrite: that needs Linux 6.5";
+            let why = "this kernel's ublk can't copy data with pread and pwrite, which requires Linux 6.5";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         Ok(device)
