@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Catalog folders with the suffixes of their files. Must agree with `Kind::folder` and `Kind::suffix`.
-const FOLDERS: [(&str, &str); 6] = [
+const FOLDERS: [(&str, &str); 7] = [
     ("workloads", "toml"),
     ("methods", "toml"),
     ("devices", "toml"),
     ("systems", "toml"),
     ("studies", "toml"),
     ("published", "csv"),
+    ("prices", "toml"),
 ];
 
 fn main() -> io::Result<()> {

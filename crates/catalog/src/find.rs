@@ -30,12 +30,21 @@ pub enum Kind {
     Study,
     /// The numbers that a paper published, as CSV.
     Published,
+    /// An example of a file of prices.
+    Prices,
 }
 
 impl Kind {
     /// All types, in the order in which the catalog lists them.
-    pub const ALL: [Self; 6] =
-        [Self::Workload, Self::Method, Self::Device, Self::System, Self::Study, Self::Published];
+    pub const ALL: [Self; 7] = [
+        Self::Workload,
+        Self::Method,
+        Self::Device,
+        Self::System,
+        Self::Study,
+        Self::Published,
+        Self::Prices,
+    ];
 
     /// Folder of `catalog/` that contains files of this type.
     pub const fn folder(self) -> &'static str {
@@ -46,6 +55,7 @@ impl Kind {
             Self::System => "systems",
             Self::Study => "studies",
             Self::Published => "published",
+            Self::Prices => "prices",
         }
     }
 
@@ -66,6 +76,7 @@ impl Kind {
             Self::System => "system",
             Self::Study => "study",
             Self::Published => "publication",
+            Self::Prices => "price list",
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct Outcome {
     pub recorded: Recorded,
     /// Rules of the states.
     pub setting: Setting,
+    /// Whether the checker read what the program had printed, in any state.
+    pub promises_read: bool,
 }
 
 impl Setting {
@@ -128,7 +130,7 @@ pub fn show(outcome: &Outcome, guest: Option<&Outcome>, style: Style) -> String 
 }
 
 fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, style: Style) {
-    let Outcome { explored, recorded, setting } = outcome;
+    let Outcome { explored, recorded, setting, .. } = outcome;
     let (under, about) = setting.in_words();
     let judged: u64 = explored.verdicts.values().sum();
     let wrong = explored.wrong();
@@ -160,6 +162,14 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
             LABEL,
             "the program printed all lines after its last change, so promises were checked only at the end. If it prints \
              after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
+        );
+    }
+    if recorded.lines > 0 && explored.checked > 0 && !outcome.promises_read {
+        text.labelled(
+            "note",
+            LABEL,
+            "the checker never read the file $IODYNO_ACKNOWLEDGED, so it can't tell whether what the program had printed \
+             is still true after the cut",
         );
     }
     let label = match setting {
@@ -308,7 +318,7 @@ fn show_finding(text: &mut Lines, finding: &Finding, setting: &Setting) {
 /// The result as a JSON document. `guest` as for [`show`].
 #[must_use]
 pub fn document(outcome: &Outcome, guest: Option<&Outcome>) -> Value {
-    let Outcome { explored, recorded, setting } = outcome;
+    let Outcome { explored, recorded, setting, .. } = outcome;
     let finding = |finding: &Finding| {
         let mut object = json!({
             "verdict": finding.verdict,
@@ -342,6 +352,7 @@ pub fn document(outcome: &Outcome, guest: Option<&Outcome>) -> Value {
         "verdicts": verdicts,
         "before_output": { "judged": explored.before_output.0, "wrong": explored.before_output.1 },
         "checker_runs": explored.checked,
+        "promises_read": outcome.promises_read,
         "same_content": explored.same_content,
         "same_reads": explored.same_reads,
         "spot_checks": explored.spot_checks.0,

@@ -2,12 +2,12 @@
 
 use crate::change::{Change, Made};
 use crate::check::{Check, CheckRun};
-use crate::folder::{Folders, Watch};
+use crate::folder::{Access, Folders, Item, Watch};
 use crate::program::Program;
 use crate::tree::{ROOT, Tree};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Name of the file that tells the checker what the program under test had printed before the power cut. The file is
 /// in a folder separate from the state under test.
@@ -19,13 +19,31 @@ pub struct Checker<'a> {
     folders: &'a Folders,
     program: Program,
     next: AtomicU64,
+    has_read_promise: Arc<AtomicBool>,
+}
+
+/// Notices that a file's content or size is read.
+struct Reading(Arc<AtomicBool>);
+
+impl Watch for Reading {
+    fn before(&mut self, _: &mut Tree, item: &Item, access: Access) {
+        // `test -s` reads no content, but the size.
+        if matches!((item, access), (Item::Size(_) | Item::Page { .. }, Access::Read)) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<'a> Checker<'a> {
     /// Creates a checker that presents each state as a folder of this mount.
     #[must_use]
     pub fn new(folders: &'a Folders, program: Program) -> Self {
-        Self { folders, program, next: AtomicU64::new(0) }
+        Self { folders, program, next: AtomicU64::new(0), has_read_promise: Arc::default() }
+    }
+
+    /// Whether the program has read the file [`PROMISE`] in any state.
+    pub fn has_read_promise(&self) -> bool {
+        self.has_read_promise.load(Ordering::Relaxed)
     }
 }
 
@@ -49,7 +67,9 @@ impl Check for Checker<'_> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (state, promise) = (format!("state-{number}"), format!("promise-{number}"));
         let folder = self.folders.add(&state, tree.clone(), true, Some(watch));
-        let promised = self.folders.add(&promise, self::promise(acknowledged), false, None);
+        let reading = Box::new(Reading(Arc::clone(&self.has_read_promise)));
+        let promised =
+            self.folders.add(&promise, self::promise(acknowledged), false, Some(reading));
         let acknowledged = promised.join(PROMISE);
         let run = self.program.check(&folder, &acknowledged);
         let events = self.folders.take_events(&state);

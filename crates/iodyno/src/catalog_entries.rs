@@ -12,6 +12,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Description of a price list in the catalog.
+const PRICES: &str = "round prices of cloud volumes, an example to edit";
+
 pub(crate) fn command(name: Option<&str>, as_json: bool) -> Result<ExitCode, Failure> {
     match name {
         Some(name) => one(name, as_json),
@@ -49,10 +52,13 @@ fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     if list(Kind::Study).any(|(n, _)| n == name) {
         return Ok((find(Kind::Study, name)?, Kind::Study, iodyno_study::title(name)?));
     }
+    if list(Kind::Prices).any(|(n, _)| n == name) {
+        return Ok((find(Kind::Prices, name)?, Kind::Prices, PRICES.to_owned()));
+    }
     let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
     if !is_path && list(Kind::Workload).all(|(n, _)| n != name) {
-        let kinds = [Kind::Workload, Kind::Method, Kind::Device, Kind::System, Kind::Study];
-        let guess = nearest(name, kinds.into_iter().flat_map(|kind| list(kind).map(|(n, _)| n)))
+        let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Published);
+        let guess = nearest(name, kinds.flat_map(|kind| list(kind).map(|(n, _)| n)))
             .map(|near| format!("did you mean `{near}`? "))
             .unwrap_or_default();
         return Err(Failure::input(format!(
@@ -84,6 +90,9 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
     for (name, _) in list(Kind::Study) {
         entries.push((name.to_owned(), Kind::Study, iodyno_study::title(name)?));
     }
+    entries.extend(
+        list(Kind::Prices).map(|(name, _)| (name.to_owned(), Kind::Prices, PRICES.to_owned())),
+    );
     if as_json {
         let entries: Vec<_> = entries
             .iter()
@@ -101,6 +110,10 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
         (Kind::Device, "Devices (emulated: `iodyno run WORKLOAD --on model:NAME`):"),
         (Kind::System, "Systems (servers for devices: `--on 'model:DEVICE*4@SYSTEM'`):"),
         (Kind::Study, "Studies (published results; `iodyno study NAME` repeats one):"),
+        (
+            Kind::Prices,
+            "Prices (for `iodyno size --price FILE`; `iodyno catalog NAME > FILE` copies one):",
+        ),
     ];
     let mut text = String::new();
     for (kind, heading) in headings {

@@ -155,7 +155,7 @@ impl Job<'_> {
                 Place::Folder => None,
             },
         };
-        Ok(Outcome { explored, recorded, setting })
+        Ok(Outcome { explored, recorded, setting, promises_read: check.has_read_promise() })
     }
 
     fn plan(&self) -> Result<Plan, Failure> {

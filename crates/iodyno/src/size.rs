@@ -245,7 +245,9 @@ fn prices<T>(
 ) -> Result<T, Failure> {
     let name = path.display().to_string();
     let text = read_text(path, MAX_FILE_BYTES).map_err(|e| {
-        Failure::input(format!("{name}: {e}: give --price the path of a TOML file"))
+        Failure::input(format!(
+            "{name}: {e}: give --price the path of a TOML file, such as a copy of the catalog's example (`iodyno catalog cloud-2026-11 > prices.toml`)"
+        ))
     })?;
     let file = File::at_path(Kind::Device, &name, text.as_str());
     Ok(read(&text).map_err(|errors| Problem::of(&file, &errors))?)

@@ -12,7 +12,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno size --workload db-oltp --rate 2M/s --p99 1ms --device nvme-tlc-3840g
   iodyno size --log-rate 1M/s --message 1KiB --read-share 80% --p99 5ms --backlog-bytes 256MiB
   iodyno size --like last --price prices.toml                  meet the load of the last run, cheapest first
-  iodyno size --cloud aws --prices prices.toml --workload oltp1 --rate 6k/s --p99 5ms --capacity 500GiB
+  iodyno size --cloud aws --price prices.toml --workload oltp1 --rate 6k/s --p99 5ms --capacity 500GiB
   iodyno size --saturate 57ce-gen3 --device ssd-gen3-emlc      find how many SSDs a pair of adapters can drive";
 
 /// Flags of `size`.
@@ -26,8 +26,8 @@ pub struct Size {
     pub workload: Option<String>,
     /// Meet the demand of a run in the notebook, by its id or name
     ///
-    /// Takes the workload of its last cell, the part of the target that it used, its rate and its p99. --rate and
-    /// --p99 override the latter two.
+    /// Takes the workload of its last cell, its rate and its p99 (unless --rate and --p99 are given), and as the least
+    /// capacity the part of the target that it used.
     #[arg(long, value_name = "RUN", conflicts_with = "saturate")]
     pub like: Option<String>,
     /// Set the operations per second of the whole system, such as `500k/s`
@@ -120,7 +120,7 @@ pub struct Size {
     pub price: Option<PathBuf>,
     /// Find the cheapest volumes of a cloud provider, with their size and provisioned rates; requires --price
     ///
-    /// Up to 16 equal volumes are striped, where one can't meet the demand. A volume that meets the demand by burst credits alone does not count.
+    /// `iodyno catalog cloud-2026-11 > prices.toml` makes an example of a price file to edit. Classes without a price are left out. Up to 16 equal volumes are striped, where one can't meet the demand. A volume that meets the demand by burst credits alone does not count.
     #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS, requires = "price",
         conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
     pub cloud: Option<String>,

@@ -94,6 +94,25 @@ fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
     assert!(output.stdout.contains("its output is buffered"), "{output:?}");
 }
 
+/// A checker that ignores what the program had printed can't find a broken promise, which is said.
+#[test]
+fn a_checker_that_ignores_promises_is_told() {
+    let place = Place::new();
+    let script = "echo new > b && mv b a && echo saved";
+    for (check, is_read, code) in [
+        ("test -s a || ! test -e a", false, 0),
+        ("! test -s $IODYNO_ACKNOWLEDGED || test -s a", true, 4),
+    ] {
+        let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", check, script);
+        output.exits(code);
+        assert_eq!(output.stdout.contains("never read the file"), !is_read, "{output:?}");
+        let json = crashtest(&place, "--time 5s --json --from run.jsonl", check, "");
+        let json: Value = serde_json::from_str(&json.stdout).unwrap();
+        conforms(&json);
+        assert_eq!(json["promises_read"], is_read, "{json:#}");
+    }
+}
+
 #[test]
 fn a_second_cut_finds_what_a_recovery_forgets() {
     let place = Place::new();

@@ -39,6 +39,11 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
     text.labelled("instance", LABEL, &instance_in_words(answer, best_offer));
     text.labelled("burst", LABEL, &burst_in_words(answer, best_offer));
     text.labelled("run it", LABEL, &run_in_words(answer, best_offer));
+    let demand = &answer.demand;
+    if let Some(bytes) = demand.active_bytes.filter(|bytes| *bytes > demand.capacity_bytes) {
+        let words = format!("{}, which the run's I/O covered", human::size(bytes));
+        text.labelled("capacity", LABEL, &words);
+    }
     list_cheaper(&mut text, answer);
     unfit(&mut text, answer);
     text.labelled(
@@ -207,6 +212,7 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
             of(Unfit::Instance),
             "the limits of the instance are too low, or it can't attach all volumes".to_owned(),
         ),
+        (of(Unfit::Price), "the price file has no price".to_owned()),
     ];
     for (names, why) in words.into_iter().filter(|(names, _)| !names.is_empty()) {
         text.labelled("left out", LABEL, &format!("{}: {why}", names.join(", ")));
@@ -214,15 +220,12 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
 }
 
 fn run_in_words(answer: &CloudSizing, of: &Offer) -> String {
-    let workload = answer.demand.like.as_deref().map_or_else(
-        || for_shell(&answer.demand.name),
-        |run| format!("<the workload of run {run}>"),
-    );
-    format!(
-        "iodyno run {workload} --on {} --rate {:.0}/s --time 10s",
-        for_shell(&of.target(true)),
-        answer.demand.rate_iops
-    )
+    let flags =
+        format!("--on {} --rate {:.0}/s", for_shell(&of.target(true)), answer.demand.rate_iops);
+    match &answer.demand.like {
+        None => format!("iodyno run {} {flags} --time 10s", for_shell(&answer.demand.name)),
+        Some(run) => format!("the command of run {run}, with {flags}"),
+    }
 }
 
 /// The answer as JSON, after `docs/schema/size-v1.schema.json`.
@@ -255,7 +258,7 @@ pub fn document(answer: &CloudSizing) -> Value {
             }).collect::<Vec<_>>(),
             "unfit": answer.unfit.iter().map(|(class, why)| json!({
                 "class": class,
-                "why": match why { Unfit::Latency => "latency", Unfit::Limits => "limits", Unfit::Instance => "instance" },
+                "why": match why { Unfit::Latency => "latency", Unfit::Limits => "limits", Unfit::Instance => "instance", Unfit::Price => "price" },
             })).collect::<Vec<_>>(),
             "cells": answer.cells,
         },
