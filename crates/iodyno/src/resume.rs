@@ -34,6 +34,7 @@ pub(crate) fn command(flags: &ResumeFlags, cli: &Cli, style: Style) -> Result<Ex
         json: flags.json,
         series: false,
         quiet: flags.quiet,
+        strict: false,
         detail: style::detail(flags.shown),
         report: None,
         metrics: None,

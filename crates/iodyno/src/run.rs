@@ -16,6 +16,7 @@ use crate::{
     fill_first, foreign_workload, hints, legal_flags, method, ranks, report, scrape, style,
 };
 use iodyno_drive::EngineOptions;
+use iodyno_measure::Level;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
@@ -78,6 +79,8 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
+    /// Whether the exit code tells that the result is not VALID.
+    pub(crate) strict: bool,
     pub(crate) detail: terminal::Detail,
     /// HTML report to write when the run ends; None without `--report`.
     pub(crate) report: Option<Page>,
@@ -92,6 +95,7 @@ impl Output {
             json: flags.json || flags.series,
             series: flags.series,
             quiet: flags.quiet,
+            strict: flags.strict,
             detail: style::detail(flags.shown),
             report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
             metrics,
@@ -179,6 +183,9 @@ pub(crate) fn carry_out(
         // Before thresholds: the figures of a failed method can't meet any.
         ExitCode::from(METHOD_FAILED)
     } else if !thresholds::are_held(&outcome.run, &run.thresholds) {
+        ExitCode::from(NOT_HELD)
+    } else if output.strict && RunVerdict::of(&outcome.run).level >= Some(Level::Warning) {
+        complain("--strict: the result is not VALID\n");
         ExitCode::from(NOT_HELD)
     } else {
         ExitCode::SUCCESS

@@ -43,6 +43,11 @@ pub struct Measuring {
     /// prefix (`read.`, `write.`).
     #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
     pub require: Vec<Threshold>,
+    /// Exit with 6 also if the result is not VALID, as a gate for CI needs it
+    ///
+    /// That is, if a cell has a warning or is INVALID, whether or not a threshold holds.
+    #[arg(long, help_heading = "Output")]
+    pub strict: bool,
     /// Print one JSON document on standard output, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,

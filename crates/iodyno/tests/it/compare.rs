@@ -129,6 +129,12 @@ fn thresholds_decide_the_exit_code() {
     let held: Vec<bool> =
         document["thresholds"].as_array().unwrap().iter().map(|t| t["held"] == true).collect();
     assert_eq!(held, [false, false, false, true]);
+    let strict = "run random-read -q --strict --time 200ms --on";
+    place.iodyno(&format!("{strict} model:exflash-400g --no-notebook")).succeeds();
+    place
+        .iodyno(&format!("{strict} scratch:8MiB?direct=no --no-notebook"))
+        .exits(6)
+        .says(&["--strict: the result is not VALID"]);
     let against = place.iodyno("show last --json --require p99<1us").exits(6).json();
     assert_eq!(against["thresholds"].as_array().unwrap().len(), 1);
     place.iodyno("show last --require iops>1").succeeds();

@@ -25,7 +25,6 @@ pub use search::{VOLUMES_MAX, Volumes};
 use crate::demand::Demand;
 use crate::simulate::{Measured, State, run, volume_length};
 use instance::instances;
-use iodyno_catalog::list;
 use iodyno_emulate::describe::DescribedDevice;
 use iodyno_emulate::spec::{Kind, Limit};
 use iodyno_run::{Files, RunError, described_device};
@@ -185,7 +184,7 @@ pub fn size_cloud(
         let of = Conditions { load: &load, capacity_bytes, headroom, at_burst_rates };
         cheapest(&class.device, class.price, of, instances.as_deref())
     };
-    answer.unfit.extend(unpriced(cloud, prices).map(|name| (name, Unfit::Price)));
+    answer.unfit.extend(prices.unpriced(cloud).map(|name| (name, Unfit::Price)));
     let mut open = Vec::new();
     for class in classes {
         let name = class.price.class.clone();
@@ -209,19 +208,6 @@ pub fn size_cloud(
     let most = answer.found.first().map_or(f64::INFINITY, |found| found.offer.price());
     answer.by_credits_alone.retain(|(offer, _)| offer.price() < most);
     Ok(answer)
-}
-
-/// Classes of a provider in the catalog that have no price.
-fn unpriced<'a>(cloud: &str, prices: &'a CloudPrices) -> impl Iterator<Item = String> + 'a {
-    let prefix = match cloud {
-        "aws" => "ebs-",
-        "azure" => "azure-",
-        _ => "gcp-",
-    };
-    let classes = list(iodyno_catalog::Kind::Device).map(|(name, _)| name);
-    let has_price = |name: &&str| prices.volumes.iter().any(|price| price.class == **name);
-    let unpriced = classes.filter(move |name| name.starts_with(prefix) && !has_price(name));
-    unpriced.map(str::to_owned)
 }
 
 /// Simulates the cheapest volumes, with more and more headroom until the simulation sustains the demand or another

@@ -93,6 +93,20 @@ struct OnDemandPrice {
 }
 
 impl CloudPrices {
+    /// Classes of a provider in the catalog that have no price.
+    pub(super) fn unpriced(&self, cloud: &str) -> impl Iterator<Item = String> {
+        let prefix = match cloud {
+            "aws" => "ebs-",
+            "azure" => "azure-",
+            _ => "gcp-",
+        };
+        let has_price = |name: &str| self.volumes.iter().any(|price| price.class == name);
+        list(Kind::Device)
+            .map(|(name, _)| name)
+            .filter(move |name| name.starts_with(prefix) && !has_price(name))
+            .map(str::to_owned)
+    }
+
     /// Parses a price file.
     ///
     /// # Errors
