@@ -192,7 +192,7 @@ pub enum Command {
     /// `serve --record` is executed again in virtual time, and the command checks that the same events follow.
     #[command(after_help = replay::EXAMPLES)]
     Replay(Box<Replay>),
-    /// List the runs in the notebook, oldest first: all, or those of a name, workload, target or date
+    /// List the runs in the notebook, in the order in which it got them: all, or those of a name, workload, target or date
     Ls {
         /// List only the runs whose id, name, workload, target or start time contains this text, such as 2026-11-28
         text: Option<String>,

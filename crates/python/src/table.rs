@@ -7,6 +7,7 @@ use arrow_array::types::{Float64Type, TimestampMillisecondType, UInt64Type};
 use arrow_array::{Array, RecordBatch, RecordBatchIterator};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, SchemaRef};
+use pyo3::exceptions::PyModuleNotFoundError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 
@@ -72,12 +73,12 @@ impl Table {
 
     /// The table as a pyarrow Table. Needs pyarrow.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("pyarrow")?.call_method1("table", (slf,))
+        needed(slf.py(), "pyarrow")?.call_method1("table", (slf,))
     }
 
     /// The table as a Polars DataFrame. Needs Polars.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("polars")?.call_method1("DataFrame", (slf,))
+        needed(slf.py(), "polars")?.call_method1("DataFrame", (slf,))
     }
 
     /// The rows as dicts, for use without further packages. Times of day are datetimes in UTC.
@@ -136,5 +137,18 @@ fn value<'py>(py: Python<'py>, array: &dyn Array, at: usize) -> PyResult<Bound<'
             dict.into_any()
         }
         other => return Err(raised(format!("a column of type {other} has no Python values"))),
+    })
+}
+
+/// Imports a package that this one does not require.
+fn needed<'py>(py: Python<'py>, package: &str) -> PyResult<Bound<'py, PyModule>> {
+    py.import(package).map_err(|error| {
+        if error.is_instance_of::<PyModuleNotFoundError>(py) {
+            let what =
+                format!("this form of a table needs the package {package}: pip install {package}");
+            PyModuleNotFoundError::new_err(what)
+        } else {
+            error
+        }
     })
 }

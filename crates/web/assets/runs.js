@@ -151,7 +151,7 @@
     button.disabled = ids.length < 2;
     none.hidden = ids.length === 0;
     bar.classList.toggle("active", ids.length > 0);
-    words.textContent = ids.length === 0 ? "Tick two or more runs to compare them with the first."
+    words.textContent = ids.length === 0 ? "Tick two or more runs to compare each with the one ticked first."
       : ids.length === 1 ? `${ids[0]} is ticked: tick another run to compare it with.`
       : `${ids.slice(1).join(", ")} against ${ids[0]}`;
   };
