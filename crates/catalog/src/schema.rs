@@ -220,7 +220,7 @@ impl Key {
         Self { sourced: true, ..self }
     }
 
-    /// Allows the value to follow from a rule with these keys.
+    /// Allows a file to give, instead of the value, a rule from which it is computed: a table with these keys.
     #[must_use]
     pub const fn ruled(self, rule: &'static [Self]) -> Self {
         Self { rule, ..self }

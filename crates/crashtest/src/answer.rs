@@ -136,9 +136,9 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
     let wrong = explored.wrong();
     let all = explored.classes.iter().map(|count| count.states).fold(0, u64::saturating_add);
     let of_all = if explored.is_complete() {
-        format!("all {} after a power cut judged", counted(all, "state"))
+        format!("judged all {} after a power cut", counted(all, "state"))
     } else {
-        format!("{judged} of {} after a power cut judged", counted(all, "state"))
+        format!("judged {judged} of {} after a power cut", counted(all, "state"))
     };
     let result = match wrong {
         0 => "none wrong".to_owned(),

@@ -8,7 +8,7 @@ use crate::tree::{Node, PAGE_BYTES, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A part of a change that survives or is lost as a whole (data may be torn).
+/// The smallest part of a change that a power cut keeps or loses. Only the data of a write may also survive in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// A change of names, permissions or size, or the zeroing of a range.

@@ -67,7 +67,7 @@ pub struct Epoch {
 /// One state, as a choice among the open effects of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
-    /// For each open effect, whether it survives as a whole.
+    /// For each effect that was not durable yet at the power cut (each open effect), whether all of it survives.
     pub survives: Vec<bool>,
     /// The write that survives only in part; `None` if no write is torn.
     pub torn: Option<Torn>,

@@ -67,8 +67,8 @@ pub struct CellPlan {
     /// Agreement on the start time with other processes that run the same cell. `None` for a cell of this process
     /// alone, and in virtual time.
     pub start: Option<Arc<dyn StartTogether>>,
-    /// Maximum length of a warm-up in virtual time, in simulated SSD events. It runs the workload before the ramp
-    /// until buffers and caches are at rest. `None`: no warm-up.
+    /// Maximum number of SSD events that a warm-up simulates, for targets in virtual time. The warm-up runs the workload
+    /// before the ramp until the fill of buffers and caches no longer changes. `None`: no warm-up.
     pub warm_up_events_max: Option<u64>,
     /// Number of times that the workloads write the capacity of emulated flash devices before the cell, in no
     /// simulated time (`model/aging.rs`); 0: the devices are not aged.
@@ -195,7 +195,7 @@ pub struct Progress<'a> {
     pub elapsed_ns: u64,
     /// Duration of ramp and window together, ns; `None` without a time limit.
     pub total_ns: Option<u64>,
-    /// Whether the cell is still in its ramp.
+    /// Whether the cell is still in its ramp, whose operations are not counted.
     pub ramping: bool,
     /// Results of the latest interval, summed over all targets; `None` before the first.
     pub latest: Option<&'a Interval>,

@@ -1,8 +1,8 @@
 //! Parameter files of vdbench: [`read`] converts the runs of one to workloads, with the meaning of vdbench 5.04. A run
 //! becomes a group for each combination of its `for…` lists and I/O rates; the workloads of a group run at the same
-//! time. `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage and limits of a run,
-//! `vdbench/points.rs` its combinations, and `vdbench/job.rs` converts a workload at one of them (`vdbench/case.rs`) to a
-//! job.
+//! time. `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage and limits of a run, and
+//! `vdbench/points.rs` lists its combinations. A workload at one combination is a case (`vdbench/case.rs`), which
+//! `vdbench/job.rs` converts to a job.
 
 mod case;
 mod job;

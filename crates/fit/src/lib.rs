@@ -42,7 +42,7 @@ const ITERATIONS: (usize, usize) = (10, 4);
 /// Ratio of residuals to standard errors above which no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
 
-/// Reason why nothing can be fitted.
+/// Reason for which a fit ended without a result.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FitError {
     /// The start device or the measured cells can't be used.
@@ -89,7 +89,7 @@ pub struct Start {
 /// Difference between the simulated and the measured value of one statistic.
 #[derive(Clone, Copy, Debug)]
 pub struct Residual {
-    /// Statistic that is compared, with its measured value.
+    /// Statistic whose simulated value is compared with its measured one; holds the measured value.
     pub of: Statistic,
     /// Natural logarithm of the simulated value divided by the measured one.
     pub log_ratio: f64,
@@ -128,7 +128,7 @@ impl Fitted {
 /// A later structure replaces an earlier one only if its misfit is below this fraction of the earlier one's.
 const BETTER: f64 = 0.8;
 
-/// The fit from the start device whose structure agrees best with the measurements.
+/// The best of several fits, each of which starts from another device of the catalog.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// Index of the chosen start in the list of starts.

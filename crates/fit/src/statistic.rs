@@ -27,7 +27,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All figures, in the order of tables.
+    /// All figures, in the order in which tables show them.
     pub const ALL: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Name of the figure in tables and JSON.

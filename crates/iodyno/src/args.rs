@@ -395,7 +395,7 @@ pub struct Study {
     /// Set the seed of all random streams
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Write an HTML report: each printed table and figure next to the simulated one
+    /// Write an HTML report: each table and figure of the publication next to its simulation
     ///
     /// Without FILE, writes study-NAME.html in the current folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]

@@ -1,4 +1,4 @@
-//! The request of a run, from the flags that all measuring commands share, and the properties of this process.
+//! Builds the request of a run from the flags that all measuring commands share and from properties of this process.
 
 use crate::args::{Cli, Measuring};
 use crate::failure::Failure;

@@ -109,8 +109,8 @@ pub struct Spikes {
     pub intervals: usize,
     /// Number of intervals with persisted messages.
     pub of: usize,
-    /// Median time between spikes, ns; None if they are not regular. Regular means at least four
-    /// spikes, in at most half of the intervals. At least half of the times between them must be within 25 % of their
+    /// Median time between spikes, ns; None if they are not regular. They are regular if there are at least four, if they
+    /// fall in at most half of the intervals, and if at least half of the times between them are within 25 % of the
     /// median.
     pub every_ns: Option<u64>,
     /// Most frequent cause of the spikes, with the number of spikes that it caused; None on real storage.

@@ -65,7 +65,7 @@ pub enum Effect {
     Allocates,
     /// The layer compresses or deduplicates data.
     Reduces,
-    /// The layer encrypts data.
+    /// The layer encrypts data, so each latency includes its CPU time.
     Encrypts,
     /// The layer stores checksums of blocks and verifies them on reads.
     Verifies,

@@ -169,7 +169,7 @@ impl Verification {
         }
     }
 
-    /// Counts a unit without verifiable content where none was expected. `zeroes` means that it is all zeroes.
+    /// Counts a unit that has no verifiable content and was not expected to have any. `zeroes`: it is all zeroes.
     pub fn add_unverified(&mut self, zeroes: bool) {
         self.checked += 1;
         self.unverified += 1;

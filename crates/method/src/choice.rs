@@ -43,7 +43,7 @@ impl Choice {
     }
 }
 
-/// A method as stored with a run: all of its inputs.
+/// What a run stores of its method, from which the method can be built again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MethodSource {
     /// Name of the method.

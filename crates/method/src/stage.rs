@@ -147,7 +147,7 @@ pub struct Series {
 /// Arguments of [`Act::Points`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
-    /// Index of the earlier stage, of the type cells or rounds, from whose results the points are chosen.
+    /// Index of the earlier stage (of cells or of rounds) from whose results the points are chosen.
     pub of: usize,
     /// Types of operating point to choose.
     pub choose: Vec<Which>,

@@ -40,8 +40,8 @@ mod untrusted;
 mod value_ranges;
 mod writer;
 
-/// Maximum number of cells in a planned run, so that a reader's memory suffices if all cells read and write
-/// with latencies over 14 octaves. Existing runs with more cells can be read if they fit in memory.
+/// Maximum number of cells in a planned run. It keeps the memory for reading the run back acceptable, even if each cell has
+/// reads and writes whose latencies span a factor of 16,384. Existing runs with more cells can be read if they fit in memory.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use annotations::{ANNOTATION_CHARS_MAX, check_annotation};

@@ -170,7 +170,7 @@ pub struct CellSummary {
     pub level: Option<Level>,
 }
 
-/// A cell's rate and latency for one kind of operation, for lists.
+/// A cell's rate and latency for one kind of operation, as lists of runs show them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KindRate {
     /// Kind of operation: read, write, flush, trim or write zeroes.

@@ -61,7 +61,7 @@ impl Notebook {
     }
 
     /// Brings the result of an earlier [`Self::list`] up to date, and returns whether it changed. Reads only runs that
-    /// are new, in progress, renamed, or have ended differently since.
+    /// are new or in progress, and those whose name or status has changed since.
     pub fn update_list(&self, list: &mut Vec<RunSummary>) -> Result<bool, Error> {
         summaries::update(&self.db, &self.path, list)
     }

@@ -111,7 +111,7 @@ impl Layout {
         Self { rotation, ..self }
     }
 
-    /// The array's RAID level.
+    /// RAID level, which says where data, copies and parity are placed.
     pub fn level(&self) -> Level {
         self.level
     }

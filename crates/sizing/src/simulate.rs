@@ -1,4 +1,5 @@
-//! Simulates cells in virtual time: a demand on some arrays of a candidate, intact or with a failure.
+//! Simulates cells in virtual time. A cell applies the demand to a number of a candidate's arrays, which are intact or have a
+//! failed part.
 //!
 //! Arrivals are random, as from independent users. The measured window is long compared with the latency limit, so
 //! that an unsustainable rate shows up as late or incomplete operations.
@@ -61,7 +62,7 @@ const COMPLETED_SHARE: f64 = 0.97;
 /// Purpose of a simulated cell, which determines its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Shortest cell, which decides the next trial of a search.
+    /// The cell decides only what a search tries next, so it is the shortest.
     Search,
     /// Cell for results that are shown: twice as long as in the search.
     Shown,

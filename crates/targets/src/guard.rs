@@ -303,7 +303,9 @@ fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
             code: RefusalCode::ReadOnly,
             found: "It has no capacity.".to_owned(),
             mend: match inspection.kind {
-                Kind::Nbd => "Have the server export a device or file with a size.".to_owned(),
+                Kind::Nbd => {
+                    "Have the server export a device or file that is not empty.".to_owned()
+                }
                 _ => "Insert a medium, or set the device up: a size for zram, a file for a loop \
                       device."
                     .to_owned(),

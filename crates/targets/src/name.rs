@@ -192,7 +192,7 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                     name,
                     format!("`{key}` is not an option of a target."),
                     "after `?` give size=8GiB, direct=no, uncached=yes or several joined by `&`; \
-                     if the path itself contains `?`, append another `?`.",
+                     if the `?` is part of the path, end the name with another `?`.",
                 );
             }
         }

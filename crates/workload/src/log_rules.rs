@@ -43,8 +43,10 @@ pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
         );
     } else if spec.threads != log.threads() {
         let message = format!(
-            "the workload has {} threads, but its log has a writer and {} replays",
-            spec.threads, log.readers
+            "the workload has {} threads, but its log needs {}: one for the writer, and one for each of {} replays",
+            spec.threads,
+            log.threads(),
+            log.readers
         );
         faults.add("threads", message, "leave `threads` out, and change `log.readers`");
     }

@@ -411,7 +411,7 @@ fn units_in(rate: u64, ns: u64) -> u64 {
 /// messages.
 ///
 /// # Errors
-/// No limit has credits, or full ones last for less than the asked time.
+/// No limit has credits, or even full credits last for less than the time that `start` asks for.
 pub fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Result<(), String> {
     let mut longest_ns = None;
     for limit in limits {

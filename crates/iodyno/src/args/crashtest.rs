@@ -35,11 +35,11 @@ pub struct Crashtest {
     /// is LOST_ACKNOWLEDGED. Otherwise a line of its output that starts with REFUSES_TO_OPEN or WRONG_CONTENT names the
     /// verdict.
     ///
-    /// `sqlite:FILE` checks a database of SQLite: its integrity, and with `sqlite:FILE:SELECT ...` that each line
-    /// which the program printed is a row of the query.
+    /// `sqlite:FILE` checks the integrity of an SQLite database. `sqlite:FILE:SELECT ...` also checks that each line that the
+    /// program printed before the cut is in the first column of the query's result.
     #[arg(long, value_name = "COMMAND", required_unless_present = "shell")]
     pub check: Option<String>,
-    /// Run this shell command in the folder first; all that it does survives
+    /// Run this shell command in the folder first; a power cut loses nothing of what it does
     #[arg(long, value_name = "COMMAND")]
     pub setup: Option<String>,
     /// Apply the rules of this file system: ext4, ext4-writeback, xfs, btrfs, or worst (what POSIX allows)
@@ -57,10 +57,13 @@ pub struct Crashtest {
     pub on: CrashtestOn,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     ///
-    /// With --device also model, which is the default then: what the device keeps at each instant.
+    /// With --device there is one class more, model, which is then the default: what the device would keep if the power
+    /// failed at each instant.
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
-    /// Limit the effects that a state of the class `subset` loses or keeps; 1 omits the class
+    /// In states of the class `subset`, lose at most N changes that were not durable, or keep at most N of them
+    ///
+    /// 1 omits the class, because `one-missing` and `one-alone` cover it.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub bound: u8,
     /// Tear writes at multiples of this size [default: 4 KiB, with the rules `worst` 512 bytes]
@@ -112,7 +115,7 @@ pub struct Crashtest {
     /// Print no live progress on standard error
     #[arg(long, short)]
     pub quiet: bool,
-    /// Program to test, and its arguments; it runs in an empty folder, also in $IODYNO_DIR
+    /// Program to test, and its arguments; it runs in an empty folder, whose path is in $IODYNO_DIR
     #[arg(last = true, value_name = "CMD", required_unless_present = "from")]
     pub command: Vec<OsString>,
 }

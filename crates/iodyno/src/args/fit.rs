@@ -56,7 +56,7 @@ pub struct Fit {
     /// Set the seed of all random streams
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target, depth and writes]
+    /// Choose the I/O engine: uring, libaio, psync or mmap [default: depends on the target, the depth, and whether there are writes]
     #[arg(long, value_name = "NAME", conflicts_with = "from")]
     pub engine: Option<EngineKind>,
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated

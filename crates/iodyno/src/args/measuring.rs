@@ -20,7 +20,7 @@ pub struct Measuring {
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
 
-    /// Choose the I/O engine: uring, libaio, psync or mmap [default: by target, depth and writes]
+    /// Choose the I/O engine: uring, libaio, psync or mmap [default: depends on the target, the depth, and whether there are writes]
     ///
     /// The run names the engine, and -v explains the choice. Set the engine if you compare runs.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]

@@ -103,7 +103,7 @@ pub struct Size {
     /// Consider only this system (RAID adapters or a server), by name or path; may be repeated
     ///
     /// [default: every adapter in the catalog, each in its fastest slots. A drive that needs no adapter is
-    /// considered in the server that its file names, with up to 24 drives per server.]
+    /// considered in the server given in the drive's file, with up to 24 drives per server.]
     #[arg(long, value_name = "SYSTEM", conflicts_with = "saturate")]
     pub adapter: Vec<String>,
     /// Consider only this device, by name or path; may be repeated

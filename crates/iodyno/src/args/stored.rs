@@ -47,7 +47,9 @@ pub struct Compare {
 /// Flags of `history`.
 #[derive(Debug, Args)]
 pub struct History {
-    /// Workload, or name of runs (of a method: its name unless `run --name` gave another) [default: the workload of the last run]
+    /// Workload, or name of runs [default: the workload of the last run]
+    ///
+    /// The name of a run is that of its workload or method, unless `run --name` gave another.
     #[arg(value_name = "WORKLOAD")]
     pub workload: Option<String>,
     /// Take the runs on this target [default: the targets of the last run of the workload]
@@ -113,7 +115,7 @@ pub struct Import {
     /// The jobs of a JSON become cells of one run, with a warning that iodyno did not measure them. The bins of json+ keep
     /// the whole distribution of latencies; plain JSON has percentiles only.
     pub file: PathBuf,
-    /// Log files of the same fio, for the figures over time
+    /// Log files of the same fio run, for the figures over time
     ///
     /// write_lat_log without log_avg_msec keeps each I/O, write_hist_log with log_hist_msec the percentiles of each interval,
     /// write_iops_log or write_bw_log with log_avg_msec the rates. The files must have the names that fio gives.

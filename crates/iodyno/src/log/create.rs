@@ -60,7 +60,7 @@ fn log_id() -> u64 {
 /// Describes the sizes of a log: total, segments and chunks.
 pub(super) fn words(target: &TargetName, layout: &Layout) -> String {
     format!(
-        "log {:016x} on {}: {} in {} segments of {}, chunks of {} in blocks of {}",
+        "log {:016x} on {}: {} in {} segments of {}; chunks of {}, in multiples of {}",
         layout.log_id,
         clean(&target.to_string()),
         human::size(layout.capacity_bytes - DESCRIPTION_BYTES),

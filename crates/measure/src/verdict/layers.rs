@@ -26,7 +26,9 @@ pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
         say(
             "LAYER",
             at_most(Level::Warning),
-            format!("{all}: these figures are not the device's; measure the device below"),
+            format!(
+                "{all}: these figures are not the device's alone; measure the underlying device"
+            ),
         );
     }
     if !noted.is_empty() {

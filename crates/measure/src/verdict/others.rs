@@ -1,4 +1,5 @@
-//! Interference by other programs and the machine, and operations that were replaced.
+//! Disturbances from outside the workload: other programs and the machine. Also operations that were issued as another kind
+//! than asked for.
 
 use super::{Level, Say};
 use crate::Interval;

@@ -1,4 +1,4 @@
-//! A grid as a table: figures of each point over the valid cells.
+//! A grid as a table: a row for each grid point, with figures from the point's valid cells.
 
 use super::Step;
 use super::kinds::{self, NINES};

@@ -1,7 +1,7 @@
 //! The client's side of negotiation. If TLS is required, it is requested first, and the client never continues without
 //! it; then structured replies and `base:allocation`; then the export, by GO, or by EXPORT_NAME if the server is too
-//! old for that. The server's messages are checked against the document's limits as strictly as a server checks a
-//! client's.
+//! old for that. The server's messages are checked against the limits of the NBD specification as strictly as our
+//! server checks those of clients.
 
 use super::bytes::{Put, Reader};
 use super::values::{

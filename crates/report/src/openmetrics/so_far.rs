@@ -55,8 +55,8 @@ impl SoFar {
         }
     }
 
-    /// Replaces the running counts with the counts of the finished `cells`. `first` is the run's index of the first
-    /// cell.
+    /// Replaces the running counts with the counts of the finished `cells`. `first` is the index of
+    /// `cells[0]` among the cells of the run.
     pub fn finish(&mut self, first: usize, cells: &[Cell]) {
         for (at, cell) in cells.iter().enumerate() {
             let mut counts = CellCounts::of(cell);

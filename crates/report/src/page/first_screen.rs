@@ -1,5 +1,5 @@
-//! The first section of a report: headline numbers with their intervals, their limits, and the most relevant
-//! plot.
+//! The first section of a report: headline numbers with confidence intervals, the reasons to doubt them, and the most
+//! relevant plot.
 
 use super::labels;
 use crate::method_headlines::{HEADLINES_MAX, of_method};

@@ -1,4 +1,5 @@
-//! Labels that several parts of a report share: names of cells, conditions in a line, ids for links.
+//! Labels that several parts of a report share: names of cells, the conditions of a cell as one line of
+//! text, ids for links.
 
 use crate::compare::SideFacts;
 use crate::terminal::conditions as of_key;

@@ -162,7 +162,7 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     let (index, of) = shares.next().unwrap_or((0, 1));
     if let Some((_, seen)) = shares.zip(&own[1..]).find(|(share, _)| *share != (index, of)) {
         return refused(format!(
-            "`{}` and `{}` are shared by different groups of ranks: each rank's targets must all be shared by the same ranks, or by none",
+            "`{}` and `{}` are shared by different groups of ranks: the targets of a rank must all be shared with the same ranks, or all be its own",
             seen.name, own[0].name
         ));
     }

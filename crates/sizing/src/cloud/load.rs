@@ -15,7 +15,7 @@ struct Stream {
     iops: f64,
 }
 
-/// Load of a demand on the limits of volumes: operations and bytes per second.
+/// Operations and bytes per second that a demand requires from volumes, as their limits count them.
 #[derive(Clone, Debug)]
 pub struct Load {
     streams: Vec<Stream>,

@@ -18,7 +18,7 @@ pub struct PcieLink {
     pub address: String,
     /// Present speed, such as `16.0 GT/s PCIe`.
     pub current_speed: Option<String>,
-    /// Highest speed that the device supports.
+    /// Highest speed of the link that the device supports, such as `16.0 GT/s PCIe`.
     pub max_speed: Option<String>,
     /// Present number of lanes.
     pub current_width: Option<u64>,

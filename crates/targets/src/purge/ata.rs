@@ -185,8 +185,8 @@ pub(super) fn carry_out(port: &mut dyn Port, enhanced: bool) -> Carried {
                 "the password was removed again".to_owned()
             } else {
                 format!(
-                    "the password `{PASSWORD}` is still set: erase it again with `hdparm \
-                     --user-master u --security-erase {PASSWORD}`"
+                    "the password `{PASSWORD}` is still set: to remove it, erase the device again with \
+                     `hdparm --user-master u --security-erase {PASSWORD}`"
                 )
             };
             Err(Setback::Failed(format!("SECURITY ERASE UNIT failed ({errno}); {state}.")))

@@ -51,7 +51,7 @@ pub enum Effect {
     Allocates,
     /// The layer compresses or deduplicates data.
     Reduces,
-    /// The layer encrypts data.
+    /// The layer encrypts data, so each latency includes its CPU time.
     Encrypts,
     /// The layer verifies checksums of the blocks that it reads.
     Verifies,

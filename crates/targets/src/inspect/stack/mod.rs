@@ -18,7 +18,7 @@ pub use count::Counted;
 pub use effects::{Effect, LayerEffect};
 pub(crate) use walk::stack_of;
 
-/// Kind of one layer of a storage stack.
+/// Program or driver that implements a layer between the target and its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
