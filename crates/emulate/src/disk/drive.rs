@@ -149,7 +149,10 @@ impl Disk {
             flushes: Vec::new(),
             foreground: Vec::new(),
             // A shingled disk destages in order.
-            buffer: Buffer::new(spec.buffer_bytes, if spec.shingled.is_some() { 0 } else { window }),
+            buffer: Buffer::new(
+                spec.buffer_bytes,
+                if spec.shingled.is_some() { 0 } else { window },
+            ),
             segments: Segments::new(spec.read_segments, spec.read_ahead_bytes),
             flash: NandCache::new(spec.flash_bytes),
             bands: spec.shingled.map(|of| Box::new(Bands::new(of, spec.capacity_bytes))),

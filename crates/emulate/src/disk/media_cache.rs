@@ -161,7 +161,11 @@ impl MediaCache {
                 sources.push(Source { start: reached, end: start, cached_at: None });
             }
             let (from, to) = (start.max(range.start), (start + piece.len).min(range.end));
-            sources.push(Source { start: from, end: to, cached_at: Some(piece.at + (from - start)) });
+            sources.push(Source {
+                start: from,
+                end: to,
+                cached_at: Some(piece.at + (from - start)),
+            });
             reached = to;
         }
         if reached < range.end || sources.is_empty() {

@@ -100,7 +100,8 @@ pub(crate) fn disk(write_cache: bool) -> Kind {
 pub(crate) fn shingled(write_cache: bool) -> Kind {
     let Kind::Disk(mut disk) = disk(write_cache) else { unreachable!() };
     let (band_bytes, idle_ns) = (64 << 10, Some(20_000_000));
-    disk.shingled = Some(Shingled { band_bytes, cache_bytes: 2 * band_bytes, entries_max: 6, idle_ns });
+    disk.shingled =
+        Some(Shingled { band_bytes, cache_bytes: 2 * band_bytes, entries_max: 6, idle_ns });
     Kind::Disk(disk)
 }
 
