@@ -1,14 +1,16 @@
 //! The bands of a shingled disk: decides whether a write goes to the media cache or to its band, and which band is
 //! cleaned.
 //!
-//! Each write is cut at the borders of bands. The parts go to the media cache, with two exceptions: a part that is a
-//! whole band, and the parts of a sequential run from the first border of bands that it crosses. Such a run writes
-//! its band in order, in a spare band that replaces the old one when it is complete. Until then the band is *open*:
-//! data before its frontier is new, data behind it is the old band's. The spare band is assumed near the old one.
+//! A write is split at band boundaries. A part that is a whole band, and the parts of a sequential run from the first
+//! band boundary that it crosses, go to the band. All other parts go to the media cache.
 //!
-//! Cleaning a band reads its pieces from the media cache and the band itself, merges them in memory, and writes the
-//! band. If the media cache has no space, the band of the oldest write in it is cleaned; if a run needs a spare band
-//! and there is none, the open band that was written least recently.
+//! Bands are written to spare bands, so a power cut never leaves a band half written. A spare band is assumed to lie
+//! next to the band that it replaces. A band of which a sequential run has written only a part is *open*: data before
+//! its frontier is in the spare band, data after it in the old one.
+//!
+//! Cleaning a band reads its pieces in the media cache and the band itself, merges them in memory, and writes the
+//! band. If the media cache is full, the band of its oldest write is cleaned (first in, first out). If a run needs a
+//! spare band and all are open, the one written least recently is cleaned.
 
 use super::media_cache::{MediaCache, Source};
 use super::spec::Shingled;
@@ -20,7 +22,7 @@ const RUNS: usize = 16;
 /// Maximum number of open bands, each of which occupies a spare band.
 const OPEN_MAX: usize = 4;
 
-/// What the heads do next for a write.
+/// The heads' next step for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Write to the media cache, at this position in it.
@@ -37,16 +39,16 @@ pub(super) struct Bands {
     spec: Shingled,
     capacity_bytes: u64,
     pub(super) cache: MediaCache,
-    /// Ends of recent writes, each of which may be continued.
+    /// End offsets of recent writes, which a sequential run may continue.
     runs: [u64; RUNS],
     next_run: usize,
-    /// Frontiers of the open bands: where each continues. The least recently written one is first.
+    /// Frontiers of the open bands: end offsets of their new data. The least recently written band is first.
     open: Vec<u64>,
-    /// Range that the heads are writing, and whether to its band.
+    /// Range that the heads are writing, and whether they write it to its band; `None`: none.
     writing: Option<(Range<u64>, bool)>,
-    /// Request of which the heads have written a part, and the offset of the rest.
+    /// Uncached write of which the heads have written a part, and the offset of the rest; `None`: none.
     pub(super) unfinished: Option<(u32, u64)>,
-    /// Whether the disk cleans because it has been idle for long enough.
+    /// Whether the idle time has passed, so that the disk cleans bands.
     pub(super) is_idle: bool,
 }
 
@@ -71,8 +73,8 @@ impl Bands {
         self.cache.fill(part, block_bytes, self.spec.band_bytes, random);
     }
 
-    /// Returns the time without requests after which the disk cleans bands; `None`: it never does so, or the media
-    /// cache is empty.
+    /// Returns the time without requests after which the disk cleans bands; `None`: it cleans only when the media cache
+    /// is full, or the media cache is empty.
     pub(super) fn idle_ns(&self) -> Option<u64> {
         self.cache.oldest().and(self.spec.idle_ns)
     }
@@ -88,7 +90,7 @@ impl Bands {
         range.start..range.end.min(self.band(range.start).end)
     }
 
-    /// Returns what the heads do next for a write of a part of a band.
+    /// Returns the heads' next step for a write of a part of a band.
     pub(super) fn way(&self, part: &Range<u64>) -> Way {
         let band = self.band(part.start);
         if part.is_empty() || *part == band || self.open.contains(&part.start) {
@@ -109,7 +111,7 @@ impl Bands {
         self.writing = Some((part, to_band));
     }
 
-    /// Records that the heads have written the part, and returns it with whether it went to its band. `None`: the
+    /// Records the end of the heads' write. Returns the written part, and whether it went to its band; `None` if the
     /// heads were not writing.
     pub(super) fn landed(&mut self) -> Option<(Range<u64>, bool)> {
         let (part, to_band) = self.writing.take()?;

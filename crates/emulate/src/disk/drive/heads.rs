@@ -24,7 +24,7 @@ pub(in crate::disk) enum Heads {
     Stream(Stream),
     /// Cleaning the band that contains this byte.
     Clean { byte: u64, access: Access },
-    /// Waiting for the time without requests after which a shingled disk cleans bands.
+    /// Idle on a shingled disk, until the time at which it cleans bands.
     Resting,
 }
 

@@ -98,8 +98,7 @@ impl Disk {
         }
     }
 
-    /// Returns the part of a band that the heads write next for an uncached write, how, and the place to which they
-    /// move first.
+    /// Plans the next part of an uncached write, as [`Self::plan`]; `None` if the tracks are conventional.
     fn next_part(&self, slot: u32) -> Option<(Range<u64>, Way, Place)> {
         let bands = self.bands.as_ref()?;
         let request = &self.requests[slot as usize];
@@ -108,7 +107,7 @@ impl Disk {
         Some(self.plan(bands, start..request.end()))
     }
 
-    /// Plans the write of the first part of a range.
+    /// Plans the write of the first part of a range. Returns the part, the heads' next step, and the place of that step.
     fn plan(&self, bands: &Bands, range: Range<u64>) -> (Range<u64>, Way, Place) {
         let part = bands.first_part(range);
         let way = bands.way(&part);
@@ -186,7 +185,7 @@ impl Disk {
         }
     }
 
-    /// Waits until the disk has been idle for long enough to clean bands, or cleans the next one.
+    /// Starts the idle time on a disk without requests; after it, starts to clean the band of the oldest cached write.
     fn rest(&mut self, now_ns: u64) {
         let Some(bands) = &self.bands else { return };
         let (Some(idle_ns), Some(oldest)) = (bands.idle_ns(), bands.cache.oldest()) else { return };
@@ -198,20 +197,21 @@ impl Disk {
         }
     }
 
-    /// Records that the disk has been idle for long enough to clean bands.
+    /// Records that the idle time has passed.
     pub(super) fn rested(&mut self) {
         if let Some(bands) = &mut self.bands {
             bands.is_idle = true;
         }
     }
 
-    /// Ends a rest because the disk is no longer idle.
+    /// Ends the idle time early, because of a request.
     pub(super) fn stop_rest(&mut self) {
         self.heads = Heads::Idle;
         self.medium_until = NEVER;
     }
 
-    /// Records that the heads have written a part of a band, and returns its end; `None` if the tracks are conventional.
+    /// Records the end of the heads' write. Returns the end offset of the written part; `None` if the tracks are
+    /// conventional or the heads were not writing.
     pub(super) fn part_landed(&mut self) -> Option<u64> {
         let (part, to_band) = self.bands.as_mut()?.landed()?;
         if !to_band {
@@ -220,7 +220,8 @@ impl Disk {
         Some(part.end)
     }
 
-    /// Queues an uncached write again if the heads have written only a part of it. Returns whether they have.
+    /// Records the end of an access for a request. Queues an uncached write again, and returns true, if a part of it
+    /// remains to be written.
     pub(super) fn is_unfinished(&mut self, slot: u32) -> bool {
         let Some(end) = self.part_landed() else { return false };
         let is_unfinished = end < self.requests[slot as usize].end();

@@ -50,8 +50,8 @@ impl Platters {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Each sector's newest version is where the map says, whatever is written, cleaned and cut off. A write that is
-    /// cut off leaves nonsense where it was going.
+    /// The map finds each sector's newest version, after any writes, cleanings and power cuts. A write that a power cut
+    /// interrupts leaves garbage in the log.
     #[test]
     fn the_map_finds_the_newest_version(
         seed in any::<u64>(),
@@ -60,7 +60,7 @@ proptest! {
         entries_max in 1_u32..40,
         sectors in 1_u64..100,
     ) {
-        const NONSENSE: u32 = u32::MAX;
+        const GARBAGE: u32 = u32::MAX;
         let (band_bytes, cache_bytes) = (band * SECTOR, (band + cache) * SECTOR);
         let spec = Shingled { band_bytes, cache_bytes, entries_max, idle_ns: None };
         let mut bands = Bands::new(spec, sectors * SECTOR);
@@ -95,9 +95,9 @@ proptest! {
                     }
                 };
                 let is_cut = below(&mut draw, 20) == 0;
-                // A band that is being replaced is complete until then.
+                // Garbage in a spare band, after its frontier, is never read.
                 if way != Way::Band || !is_cut {
-                    Platters::put(to, at, len, if is_cut { NONSENSE } else { version });
+                    Platters::put(to, at, len, if is_cut { GARBAGE } else { version });
                 }
                 bands.begin(part.clone(), way == Way::Band);
                 if is_cut {
@@ -124,7 +124,7 @@ fn mean_seek_from_edge_ns(spec: &DiskSpec) -> f64 {
 #[test]
 fn random_writes_run_at_the_rate_of_the_log_and_then_at_that_of_cleaning() {
     for write_cache in [true, false] {
-        // So many bands that hardly one has two writes in the cache.
+        // With 238 000 bands, few have two writes in the cache.
         let spec = DiskSpec { capacity_bytes: 4_000_000_000_000, ..shingled(SMALL, write_cache) };
         let mut disk = Disk::new(&spec, 1, 0);
         let mut load = random(spec.capacity_bytes, 64 << 10, 0, 3);
@@ -245,10 +245,10 @@ fn an_idle_disk_cleans() {
     assert_eq!(disk.usage().cleaned_bands, 0);
 }
 
-/// Waits of at least this long are for cleaning: all else takes some revolutions.
+/// Latency above which a write waited for cleaning, ns. Other writes take a few revolutions.
 const SLOW_NS: u64 = 60 * MS;
 
-/// Number of equal writes until one has to wait.
+/// Number of random writes before the first slow one.
 fn writes_until_slow(spec: &DiskSpec, len_bytes: u32) -> u64 {
     let mut disk = Disk::new(spec, 1, 0);
     let mut load = random(spec.capacity_bytes, len_bytes, 0, 8);
@@ -262,8 +262,9 @@ fn writes_until_slow(spec: &DiskSpec, len_bytes: u32) -> u64 {
     }
 }
 
-/// Writes at distances of `step_bytes`, fills the media cache by others, and counts the writes from one that waits to
-/// the next: as many as the cleaned band had in the cache. Returns the most frequent count, times `step_bytes`.
+/// Writes at distances of `step_bytes`, then fills the media cache with random writes elsewhere. From then on, the
+/// number of writes between two slow ones is the number of writes that the cleaned band had in the cache. Returns the
+/// most frequent number, multiplied by `step_bytes`.
 fn band_from_latencies(spec: &DiskSpec, entries: u64, step_bytes: u64) -> u64 {
     let mut disk = Disk::new(spec, 1, 0);
     let mut load = random(spec.capacity_bytes / 2, 4096, 0, 8);
