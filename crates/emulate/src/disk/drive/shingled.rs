@@ -53,7 +53,7 @@ impl Disk {
     /// Starts the next work of a shingled disk's heads, which are free.
     pub(super) fn start_on_bands(&mut self, now_ns: u64) {
         let Some(bands) = &mut self.bands else { return };
-        bands.is_idle &= self.inside == 0;
+        bands.is_idle &= self.inside == 0 && self.buffer.is_clean();
         let destage_turn =
             self.foreground_had_turn && self.must_destage() && !self.buffer.is_clean();
         if !self.foreground.is_empty() && !destage_turn {

@@ -235,9 +235,17 @@ fn an_idle_disk_cleans() {
         disk.wake(now, &mut done);
         assert!(disk.usage().cleaning_ns == 0 || now > read_ns + idle_ns);
     }
-    settle(&mut disk, rest_ns);
-    let usage = disk.usage();
-    assert_eq!((usage.cleaned_bands, done.len()), (10, 11));
+    // So does a write that is acknowledged while a band is cleaned.
+    disk.submit(disk.wake_at() - 100 * MS, 11, op(OpKind::Write, 1_600 * MIB, 4096));
+    let mut cleaned_ns = Vec::new();
+    while cleaned_ns.len() < 2 {
+        let (now, before) = (disk.wake_at(), disk.usage().cleaned_bands);
+        disk.wake(now, &mut done);
+        cleaned_ns.extend((disk.usage().cleaned_bands > before).then_some(now));
+    }
+    assert!(cleaned_ns[1] - cleaned_ns[0] > idle_ns + 200 * MS, "{cleaned_ns:?}");
+    settle(&mut disk, cleaned_ns[1]);
+    assert_eq!((disk.usage().cleaned_bands, done.len()), (11, 12));
     let lazy = shingled(SMALL, true);
     let mut disk = Disk::new(&lazy, 1, 0);
     one(&mut disk, 0, op(OpKind::Write, 0, 4096));
