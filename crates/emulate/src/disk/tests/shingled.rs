@@ -18,7 +18,7 @@ fn shingled(shingled: Shingled, write_cache: bool) -> DiskSpec {
     DiskSpec { shingled: Some(shingled), ..spec }
 }
 
-/// The platters of a shingled disk: the version of each 4 KiB sector of the media cache and of the bands.
+/// The platters of a shingled disk: the content of each 4 KiB sector of the media cache and of the bands.
 struct Platters {
     cache: Vec<u32>,
     bands: Vec<u32>,
@@ -27,11 +27,15 @@ struct Platters {
 const SECTOR: u64 = 4096;
 
 impl Platters {
-    fn put(of: &mut [u32], at: u64, len: u64, version: u32) {
-        of[(at / SECTOR) as usize..((at + len) / SECTOR) as usize].fill(version);
+    /// Writes the content that the sectors of `part` have in a version, to position `at`. The content names its sector.
+    fn put(of: &mut [u32], at: u64, part: &std::ops::Range<u64>, version: u32) {
+        let sectors = (part.start / SECTOR) as u32..(part.end / SECTOR) as u32;
+        for (place, sector) in of[(at / SECTOR) as usize..].iter_mut().zip(sectors) {
+            *place = version << 7 | sector;
+        }
     }
 
-    /// Versions that a read of a range would return.
+    /// Content that a read of a range would return.
     fn read(&self, bands: &Bands, range: std::ops::Range<u64>) -> Vec<u32> {
         let mut versions = Vec::new();
         for source in bands.sources(range) {
@@ -60,7 +64,7 @@ proptest! {
         entries_max in 1_u32..40,
         sectors in 1_u64..100,
     ) {
-        const GARBAGE: u32 = u32::MAX;
+        const GARBAGE: u32 = 1 << 24;
         let (band_bytes, cache_bytes) = (band * SECTOR, (band + cache) * SECTOR);
         let spec = Shingled { band_bytes, cache_bytes, entries_max, idle_ns: None };
         let mut bands = Bands::new(spec, sectors * SECTOR);
@@ -68,7 +72,8 @@ proptest! {
             cache: vec![0; (band + cache) as usize],
             bands: vec![0; sectors as usize],
         };
-        let mut newest = vec![0; sectors as usize];
+        Platters::put(&mut platters.bands, 0, &(0..sectors * SECTOR), 0);
+        let mut newest = platters.bands.clone();
         let mut draw: Generator = stream(seed, "platters", 0);
         let mut next = 0;
         for version in 1..300 {
@@ -80,7 +85,6 @@ proptest! {
             next = (next + len) % sectors;
             while !range.is_empty() {
                 let part = bands.first_part(range.clone());
-                let len = part.end - part.start;
                 let way = bands.way(&part);
                 let (to, at) = match way {
                     Way::Cache(at) => (&mut platters.cache, at),
@@ -97,14 +101,14 @@ proptest! {
                 let is_cut = below(&mut draw, 20) == 0;
                 // Garbage in a spare band, after its frontier, is never read.
                 if way != Way::Band || !is_cut {
-                    Platters::put(to, at, len, if is_cut { GARBAGE } else { version });
+                    Platters::put(to, at, &part, if is_cut { GARBAGE } else { version });
                 }
                 bands.begin(part.clone(), way == Way::Band);
                 if is_cut {
                     bands.power_cut();
                 } else {
                     bands.landed();
-                    Platters::put(&mut newest, part.start, len, version);
+                    Platters::put(&mut newest, part.start, &part, version);
                 }
                 range.start = part.end;
             }
