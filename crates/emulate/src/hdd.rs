@@ -8,12 +8,13 @@ use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
 use crate::part_id::PartId;
 use crate::request::State;
+use crate::spec::Preconditioned;
 use crate::store::Store;
 use crate::usage::{Of, Phase, Resource};
 use content::Content;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
-use iodyno_units::rng::Generator;
+use iodyno_units::rng::{Generator, stream};
 
 /// A rotating disk as a component of the machine.
 #[derive(Clone, Debug)]
@@ -27,9 +28,22 @@ pub(crate) struct Hdd {
 }
 
 impl Hdd {
-    pub(crate) fn new(spec: &DiskSpec, seed: u64, part: PartId) -> Result<Self, String> {
+    /// Creates a disk. Its media cache, if it has one, is full if the disk was written at random before, else empty.
+    pub(crate) fn new(
+        spec: &DiskSpec,
+        before: &Preconditioned,
+        seed: u64,
+        part: PartId,
+    ) -> Result<Self, String> {
         spec.check().map_err(|(field, message)| format!("{field}: {message}"))?;
-        let disk = Disk::new(spec, seed, u64::from(part.0));
+        let number = u64::from(part.0);
+        let mut disk = Disk::new(spec, seed, number);
+        if let Some(block_bytes) = before.how.random_block_bytes() {
+            let filled_bytes = (spec.capacity_bytes as f64 * before.fill) as u64;
+            let part = before.how.rewritten(spec.capacity_bytes);
+            let part = part.start..part.end.min(filled_bytes);
+            disk.fill_media_cache(&part, block_bytes, &mut stream(seed, "media cache", number));
+        }
         Ok(Self { part, disk, pending_ns: u64::MAX, done: Vec::new(), content: None })
     }
 
@@ -147,7 +161,7 @@ impl Hdd {
         self.pending_ns = u64::MAX;
     }
 
-    /// Calls `take` with the fill level of the write cache, and of a hybrid disk's NAND.
+    /// Calls `take` with the fill level of the write cache, the media cache, and a hybrid disk's NAND.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         self.disk.stores(take);
     }
@@ -164,11 +178,15 @@ impl Hdd {
         let usage = self.disk.usage();
         let part = Some(self.part);
         let one = |name, busy_ns| Resource { name, part, count: 1, held: false, busy_ns };
-        vec![
+        let mut all = vec![
             one("controller", usage.command_ns),
             one("link", usage.link_ns),
             one("heads", usage.heads_ns()),
-        ]
+        ];
+        if self.disk.is_shingled() {
+            all.push(one("heads, cleaning bands", usage.cleaning_ns));
+        }
+        all
     }
 
     /// Returns the time that the disk's operations have spent in each phase since the start.

@@ -109,7 +109,9 @@ impl Part {
                 core,
             )
             .map(|flash| Self::Flash(Box::new(flash))),
-            Kind::Disk(disk) => Hdd::new(disk, seed, id).map(|disk| Self::Disk(Box::new(disk))),
+            Kind::Disk(disk) => {
+                Hdd::new(disk, before, seed, id).map(|disk| Self::Disk(Box::new(disk)))
+            }
             Kind::Memory(memory) => Ok(Self::Memory(MemoryDevice::new(memory, host, id))),
             Kind::Volume(volume) => {
                 Ok(Self::CloudVolume(Box::new(CloudVolume::new(volume, seed, id))))

@@ -200,7 +200,7 @@ fn no_parameter_may_be_left_out() {
                 None if text.contains("\nbase = ") => {}
                 None => {
                     assert!(
-                        ["suspend", "idle_w", "on_demand", "unit", "victim"].contains(&key)
+                        ["suspend", "idle_w", "idle", "on_demand", "unit", "victim"].contains(&key)
                             || is_slc_read,
                         "{name}: {key}"
                     );

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{disk, memory, system};
+use common::{disk, memory, shingled, system};
 use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{Fault, Machine};
 use iodyno_units::{Op, OpKind};
@@ -77,10 +77,12 @@ fn cuts(kind: &Kind, every_ns: u64, step_ns: u64) -> Left {
 
 #[test]
 fn a_disk_loses_what_its_cache_has_not_written_to_the_medium() {
-    let left = cuts(&disk(true), 7_000_000, 1_000_000);
-    assert!(left.lost && left.older, "{left:?}");
-    let left = cuts(&disk(false), 7_000_000, 0);
-    assert!(!left.lost, "without a cache every acknowledgement is durable");
+    for (cached, uncached) in [(disk(true), disk(false)), (shingled(true), shingled(false))] {
+        let left = cuts(&cached, 7_000_000, 1_000_000);
+        assert!(left.lost && left.older, "{left:?}");
+        let left = cuts(&uncached, 7_000_000, 0);
+        assert!(!left.lost, "without a cache every acknowledgement is durable");
+    }
 }
 
 /// Data that the heads have written survives without a flush.

@@ -52,7 +52,7 @@ const MEAN_US: fn(&Outcome) -> f64 = |o| o.mean_ms * 1e3;
 /// Device, load, measure, and the maker's figure.
 type Figure = (&'static str, Loop, fn(&Outcome) -> f64, f64);
 
-const FIGURES: [Figure; 49] = [
+const FIGURES: [Figure; 50] = [
     ("nvme-tlc-3840g", STREAM, MB_PER_S, 6_800.0),
     ("nvme-tlc-3840g", WRITE_STREAM, MB_PER_S, 5_300.0),
     ("nvme-tlc-3840g", READS, PER_S, 1_000_000.0),
@@ -89,6 +89,7 @@ const FIGURES: [Figure; 49] = [
     ("hdd-nearline-20t", Loop { ramp_s: 1.0, time_s: 10.0, ..STREAM }, MB_PER_S, 285.0),
     ("hdd-nearline-20t", DISK_READS, PER_S, 168.0),
     ("hdd-nearline-20t", DISK_WRITES, PER_S, 550.0),
+    ("hdd-archive-8t", Loop { ramp_s: 1.0, time_s: 10.0, ..WRITE_STREAM }, MB_PER_S, 190.0),
     ("hdd-10k-300g", Loop { ramp_s: 1.0, time_s: 10.0, ..STREAM }, MB_PER_S, 124.0),
     ("hdd-10k-300g", Loop { depth: 1, ..DISK_READS }, MEAN_US, 7_000.0),
     // The third generation has a data sheet; the others are shares of it (catalog/README.md).

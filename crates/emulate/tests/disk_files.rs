@@ -2,7 +2,7 @@
 //! that they accept, and they refuse none that it could build, particularly at the limits.
 
 use iodyno_emulate::describe;
-use iodyno_emulate::disk::{DiskSpec, Scheduler};
+use iodyno_emulate::disk::{DiskSpec, Scheduler, Shingled};
 use iodyno_emulate::spec::Kind;
 use proptest::prelude::*;
 
@@ -33,7 +33,20 @@ fn spec() -> impl Strategy<Value = DiskSpec> {
     let rest = (around(1, 1_024), around(4_096, 1 << 40), around(0, 1 << 40), around(1, 1_024));
     let satf = proptest::option::of((around(1, 100 * S), around(1, 65_536)));
     let flash = proptest::option::of((around(1 << 20, 1 << 40), around(0, S)));
+    let any = (around(16, 1 << 18), around(16, 1 << 28), around(1, 1 << 24), 0_u64..8);
+    let idle = proptest::option::of(around(0, 3_600 * S));
+    let shingled = proptest::option::of((any, idle)).prop_map(|of| {
+        let ((band, cache, entries, odd), idle_ns) = of?;
+        Some(Shingled {
+            band_bytes: (band << 12) + u64::from(odd == 1),
+            cache_bytes: (cache << 12) + u64::from(odd == 2),
+            entries_max: entries as u32,
+            idle_ns,
+        })
+    });
+    let rest = (rest, shingled);
     (medium, seek, times, rest, satf, flash).prop_map(|(medium, seek, times, rest, satf, flash)| {
+        let (rest, shingled) = rest;
         DiskSpec {
             capacity_bytes: medium.0,
             rpm: medium.1 as u32,
@@ -61,6 +74,7 @@ fn spec() -> impl Strategy<Value = DiskSpec> {
             read_segments: rest.3 as u32,
             flash_bytes: flash.map_or(0, |f| f.0),
             flash_read_ns: flash.map_or(0, |f| f.1),
+            shingled,
         }
     })
 }
@@ -111,6 +125,15 @@ fn text(disk: &DiskSpec) -> String {
         put("[flash]".into());
         put(format!("size \"{}B\"", disk.flash_bytes));
         put(format!("read \"{}ns\"", disk.flash_read_ns));
+    }
+    if let Some(shingled) = disk.shingled {
+        put("[shingled]".into());
+        put(format!("band \"{}B\"", shingled.band_bytes));
+        put(format!("cache \"{}B\"", shingled.cache_bytes));
+        put(format!("entries {}", shingled.entries_max));
+        if let Some(idle_ns) = shingled.idle_ns {
+            put(format!("idle \"{idle_ns}ns\""));
+        }
     }
     text
 }

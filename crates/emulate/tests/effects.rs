@@ -240,6 +240,11 @@ const AGAIN: Load = READ.within(2 << 20).count(3000);
 const SCATTERING: &[(&str, &str)] = &[("cache.read_ahead", "\"0B\"")];
 const CACHED: &[(&str, &str)] = &[("cache.write_cache", "true")];
 
+/// Bands and a media cache, which is full unless the disk is fresh.
+const SHINGLED: &[(&str, &str)] =
+    &[("shingled.band", "\"1MiB\""), ("shingled.cache", "\"16MiB\""), ("shingled.entries", "1000")];
+const FRESH_WRITES: Load = WRITE.fresh().count(400);
+
 /// Cases of a disk.
 const DISK: &[Case] = &[
     ("bay.kind", "\"nvme\"", NONE, Service),
@@ -272,6 +277,10 @@ const DISK: &[Case] = &[
     ("cache.read_segments", "1", NONE, Slower(NEAR)),
     ("flash.size", "\"1MiB\"", SCATTERING, Slower(AGAIN)),
     ("flash.read", "\"5ms\"", SCATTERING, Slower(AGAIN)),
+    ("shingled.band", "\"8MiB\"", SHINGLED, Slower(WRITE.count(300))),
+    ("shingled.cache", "\"32MiB\"", SHINGLED, Faster(FRESH_WRITES.blocks(64 << 10).fresh())),
+    ("shingled.entries", "100", SHINGLED, Slower(FRESH_WRITES)),
+    ("shingled.idle", "\"0ns\"", SHINGLED, Slower(FRESH_WRITES)),
 ];
 
 const MANY_READS: Load = READ.blocks(1 << 20).workers(16);

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{disk, flash, memory, system};
+use common::{disk, flash, memory, shingled, system};
 use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{Completion, Fault, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
@@ -25,6 +25,7 @@ fn kinds() -> Vec<(&'static str, Kind)> {
         ("flash", flash_with(0, true, 1)),
         ("a disk", disk(true)),
         ("a disk without a cache", disk(false)),
+        ("a shingled disk", shingled(true)),
         ("memory", memory(true)),
     ]
 }

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{disk, flash, memory, system, volume};
+use common::{disk, flash, memory, shingled, system, volume};
 use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{ContentEvent, Fault, Machine};
 use iodyno_units::rng::{below, stream};
@@ -89,6 +89,8 @@ fn a_follower_knows_the_machines_content() {
         ("a represented device, a map of 16 KiB", merging(false), 1, 16),
         ("a disk's cache", disk(true), 300, 1),
         ("a disk without", disk(false), 300, 1),
+        ("a shingled disk's cache", shingled(true), 300, 1),
+        ("a shingled disk without", shingled(false), 300, 1),
         ("memory", memory(false), 1, 1),
         ("protected memory", memory(true), 1, 1),
         ("a cloud volume", Kind::Volume(Box::new(volume())), 1, 1),

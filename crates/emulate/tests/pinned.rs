@@ -28,7 +28,11 @@ const MIX: Load = Load::new(Ops::Mix).deep(32);
 /// Name of the run, device file and changes of it, load, and hash of all events.
 type Run = (&'static str, &'static str, &'static [(&'static str, &'static str)], Load, u64);
 
-const PINNED: [Run; 6] = [
+/// Bands and a media cache that is full.
+const SHINGLED: &[(&str, &str)] =
+    &[("shingled.band", "\"1MiB\""), ("shingled.cache", "\"16MiB\""), ("shingled.entries", "1000")];
+
+const PINNED: [Run; 7] = [
     ("a small flash DIMM that collects", DIMM, SMALL, MIX.count(20_000), 0x4A8F_823C_4E13_5ED2),
     ("four large ones", DIMM, &[], MIX.devices(4).workers(2).count(20_000), 0x8B61_67B2_72C7_13DB),
     (
@@ -40,6 +44,7 @@ const PINNED: [Run; 6] = [
     ),
     ("an SSD that collects", SSD, &[], MIX.count(20_000), 0x153A_E180_BF22_5075),
     ("a disk", DISK, &[], MIX.count(3000), 0x447E_0288_FFFA_801E),
+    ("a shingled disk", DISK, SHINGLED, MIX.count(3000), 0xB4AB_FBE9_DEFF_FC48),
     ("a RAM disk", MEMORY, &[], MIX.workers(16).deep(1).count(20_000), 0x7C89_FD43_60E9_E36E),
 ];
 

@@ -32,7 +32,18 @@ const KEYS: &[(&str, &[&str])] = &[
     ("programs at once", &["nand.programs_max", "nand.program_fast", "nand.program_slow"]),
     ("read contexts", &["controller.read_contexts", "nand.read"]),
     ("link", &["link.read", "link.write", "interface.rate"]),
-    ("heads", &["seek.average", "seek.full_stroke", "satf.window", "cache.buffer", "platters.rpm"]),
+    (
+        "heads",
+        &[
+            "seek.average",
+            "seek.full_stroke",
+            "satf.window",
+            "cache.buffer",
+            "platters.rpm",
+            "shingled.band",
+            "shingled.entries",
+        ],
+    ),
     (
         "adapter",
         &["adapters.read", "adapters.write", "adapters.device", "cache.write", "cache.mirror"],

@@ -10,7 +10,7 @@ use super::rules::{self, Rule};
 use super::schema::DEVICE;
 use super::volume_class::{VolumeClass, one_size, start_with};
 use crate::content_event::UNIT_BYTES;
-use crate::disk::{DiskSpec, Scheduler};
+use crate::disk::{DiskSpec, Scheduler, Shingled};
 use crate::spec::{
     Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, IoThread, Kind,
     Memory, Nand, Slc, Stall, Translation, Variation, VictimRule, Zones,
@@ -371,7 +371,17 @@ fn disk(v: &Record) -> Option<Kind> {
         read_segments: v.whole("cache.read_segments")? as u32,
         flash_bytes: v.whole("flash.size").unwrap_or(0),
         flash_read_ns: v.whole("flash.read").unwrap_or(0),
+        shingled: shingled(v),
     })))
+}
+
+fn shingled(v: &Record) -> Option<Shingled> {
+    Some(Shingled {
+        band_bytes: v.whole("shingled.band")?,
+        cache_bytes: v.whole("shingled.cache")?,
+        entries_max: v.whole("shingled.entries")? as u32,
+        idle_ns: v.whole("shingled.idle"),
+    })
 }
 
 fn satf(v: &Record) -> Option<Scheduler> {

@@ -72,7 +72,27 @@ pub(super) const DISK: &[Rule] = &[
             Some(fault("seek.average", message.to_owned(), help))
         },
     },
+    Rule { name: "shingled-sectors", check: shingled_sectors },
+    Rule {
+        name: "media-cache",
+        check: |v| {
+            if v.whole("shingled.cache")? >= v.whole("shingled.band")? {
+                return None;
+            }
+            let message = "the media cache must hold at least one band";
+            Some(fault("shingled.cache", message.to_owned(), None))
+        },
+    },
 ];
+
+/// Requires that the bands and the media cache of a shingled disk consist of 4 KiB sectors.
+fn shingled_sectors(v: &Record) -> Option<Fault> {
+    let mut sizes = ["shingled.band", "shingled.cache"].into_iter();
+    let (path, bytes) =
+        sizes.find_map(|path| Some((path, v.whole(path).filter(|b| !b.is_multiple_of(4096))?)))?;
+    let help = format!("the next multiple is \"{}\"", exact(bytes.next_multiple_of(4096)));
+    Some(fault(path, "this size must be a multiple of 4 KiB".to_owned(), help))
+}
 
 /// Rules that the files of memory devices and cloud volumes must satisfy.
 pub(super) const WHOLE_SECTORS: &[Rule] =

@@ -269,6 +269,16 @@ pub(super) const DEVICE: &[Key] = &[
         ],
     ),
     optional(DISK, "flash", &[size("flash.size", MIB..=TIB), time("flash.read", 0..=S)]),
+    optional(
+        DISK,
+        "shingled",
+        &[
+            size("shingled.band", 64 * KIB..=GIB),
+            size("shingled.cache", 64 * KIB..=TIB),
+            count("shingled.entries", 1..=1 << 24),
+            Key { required: false, ..time("shingled.idle", 0..=3600 * S) },
+        ],
+    ),
     required(
         MEMORY,
         "memory",

@@ -11,6 +11,7 @@ use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};
 use iodyno_units::rng::{Generator, below};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// Minimum number of dirty ranges for [`Buffer::fill`], which adds ranges of similar lengths.
 const LIKE_MIN: usize = 64;
@@ -289,6 +290,37 @@ impl Buffer {
         self.dirty_bytes -= dirty.len;
         let place = self.window.remove(&start).unwrap_or_else(|| layout.place(start));
         let extent = Extent { start, len: dirty.len, place, id: dirty.id, since: dirty.since };
+        self.moving = Some(extent);
+        Some(extent)
+    }
+
+    /// Returns the oldest dirty range, as long as no window is used. With `before`, considers only ranges that a flush
+    /// of all writes below this sequence number needs.
+    pub(super) fn oldest(&mut self, before: Option<u64>) -> Option<Range<u64>> {
+        let dirty = &self.dirty;
+        let is_void = |&(start, seq): &(u64, u64)| dirty.get(&start).is_none_or(|d| d.seq != seq);
+        while self.backlog.front().is_some_and(is_void) {
+            self.backlog.pop_front();
+        }
+        let is_wanted = |dirty: &Dirty| before.is_none_or(|b| dirty.since < b);
+        let first = self.backlog.front().and_then(|(start, _)| dirty.get_key_value(start));
+        let wanted = first.filter(|(_, d)| is_wanted(d));
+        // A newer write may have inherited the obligation for which a flush waits.
+        let (&start, found) = wanted.or_else(|| dirty.iter().find(|(_, d)| is_wanted(d)))?;
+        Some(start..start + found.len)
+    }
+
+    /// Removes and returns the first part of a dirty range, to destage it to `place`.
+    pub(super) fn take_part(&mut self, part: &Range<u64>, place: Place) -> Option<Extent> {
+        let dirty = self.dirty.remove(&part.start)?;
+        let len = part.end - part.start;
+        self.dirty_bytes -= len;
+        if len < dirty.len {
+            self.owe(dirty.since);
+            self.dirty.insert(part.end, Dirty { len: dirty.len - len, ..dirty });
+            self.backlog.push_front((part.end, dirty.seq));
+        }
+        let extent = Extent { start: part.start, len, place, id: dirty.id, since: dirty.since };
         self.moving = Some(extent);
         Some(extent)
     }

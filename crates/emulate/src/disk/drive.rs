@@ -6,8 +6,11 @@
 //! order, so the next event time is the least of six numbers and no event queue is needed.
 
 mod heads;
+mod readings;
+mod shingled;
 
 use self::heads::Heads;
+use super::bands::Bands;
 use super::buffer::Buffer;
 use super::journal::{Step, WriteRange};
 use super::layout::{Layout, Place, Track};
@@ -15,8 +18,7 @@ use super::nand_cache::NandCache;
 use super::segments::Segments;
 use super::spec::{DiskSpec, Scheduler};
 use super::usage::{Phases, Usage};
-use crate::store::{Keeps, Store};
-use iodyno_units::rng::{Generator, key};
+use iodyno_units::rng::key;
 use iodyno_units::{Op, OpKind};
 use std::collections::VecDeque;
 
@@ -95,6 +97,8 @@ pub struct Disk {
     pub(super) buffer: Buffer,
     pub(super) segments: Segments,
     pub(super) flash: NandCache,
+    /// Bands and media cache; `None`: conventional tracks.
+    pub(super) bands: Option<Box<Bands>>,
     heads: Heads,
     pub(super) medium_until: u64,
     /// For the read that the heads are executing: earliest time at which the link may send its data,
@@ -144,9 +148,14 @@ impl Disk {
             space_wait: VecDeque::new(),
             flushes: Vec::new(),
             foreground: Vec::new(),
-            buffer: Buffer::new(spec.buffer_bytes, window),
+            // A shingled disk destages in order.
+            buffer: Buffer::new(
+                spec.buffer_bytes,
+                if spec.shingled.is_some() { 0 } else { window },
+            ),
             segments: Segments::new(spec.read_segments, spec.read_ahead_bytes),
             flash: NandCache::new(spec.flash_bytes),
+            bands: spec.shingled.map(|of| Box::new(Bands::new(of, spec.capacity_bytes))),
             heads: Heads::Idle,
             medium_until: NEVER,
             link_ready: (NEVER, 0),
@@ -164,39 +173,6 @@ impl Disk {
     /// Capacity that the host sees, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.spec.capacity_bytes
-    }
-
-    /// Usage counters since the start.
-    pub fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    /// Calls `take` with the fill level of the write cache, and of a hybrid disk's NAND.
-    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
-        if self.spec.write_cache {
-            take(Store {
-                name: "disk's write cache",
-                keeps: Keeps::Dirty,
-                held_bytes: self.buffer.dirty_bytes(),
-                capacity_bytes: self.spec.buffer_bytes,
-                passed_bytes: self.usage.cached_bytes.saturating_sub(self.usage.absorbed_bytes),
-                choice_bytes: self.buffer.choice_bytes(),
-            });
-        }
-        take(self.flash.store(self.usage.flash_hits + self.usage.medium_reads));
-    }
-
-    /// Fills the write cache up to a fraction of its size, with random writes similar to those already
-    /// in it.
-    pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
-        if self.spec.write_cache {
-            self.buffer.fill(share, random, &self.layout);
-        }
-    }
-
-    /// Returns the time that completed operations of a kind have spent in each phase.
-    pub fn phases(&self, kind: OpKind) -> Phases {
-        self.phases[kind.index()]
     }
 
     /// Starts to record in a journal how written data becomes acknowledged, durable or lost.
@@ -303,7 +279,7 @@ impl Disk {
         }
     }
 
-    /// Cuts and restores the power. Everything except the NAND and the counters is reset. Returns the
+    /// Cuts and restores the power. Everything except the NAND, the media cache and the counters is reset. Returns the
     /// writes and operations that were lost.
     pub fn power_cut(&mut self) -> PowerCut {
         let mut dropped: Vec<&Request> = self.requests.iter().filter(|r| r.live).collect();
@@ -325,6 +301,9 @@ impl Disk {
         self.flushes.clear();
         self.foreground.clear();
         self.segments.clear();
+        if let Some(bands) = &mut self.bands {
+            bands.power_cut();
+        }
         self.heads = Heads::Idle;
         self.medium_until = NEVER;
         self.link_ready = (NEVER, 0);
@@ -420,9 +399,8 @@ impl Disk {
 
     /// Queues a request for service by the heads.
     pub(super) fn line_up(&mut self, slot: u32) {
-        let request = &mut self.requests[slot as usize];
-        request.place =
-            self.layout.place(request.op.offset_bytes.min(self.spec.capacity_bytes - 1));
+        let byte = self.requests[slot as usize].op.offset_bytes.min(self.spec.capacity_bytes - 1);
+        self.requests[slot as usize].place = self.place_to_read(byte);
         self.foreground.push(slot);
     }
 

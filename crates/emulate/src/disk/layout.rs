@@ -43,6 +43,11 @@ pub(super) struct Access {
 }
 
 impl Access {
+    /// Returns an access of no duration, by heads on a track.
+    pub(super) fn none(track: Track) -> Self {
+        Self { seek_ns: 0, rotation_ns: 0, transfer_ns: 0, end: track }
+    }
+
     /// Returns the duration of the whole access, ns.
     pub(super) fn total_ns(&self) -> u64 {
         self.seek_ns + self.rotation_ns + self.transfer_ns
@@ -70,6 +75,8 @@ pub(super) struct Layout {
     /// Skew from one cylinder to the next, in units of 1/[`REVOLUTION`] turn.
     cylinder_skew: u64,
     curve: SeekCurve,
+    /// Size of the media cache, which precedes the disk's first byte; 0: none.
+    cache_bytes: u64,
 }
 
 impl Layout {
@@ -89,7 +96,7 @@ impl Layout {
         };
         let tracks: Vec<u64> = (0..spec.zones).map(track_bytes).collect();
         let slice: u64 = tracks.iter().sum::<u64>() * heads;
-        let cylinders_per_zone = spec.capacity_bytes.div_ceil(slice);
+        let cylinders_per_zone = spec.platter_bytes().div_ceil(slice);
         let mut first_byte = 0;
         let zones = tracks
             .into_iter()
@@ -110,6 +117,7 @@ impl Layout {
             write_settle_ns: spec.write_settle_ns,
             cylinder_skew: switches_ns * rpm % REVOLUTION,
             curve: SeekCurve::new(spec, cylinders_per_zone * u64::from(spec.zones)),
+            cache_bytes: spec.cache_bytes(),
         }
     }
 
@@ -120,8 +128,13 @@ impl Layout {
         (skew + offset * REVOLUTION / track_bytes) % REVOLUTION
     }
 
-    /// Returns the position of a byte on the platters.
+    /// Returns the position of the disk's byte `byte` on the platters.
     pub(super) fn place(&self, byte: u64) -> Place {
+        self.place_on_platters(self.cache_bytes + byte)
+    }
+
+    /// Returns the position of byte `byte` of the platters, which begin with the media cache.
+    pub(super) fn place_on_platters(&self, byte: u64) -> Place {
         let zone = self.zones.partition_point(|z| z.first_byte <= byte) - 1;
         let Zone { first_byte, track_bytes } = self.zones[zone];
         let (index, offset) =
@@ -131,7 +144,7 @@ impl Layout {
         Place { track, offset, track_bytes, angle: self.angle_of(track, offset, track_bytes) }
     }
 
-    /// Returns the offset of a cylinder's first byte, for searches among ranges sorted by offset.
+    /// Returns the offset of a cylinder's first byte on the platters, for searches among ranges sorted by offset.
     pub(super) fn first_byte(&self, cylinder: u32) -> u64 {
         let zone = u64::from(cylinder) / self.cylinders_per_zone;
         let Zone { first_byte, track_bytes } = self.zones[zone as usize];
@@ -235,6 +248,24 @@ impl Layout {
         }
         let transfer_ns = units / self.rpm - rotation_ns;
         Access { seek_ns, rotation_ns, transfer_ns, end: place.track }
+    }
+
+    /// Appends another access to a planned one, which began at `now_ns`.
+    pub(super) fn and_then(
+        &self,
+        now_ns: u64,
+        before: &Access,
+        to: &Place,
+        len_bytes: u64,
+        write: bool,
+    ) -> Access {
+        let next = self.access(now_ns + before.total_ns(), before.end, to, len_bytes, write);
+        Access {
+            seek_ns: before.seek_ns + next.seek_ns,
+            rotation_ns: before.rotation_ns + next.rotation_ns,
+            transfer_ns: before.transfer_ns + next.transfer_ns,
+            end: next.end,
+        }
     }
 
     /// Returns the number of bytes from a position to the end of its track.

@@ -2,8 +2,9 @@
 //!
 //! Each part has a file: the parameters of a disk ([`DiskSpec`], `spec`), the place of each byte and
 //! the seek time to it (`layout`, `seek`), the write buffer (`buffer`), the read-ahead segments
-//! (`segments`), the NAND read cache of a hybrid disk (`nand_cache`), counters and phase times
-//! (`usage`), and the state machine that connects them (`drive`, with its child `heads`).
+//! (`segments`), the NAND read cache of a hybrid disk (`nand_cache`), the bands and the media cache of a
+//! shingled one (`bands`, `media_cache`), counters and phase times (`usage`), and the state machine that
+//! connects them (`drive`, with its children `heads` and `shingled`).
 //!
 //! **Interface.** [`Disk::submit`] hands over an operation, [`Disk::wake_at`] returns the time of the
 //! next internal event, and [`Disk::wake`] at that time processes it and returns the operations that
@@ -21,14 +22,16 @@
 //! flush waits, foreground and destaging alternate, so that neither starves.
 //!
 //! **What is not modelled.** Zero-latency access (reading a whole track from wherever the head lands),
-//! variation of seek times, errors and retries, remapped sectors, shingled tracks, spin-down and
+//! variation of seek times, errors and retries, remapped sectors, map writes of a shingled disk, spin-down and
 //! power states, more than one actuator. The disk stores no bytes either: it tracks ranges, and its owner
 //! stores their content.
 
+mod bands;
 mod buffer;
 mod drive;
 mod journal;
 mod layout;
+mod media_cache;
 mod nand_cache;
 mod seek;
 mod segments;
@@ -40,5 +43,5 @@ mod tests;
 
 pub use drive::{Disk, PowerCut};
 pub use journal::{Step, WriteRange};
-pub use spec::{DiskSpec, Scheduler};
+pub use spec::{DiskSpec, Scheduler, Shingled};
 pub use usage::{Phases, Usage};

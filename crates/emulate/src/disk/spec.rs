@@ -21,6 +21,19 @@ pub enum Scheduler {
     },
 }
 
+/// Shingled tracks whose bands the disk itself rewrites (drive-managed SMR). Sizes are multiples of 4 096 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shingled {
+    /// Size of a band: 64 KiB to 1 GiB. A band is rewritten as a whole.
+    pub band_bytes: u64,
+    /// Size of the media cache, at the outer edge of the platters: one band to 1 TiB. Adds to the capacity.
+    pub cache_bytes: u64,
+    /// Maximum number of ranges in the media cache, 1 to 16 777 216.
+    pub entries_max: u32,
+    /// Time without requests after which the disk cleans bands; `None`: it cleans only when the media cache is full.
+    pub idle_ns: Option<u64>,
+}
+
 /// Parameters of a disk. Times in ns, sizes in bytes, rates in bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskSpec {
@@ -79,6 +92,8 @@ pub struct DiskSpec {
     pub flash_bytes: u64,
     /// Time of a read from a hybrid disk's NAND, independent of its length. The link transfer follows.
     pub flash_read_ns: u64,
+    /// Shingled tracks; `None`: conventional tracks.
+    pub shingled: Option<Shingled>,
 }
 
 /// Name of an invalid field, with the reason.
@@ -89,6 +104,19 @@ fn within(field: &'static str, value: u64, low: u64, high: u64) -> Result<(), Wr
         return Ok(());
     }
     Err((field, format!("{value} is out of range: the range is {low} to {high}")))
+}
+
+impl Shingled {
+    fn check(self) -> Result<(), Wrong> {
+        within("band_bytes", self.band_bytes, 64 << 10, 1 << 30)?;
+        within("cache_bytes", self.cache_bytes, self.band_bytes, 1 << 40)?;
+        let sizes = [("band_bytes", self.band_bytes), ("cache_bytes", self.cache_bytes)];
+        if let Some((field, _)) = sizes.into_iter().find(|(_, bytes)| !bytes.is_multiple_of(4096)) {
+            return Err((field, "must be a multiple of 4096".into()));
+        }
+        within("entries_max", u64::from(self.entries_max), 1, 1 << 24)?;
+        within("idle_ns", self.idle_ns.unwrap_or(0), 0, 3_600_000_000_000)
+    }
 }
 
 impl DiskSpec {
@@ -121,7 +149,18 @@ impl DiskSpec {
         within("read_ahead_bytes", self.read_ahead_bytes, 0, 1 << 40)?;
         within("read_segments", u64::from(self.read_segments), 1, 1_024)?;
         within("flash_bytes", self.flash_bytes, 0, 1 << 40)?;
-        within("flash_read_ns", self.flash_read_ns, 0, SECOND_NS)
+        within("flash_read_ns", self.flash_read_ns, 0, SECOND_NS)?;
+        self.shingled.map_or(Ok(()), Shingled::check)
+    }
+
+    /// Returns the size of the platters in bytes: the capacity, and the media cache of a shingled disk.
+    pub(super) fn platter_bytes(&self) -> u64 {
+        self.capacity_bytes + self.cache_bytes()
+    }
+
+    /// Returns the size of the media cache in bytes; 0 without shingled tracks.
+    pub(super) fn cache_bytes(&self) -> u64 {
+        self.shingled.map_or(0, |shingled| shingled.cache_bytes)
     }
 
     fn check_rates(&self) -> Result<(), Wrong> {

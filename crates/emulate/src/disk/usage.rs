@@ -37,6 +37,12 @@ pub struct Usage {
     pub buffer_hits: u64,
     /// Number of reads served from the NAND of a hybrid disk.
     pub flash_hits: u64,
+    /// Bytes written to the media cache of a shingled disk.
+    pub media_cache_bytes: u64,
+    /// Number of bands that a shingled disk has cleaned.
+    pub cleaned_bands: u64,
+    /// Time of cleaning bands, which is also counted as seeking, rotating and transferring.
+    pub cleaning_ns: u64,
 }
 
 impl Usage {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use iodyno_emulate::disk::{DiskSpec, Scheduler};
+use iodyno_emulate::disk::{DiskSpec, Scheduler, Shingled};
 use iodyno_emulate::spec::*;
 use iodyno_emulate::{Completion, Machine, System};
 use iodyno_units::rng::{Generator, below, stream, unit_open_closed};
@@ -92,7 +92,17 @@ pub(crate) fn disk(write_cache: bool) -> Kind {
         read_segments: 1,
         flash_bytes: 0,
         flash_read_ns: 0,
+        shingled: None,
     }))
+}
+
+/// A disk with bands of 64 KiB and a media cache of six ranges, with or without a write cache.
+pub(crate) fn shingled(write_cache: bool) -> Kind {
+    let Kind::Disk(mut disk) = disk(write_cache) else { unreachable!() };
+    let (band_bytes, idle_ns) = (64 << 10, Some(20_000_000));
+    disk.shingled =
+        Some(Shingled { band_bytes, cache_bytes: 2 * band_bytes, entries_max: 6, idle_ns });
+    Kind::Disk(disk)
 }
 
 /// Memory as a block device.

@@ -1,7 +1,7 @@
 //! Long random histories on several devices at once, with many power cuts of all or of single
 //! devices, and slow or hung devices in between.
 
-use crate::common::{disk, flash, memory};
+use crate::common::{disk, flash, memory, shingled};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig};
 use crate::small::tiny;
@@ -71,8 +71,8 @@ pub(crate) fn flash_members() -> Vec<Member> {
 pub(crate) fn disk_members() -> Vec<Member> {
     // Side by side, so that ranges overlap, and far apart.
     let units = || (0..12).chain(600_000..600_012).collect();
-    [true, false]
-        .map(|cache| Member { kind: disk(cache), units: units(), limits: Vec::new() })
+    [disk(true), disk(false), shingled(true), shingled(false)]
+        .map(|kind| Member { kind, units: units(), limits: Vec::new() })
         .into()
 }
 

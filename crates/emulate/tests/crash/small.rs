@@ -2,7 +2,7 @@
 //! position, on every kind of device. The power fails before the first event, between any two events, or
 //! after the last, and again between any two events of the recovery.
 
-use crate::common::{disk, flash, memory, volume};
+use crate::common::{disk, flash, memory, shingled, volume};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig, low_limit};
 use iodyno_emulate::InjectedBug;
@@ -209,7 +209,8 @@ pub(crate) fn try_others(most: usize) -> Result<Count, String> {
         Some(IoThread { command_ns: 8_000, read_bytes_per_s: 1e9, write_bytes_per_s: 2e9 });
     let [volume, threaded] =
         [volume(), CloudVolume { io_thread, ..volume() }].map(|it| Kind::Volume(Box::new(it)));
-    for kind in [disk(true), disk(false), memory(true), memory(false), volume, threaded] {
+    let disks = [disk(true), disk(false), shingled(true), shingled(false)];
+    for kind in disks.into_iter().chain([memory(true), memory(false), volume, threaded]) {
         for limits in [Vec::new(), low_limit()] {
             let (kind, units) = (kind.clone(), vec![3, 4, 100_000]);
             let member = Member { kind, units: units.clone(), limits };

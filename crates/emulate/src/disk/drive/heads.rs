@@ -22,6 +22,10 @@ pub(in crate::disk) enum Heads {
     Destage { extent: Extent, access: Access },
     /// Reading ahead.
     Stream(Stream),
+    /// Cleaning the band that contains this byte.
+    Clean { byte: u64, access: Access },
+    /// Idle on a shingled disk, until the time at which it cleans bands.
+    Resting,
 }
 
 /// Read-ahead in progress: a run along one track.
@@ -51,39 +55,56 @@ impl Disk {
         match &self.heads {
             Heads::Idle => {}
             Heads::Stream(stream) if work && stream.waiting.is_empty() => self.stop_stream(now_ns),
+            Heads::Resting if self.inside > 0 => self.stop_rest(),
             _ => return,
+        }
+        if self.bands.is_some() {
+            self.start_on_bands(now_ns);
+            return;
         }
         let destage_turn =
             self.foreground_had_turn && self.must_destage() && !self.buffer.is_clean();
         if !self.foreground.is_empty() && !destage_turn {
-            let slot = self.choose(now_ns);
+            let index = self.choose(now_ns);
+            let slot = self.foreground.remove(index);
             self.serve(now_ns, slot);
             return;
         }
         let before = self.flush_before();
         if let Some(extent) = self.buffer.take(now_ns, self.head, before, &self.layout) {
             let access = self.layout.access(now_ns, self.head, &extent.place, extent.len, true);
-            self.medium_until = now_ns + access.total_ns();
-            self.note(Step::Taken(extent.range()));
-            self.heads = Heads::Destage { extent, access };
+            self.begin_destage(now_ns, extent, access);
             self.foreground_had_turn = false;
         } else if let Some((segment, target)) = self.wish.take() {
             self.start_stream(now_ns, segment, target, Vec::new());
         }
     }
 
-    /// Removes and returns the request that the heads serve next.
-    fn choose(&mut self, now_ns: u64) -> u32 {
+    /// Starts to destage a range that was taken from the buffer.
+    pub(super) fn begin_destage(&mut self, now_ns: u64, extent: Extent, access: Access) {
+        self.medium_until = now_ns + access.total_ns();
+        self.note(Step::Taken(extent.range()));
+        self.heads = Heads::Destage { extent, access };
+    }
+
+    /// Returns the index in `foreground` of the request that the heads serve next. On a shingled disk this may be the
+    /// oldest write, but no other.
+    pub(super) fn choose(&mut self, now_ns: u64) -> usize {
         let oldest = self.requests[self.foreground[0] as usize].since_ns;
         if now_ns - oldest >= self.age_max_ns && !self.overdue_had_turn {
             self.overdue_had_turn = true;
-            return self.foreground.remove(0);
+            return 0;
         }
         self.overdue_had_turn = false;
+        let in_order = self.bands.is_some();
+        let mut has_write = false;
         let mut best = (u128::MAX, 0);
         for (index, &slot) in self.foreground.iter().take(self.window).enumerate() {
             let request = &self.requests[slot as usize];
             let write = request.op.kind != OpKind::Read;
+            if in_order && write && std::mem::replace(&mut has_write, true) {
+                continue;
+            }
             let cost = self.layout.positioning_ns(now_ns, self.head, &request.place, write);
             let left_ns = self.age_max_ns.saturating_sub(now_ns - request.since_ns);
             let weighted = u128::from(cost) * u128::from(left_ns.max(self.age_max_ns / 4));
@@ -91,7 +112,7 @@ impl Disk {
                 best = (weighted, index);
             }
         }
-        self.foreground.remove(best.1)
+        best.1
     }
 
     /// Starts the heads' access for a request.
@@ -99,8 +120,15 @@ impl Disk {
         let request = &self.requests[slot as usize];
         let write = request.op.kind != OpKind::Read;
         let access = self.layout.access(now_ns, self.head, &request.place, request.len(), write);
+        self.begin_access(now_ns, slot, access);
+        self.foreground_had_turn = true;
+    }
+
+    /// Starts a planned access for a request.
+    pub(super) fn begin_access(&mut self, now_ns: u64, slot: u32, access: Access) {
+        let request = &self.requests[slot as usize];
         let end = now_ns + access.total_ns();
-        if !write {
+        if request.op.kind == OpKind::Read {
             // The link follows the heads: it begins early enough to send the last piece
             // right after it was read, but not before the first piece is available.
             let piece = self.link_ns(request.len().min(LINK_PIECE_BYTES));
@@ -109,7 +137,6 @@ impl Disk {
         }
         self.medium_until = end;
         self.heads = Heads::Serve { slot, access };
-        self.foreground_had_turn = true;
     }
 
     /// Processes the end of the heads' current work: a request, a destage, or a run of read-ahead.
@@ -123,6 +150,7 @@ impl Disk {
             }
             Heads::Destage { access, .. } => {
                 self.count(&access);
+                self.part_landed();
                 self.usage.destages += 1;
                 self.buffer.landed();
                 self.note(Step::Landed);
@@ -130,6 +158,11 @@ impl Disk {
                 self.admit_writes(now_ns);
             }
             Heads::Stream(stream) => self.stream_run_done(now_ns, stream),
+            Heads::Clean { byte, access } => {
+                self.count(&access);
+                self.cleaned(byte, &access);
+            }
+            Heads::Resting => self.rested(),
         }
     }
 
@@ -142,9 +175,13 @@ impl Disk {
 
     fn served(&mut self, now_ns: u64, slot: u32, access: &Access, done: &mut Vec<u32>) {
         let request = &mut self.requests[slot as usize];
-        request.phases.seek_ns = access.seek_ns;
-        request.phases.rotation_ns = access.rotation_ns;
-        request.phases.transfer_ns = access.transfer_ns;
+        request.phases.seek_ns += access.seek_ns;
+        request.phases.rotation_ns += access.rotation_ns;
+        request.phases.transfer_ns += access.transfer_ns;
+        if self.is_unfinished(slot) {
+            return;
+        }
+        let request = &mut self.requests[slot as usize];
         request.since_ns = now_ns;
         let (start, end, len) = (request.op.offset_bytes, request.end(), request.len());
         if request.op.kind == OpKind::Read {
@@ -173,7 +210,7 @@ impl Disk {
     pub(super) fn read_from_segment(&mut self, now_ns: u64, slot: u32) -> bool {
         let request = &self.requests[slot as usize];
         let (start, end) = (request.op.offset_bytes, request.end());
-        let ahead = end.saturating_add(self.spec.read_ahead_bytes);
+        let ahead = end.saturating_add(self.spec.read_ahead_bytes).min(self.end_of_uncached(end));
         self.note_progress(now_ns);
         if let Some(found) = self.segments.find(start, end) {
             match &mut self.heads {
@@ -191,7 +228,7 @@ impl Disk {
             self.link.push_back(slot);
             return true;
         }
-        let lone = self.foreground.is_empty();
+        let lone = self.foreground.is_empty() && end <= self.end_of_uncached(start);
         if let Heads::Stream(stream) = &mut self.heads {
             let segment = self.segments.get(stream.segment);
             if lone && (segment.start..=stream.target).contains(&start) && end > segment.end {
@@ -205,9 +242,15 @@ impl Disk {
     }
 
     /// Starts to read ahead from the end of a segment to `target`. `waiting`: reads that wait for data of this range.
-    fn start_stream(&mut self, now_ns: u64, segment: usize, target: u64, waiting: Vec<u32>) {
+    pub(super) fn start_stream(
+        &mut self,
+        now_ns: u64,
+        segment: usize,
+        target: u64,
+        waiting: Vec<u32>,
+    ) {
         let from_byte = self.segments.get(segment).end;
-        let target = target.min(self.spec.capacity_bytes);
+        let target = target.min(self.spec.capacity_bytes).min(self.end_of_uncached(from_byte));
         if from_byte >= target {
             return;
         }

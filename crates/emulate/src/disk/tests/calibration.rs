@@ -64,6 +64,7 @@ fn sshd_7200_sata_500g() -> DiskSpec {
         read_segments: 16,
         flash_bytes: 4 << 30,
         flash_read_ns: 150 * US,
+        shingled: None,
     }
 }
 
@@ -114,6 +115,7 @@ fn hdd_15k_sas_80g() -> DiskSpec {
         read_segments: 32,
         flash_bytes: 0,
         flash_read_ns: 0,
+        shingled: None,
     }
 }
 
@@ -161,6 +163,7 @@ fn hdd_10k_300g() -> DiskSpec {
         read_segments: 16,
         flash_bytes: 0,
         flash_read_ns: 0,
+        shingled: None,
     }
 }
 
@@ -207,6 +210,7 @@ fn hdd_7200_sata_20t() -> DiskSpec {
         read_segments: 24,
         flash_bytes: 0,
         flash_read_ns: 0,
+        shingled: None,
     }
 }
 

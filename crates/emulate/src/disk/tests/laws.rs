@@ -32,8 +32,15 @@ fn any_disk() -> impl Strategy<Value = DiskSpec> {
     let mechanics = (1_u32..6, 1_u32..9, 0_u64..3, 4_000_u32..16_000);
     let firmware = (1_u32..33, 0_u32..3, 1_u32..40, 0_u64..300);
     let memory = (any::<bool>(), 12_u32..22, 0_u64..400_000, 1_u32..5, 0_u64..2);
-    (mechanics, firmware, memory).prop_map(
-        |((heads, zones, settle, rpm), (queue_max, fifo, window, command), memory)| {
+    let shingled = (1_u64..20, 0_u64..20, 1_u32..300, proptest::option::of(0..20 * MS));
+    let shingled = shingled.prop_map(|(band, more, entries_max, idle_ns)| Shingled {
+        band_bytes: (15 + band) << 12,
+        cache_bytes: (15 + band + more) << 12,
+        entries_max,
+        idle_ns,
+    });
+    (mechanics, firmware, memory, proptest::option::of(shingled)).prop_map(
+        |((heads, zones, settle, rpm), (queue_max, fifo, window, command), memory, shingled)| {
             let (write_cache, buffer_log, read_ahead_bytes, read_segments, flash) = memory;
             let satf = Scheduler::Satf { age_max_ns: 50 * MS, window };
             DiskSpec {
@@ -52,6 +59,7 @@ fn any_disk() -> impl Strategy<Value = DiskSpec> {
                 read_ahead_bytes,
                 read_segments,
                 flash_bytes: flash << 20,
+                shingled,
                 ..plain()
             }
         },
@@ -221,6 +229,20 @@ fn every_parameter_has_an_effect() {
     specs.push(("age_max_ns", DiskSpec { scheduler: satf(190 * MS, 16), ..base.clone() }));
     specs.push(("window", DiskSpec { scheduler: satf(200 * MS, 15), ..base.clone() }));
     specs.push(("scheduler", DiskSpec { scheduler: Scheduler::Fifo, ..base.clone() }));
+    let shingled =
+        Shingled { band_bytes: 1 << 20, cache_bytes: 4 << 20, entries_max: 40, idle_ns: None };
+    let known_shingled = fingerprint(&DiskSpec { shingled: Some(shingled), ..base.clone() });
+    assert_ne!(known_shingled, known);
+    for (name, of) in [
+        ("band_bytes", Shingled { band_bytes: 2 << 20, ..shingled }),
+        ("cache_bytes", Shingled { cache_bytes: 3 << 20, ..shingled }),
+        ("entries_max", Shingled { entries_max: 41, ..shingled }),
+        ("idle_ns", Shingled { idle_ns: Some(MS), ..shingled }),
+    ] {
+        let spec = DiskSpec { shingled: Some(of), ..base.clone() };
+        spec.check().unwrap();
+        assert_ne!(fingerprint(&spec), known_shingled, "{name} has no effect");
+    }
     for (name, spec) in specs {
         spec.check().unwrap();
         assert_ne!(fingerprint(&spec), known, "{name} has no effect");
@@ -229,7 +251,10 @@ fn every_parameter_has_an_effect() {
 
 #[test]
 fn an_impossible_disk_is_refused_with_its_field() {
-    let refused: [(&str, ContentEvent); 9] = [
+    fn shingle(s: &mut DiskSpec, band_bytes: u64, cache_bytes: u64) {
+        s.shingled = Some(Shingled { band_bytes, cache_bytes, entries_max: 1, idle_ns: None });
+    }
+    let refused: [(&str, ContentEvent); 11] = [
         ("capacity_bytes", |s| s.capacity_bytes += 1),
         ("rpm", |s| s.rpm = 0),
         ("outer_bytes_per_s", |s| s.outer_bytes_per_s = f64::NAN),
@@ -239,6 +264,8 @@ fn an_impossible_disk_is_refused_with_its_field() {
         ("average_seek_ns", |s| s.average_seek_ns = 12_100 * US),
         ("queue_max", |s| s.queue_max = 0),
         ("window", |s| s.scheduler = Scheduler::Satf { age_max_ns: 1, window: 0 }),
+        ("band_bytes", |s| shingle(s, (1 << 20) + 512, 1 << 30)),
+        ("cache_bytes", |s| shingle(s, 1 << 20, 1 << 19)),
     ];
     for (field, change) in refused {
         let mut spec = plain();

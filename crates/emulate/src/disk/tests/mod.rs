@@ -1,13 +1,15 @@
 //! Tests of the disk in virtual time: a closed loop that keeps a number of operations outstanding,
 //! test disks, and one file for each kind of test: known results (`oracles`), invariants of
-//! any disk (`laws`), power cuts (`power`), and published figures of four disks (`calibration`).
+//! any disk (`laws`), power cuts (`power`), shingled tracks (`shingled`), and published figures of four disks
+//! (`calibration`).
 
 mod calibration;
 mod laws;
 mod oracles;
 mod power;
+mod shingled;
 
-use super::{Disk, DiskSpec, Scheduler};
+use super::{Disk, DiskSpec, Scheduler, Shingled};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -40,6 +42,7 @@ pub(super) fn plain() -> DiskSpec {
         read_segments: 16,
         flash_bytes: 0,
         flash_read_ns: 100 * US,
+        shingled: None,
     }
 }
 

@@ -20,6 +20,7 @@ proptest! {
         window in 1_u32..20,
         buffer_blocks in 1_u64..64,
         blocks in 8_u64..400,
+        band_blocks in proptest::option::of(16_u64..40),
     ) {
         let scheduler = Scheduler::Satf { age_max_ns: 100 * MS, window };
         let spec = DiskSpec {
@@ -27,6 +28,12 @@ proptest! {
             write_cache: true,
             buffer_bytes: buffer_blocks * BLOCK,
             scheduler,
+            shingled: band_blocks.map(|of| Shingled {
+                band_bytes: of * BLOCK,
+                cache_bytes: 50 * BLOCK,
+                entries_max: 30,
+                idle_ns: None,
+            }),
             ..plain()
         };
         let mut disk = Disk::new(&spec, seed, 0);
