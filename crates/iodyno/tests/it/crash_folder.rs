@@ -81,7 +81,7 @@ fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
     let script = transactions("journal_mode=WAL; PRAGMA synchronous=FULL");
     let output = crashtest(&place, "--quiet --class prefix,one-alone", CHECK, &script);
     output.succeeds();
-    assert!(output.stdout.contains("judged, none wrong"), "{output:?}");
+    assert!(output.stdout.contains("after a power cut, none wrong"), "{output:?}");
     let script = transactions("journal_mode=WAL; PRAGMA synchronous=NORMAL");
     let output = crashtest(&place, "--json --class prefix", CHECK, &script);
     output.exits(4);
@@ -100,7 +100,7 @@ fn a_checker_that_ignores_promises_is_told() {
     let place = Place::new();
     let script = "echo new > b && mv b a && echo saved";
     for (check, is_read, code) in [
-        ("test -s a || ! test -e a", false, 0),
+        ("true", false, 0),
         ("! test -s $IODYNO_ACKNOWLEDGED || test -s a", true, 4),
     ] {
         let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", check, script);

@@ -236,7 +236,7 @@ fn a_run_on_some_processors() {
     let first = crate::methods::first_cpu();
     let found = cell(&place, &format!("{words} --cpus {first}"));
     assert_eq!(found["evidence"]["cpus"], 1);
-    place.iodyno(&format!("{words} --cpus 1000")).fails(2, &["--cpus 1000", "may run on"]);
+    place.iodyno(&format!("{words} --cpus 1000")).fails(2, &["--cpus 1000", "choose from"]);
     place.iodyno(&format!("{words} --numa 999")).fails(2, &["no NUMA node 999"]);
 }
 

@@ -190,7 +190,7 @@ fn the_catalog_can_be_read_run_and_copied() {
     let keys: Vec<(usize, &str)> = entries
         .iter()
         .map(|e| {
-            let kinds = ["workload", "method", "device", "system", "study"];
+            let kinds = ["workload", "method", "device", "system", "study", "price list"];
             let kind = kinds.iter().position(|&k| e["kind"] == k).unwrap();
             (kind, e["name"].as_str().unwrap())
         })

@@ -105,7 +105,7 @@ fn runs_are_compared_with_the_first() {
     assert_eq!(text.matches("I · Comparison").count(), 2);
     assert_eq!(text.matches("iodyno run random-read").count(), 4);
     let same = place.iodyno("report before after --json").succeeds().json();
-    assert_eq!(same, place.iodyno("compare before after --json").succeeds().json());
+    assert_eq!(same, place.iodyno("compare before after --json").exits(8).json());
     let other = place.path("other.sqlite");
     let output = place.iodyno(&format!("import both.html --notebook {}", other.display()));
     assert_eq!(output.succeeds().stdout.lines().count(), 4, "{}", output.stdout);
