@@ -11,6 +11,7 @@
 //!
 //! The page in each slot is not recorded here.
 
+use super::placement::{Handle, Placement};
 use crate::spec::VictimRule;
 use std::collections::VecDeque;
 
@@ -18,20 +19,46 @@ use std::collections::VecDeque;
 /// since pages that have survived a collection are likely to live longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Writes of the host.
-    Host,
-    /// Copies by garbage collection.
-    Copy,
+    /// Writes of the host with this reclaim unit handle.
+    Host(Handle),
+    /// Copies by garbage collection: of data with this handle if handles are persistently isolated, else of all data,
+    /// with handle 0.
+    Copy(Handle),
+}
+
+impl Stream {
+    /// Returns the index of the stream's write frontier.
+    #[inline]
+    pub(super) fn index(self) -> usize {
+        match self {
+            Self::Host(handle) => 2 * usize::from(handle),
+            Self::Copy(handle) => 2 * usize::from(handle) + 1,
+        }
+    }
+
+    /// Returns the reclaim unit handle of the data.
+    #[inline]
+    pub fn handle(self) -> Handle {
+        let (Self::Host(handle) | Self::Copy(handle)) = self;
+        handle
+    }
 }
 
 /// Number of free blocks below which garbage collection should run. In steady state, if garbage collection keeps pace
 /// with the host's writes, the number of free blocks is one less; preconditioned devices start in this state.
 pub const FREE_BLOCKS: u32 = 4;
-/// Number of unsealed blocks in steady state: the free blocks, and one open block per stream.
-pub(super) const UNSEALED_BLOCKS: u32 = FREE_BLOCKS - 1 + 2;
-/// Number of blocks' worth of empty space in steady state: the free blocks, and half of each open block.
+
+/// Returns the number of unsealed blocks in steady state: the free blocks, and an open block per write frontier.
+pub(super) fn unsealed_blocks(frontiers: u32) -> u32 {
+    FREE_BLOCKS - 1 + frontiers
+}
+
+/// Returns the number of blocks' worth of empty space in steady state: the free blocks, and half of each open block.
 /// Garbage collection can't use this space as spare.
-pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
+pub(super) fn empty_blocks(frontiers: u32) -> u32 {
+    FREE_BLOCKS - 1 + frontiers.div_ceil(2)
+}
+
 /// Number of free blocks reserved for copies, without which garbage collection could not finish.
 const FREE_FOR_COPIES: usize = 1;
 
@@ -91,7 +118,10 @@ pub(super) struct Blocks {
     reciprocal: u64,
     list: Vec<Block>,
     free: VecDeque<u32>,
-    cursors: [Cursor; 2],
+    /// Open block of each stream, by [`Stream::index`].
+    cursors: Box<[Cursor]>,
+    /// Whether copies keep the handle of their data.
+    persistent: bool,
     /// Slots that were reserved for copies and left empty by a power cut. They still count as in flight, and are the
     /// first to be reserved again.
     returned: VecDeque<u32>,
@@ -112,8 +142,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Creates `count` blocks, all free.
-    pub(super) fn new(count: u32, pages_per_block: u32) -> Self {
+    /// Creates `count` blocks, all free, for the handles of `placement`.
+    pub(super) fn new(count: u32, pages_per_block: u32, placement: &Placement) -> Self {
         let block = Block {
             valid: 0,
             in_flight: 0,
@@ -121,7 +151,7 @@ impl Blocks {
             next: NONE,
             previous: NONE,
             state: State::Free,
-            stream: Stream::Copy,
+            stream: Stream::Copy(0),
             opened: 0,
         };
         Self {
@@ -129,7 +159,12 @@ impl Blocks {
             reciprocal: u64::MAX / u64::from(pages_per_block) + 1,
             list: vec![block; count as usize],
             free: (0..count).collect(),
-            cursors: [Cursor { block: NONE, next: 0, end: 0 }; 2],
+            cursors: vec![
+                Cursor { block: NONE, next: 0, end: 0 };
+                2 * usize::from(placement.handles())
+            ]
+            .into(),
+            persistent: placement.is_persistent(),
             returned: VecDeque::new(),
             closing: VecDeque::new(),
             opened: 0,
@@ -169,10 +204,9 @@ impl Blocks {
     /// if no block is free.
     #[inline]
     pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
-        let which = stream as usize;
-        if stream == Stream::Copy
-            && let Some(slot) = self.returned.pop_front()
-        {
+        let which = stream.index();
+        let is_host = matches!(stream, Stream::Host(_));
+        if !is_host && let Some(slot) = self.take_returned(stream) {
             return Some(slot);
         }
         if self.cursors[which].next == self.cursors[which].end {
@@ -185,7 +219,7 @@ impl Blocks {
         block.in_flight += 1;
         if cursor.next == cursor.end {
             block.state = State::Closing;
-            if stream == Stream::Host {
+            if is_host {
                 self.closing.push_back(cursor.block);
             }
         }
@@ -194,10 +228,36 @@ impl Blocks {
 
     /// Returns whether `count` slots (at most one block) can be reserved for a stream.
     pub(super) fn has_space(&self, stream: Stream, count: u32) -> bool {
-        let cursor = &self.cursors[stream as usize];
-        let kept = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
-        let returned = if stream == Stream::Copy { self.returned.len() as u32 } else { 0 };
-        cursor.end - cursor.next + returned >= count || self.free.len() > kept
+        let kept = if matches!(stream, Stream::Host(_)) { FREE_FOR_COPIES } else { 0 };
+        self.open_slots(stream) >= count || self.free.len() > kept
+    }
+
+    /// Returns the number of slots that can be reserved for a stream without another block.
+    fn open_slots(&self, stream: Stream) -> u32 {
+        let cursor = &self.cursors[stream.index()];
+        let returned = self.returned.iter().filter(|&&slot| self.stream_of(slot) == stream);
+        cursor.end - cursor.next + returned.count() as u32
+    }
+
+    /// Removes and returns the oldest slot of a stream that a power cut has left empty.
+    #[inline]
+    fn take_returned(&mut self, stream: Stream) -> Option<u32> {
+        if self.returned.is_empty() {
+            return None;
+        }
+        let at = self.returned.iter().position(|&slot| self.stream_of(slot) == stream)?;
+        self.returned.remove(at)
+    }
+
+    /// Returns the stream of the block that contains `slot`.
+    fn stream_of(&self, slot: u32) -> Stream {
+        self.list[self.of(slot) as usize].stream
+    }
+
+    /// Returns the stream for copies of the data in block `index`.
+    pub(super) fn copies_of(&self, index: u32) -> Stream {
+        let handle = self.list[index as usize].stream.handle();
+        Stream::Copy(if self.persistent { handle } else { 0 })
     }
 
     /// Abandons a reserved slot that a power failure left empty. Slots for copies are reused, because repeated
@@ -206,8 +266,8 @@ impl Blocks {
     pub(super) fn abandon(&mut self, slot: u32) {
         let block = self.of(slot);
         match self.list[block as usize].stream {
-            Stream::Copy => self.returned.push_back(slot),
-            Stream::Host => self.programmed(block, false),
+            Stream::Copy(_) => self.returned.push_back(slot),
+            Stream::Host(_) => self.programmed(block, false),
         }
     }
 
@@ -219,13 +279,13 @@ impl Blocks {
 
     #[cold]
     fn open(&mut self, stream: Stream) -> Option<()> {
-        let left = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
+        let left = if matches!(stream, Stream::Host(_)) { FREE_FOR_COPIES } else { 0 };
         if self.free.len() <= left {
             return None;
         }
         let index = self.free.pop_front()?;
         let slots = self.slots(index);
-        self.cursors[stream as usize] = Cursor { block: index, next: slots.start, end: slots.end };
+        self.cursors[stream.index()] = Cursor { block: index, next: slots.start, end: slots.end };
         let block = &mut self.list[index as usize];
         block.state = State::Open;
         block.stream = stream;
@@ -240,7 +300,7 @@ impl Blocks {
     pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
         let (block, beside) =
             (&self.list[self.of(slot) as usize], &self.list[self.of(other) as usize]);
-        block.stream == Stream::Host && (block.opened, slot) > (beside.opened, other)
+        matches!(block.stream, Stream::Host(_)) && (block.opened, slot) > (beside.opened, other)
     }
 
     /// Records the end of a slot's program operation in block `index`. `current`: whether the slot now contains current
@@ -258,7 +318,7 @@ impl Blocks {
 
     #[cold]
     fn close(&mut self, index: u32) {
-        if self.list[index as usize].stream == Stream::Copy {
+        if matches!(self.list[index as usize].stream, Stream::Copy(_)) {
             self.seal(index);
             return;
         }
@@ -327,6 +387,12 @@ impl Blocks {
             return None;
         }
         self.picks += 1;
+        if self.persistent && self.free.is_empty() {
+            let block = self.fitting()?;
+            self.unlink(block);
+            self.list[block as usize].state = State::Victim;
+            return Some(Pick { block, for_wear: false });
+        }
         let unworn = if self.picks.is_multiple_of(WEAR_EVERY) { self.unworn() } else { None };
         let block = unworn.unwrap_or_else(|| match self.rule {
             VictimRule::FewestValid => self.heads[self.fewest as usize],
@@ -347,6 +413,19 @@ impl Blocks {
         let sealed = (0..).zip(&self.list).filter(|(_, block)| block.state == State::Sealed);
         let best = sealed.max_by(|a, b| benefit(a.1).total_cmp(&benefit(b.1)));
         best.map_or(self.heads[self.fewest as usize], |(index, _)| index)
+    }
+
+    /// Returns the sealed block with the fewest valid pages whose copies fit into the open block of their stream; `None`
+    /// if there is none. Visits every block. If no block is free, the one whose collection a power cut has interrupted
+    /// fits, and possibly no other: without this choice the free block for copies could be used up by another handle.
+    #[cold]
+    fn fitting(&self) -> Option<u32> {
+        let fits = |&(index, block): &(u32, &Block)| {
+            let is_worth = block.state == State::Sealed && block.valid < self.pages_per_block;
+            is_worth && block.valid <= self.open_slots(self.copies_of(index))
+        };
+        let fitting = (0..).zip(&self.list).filter(fits);
+        fitting.min_by_key(|(_, block)| block.valid).map(|(index, _)| index)
     }
 
     /// Returns the next sealed block that is worn far less than others; `None` if the limited search finds
@@ -377,10 +456,10 @@ impl Blocks {
         self.free.push_back(index);
     }
 
-    /// Creates a sealed block with `valid` valid slots at unspecified positions, as if written by copies. Used
-    /// to construct a preconditioned state, oldest block first.
-    pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
-        let index = self.preset_open(Stream::Copy, self.pages_per_block);
+    /// Creates a sealed block with `valid` valid slots at unspecified positions, as if written by copies of the stream
+    /// `copies`. Used to construct a preconditioned state, oldest block first.
+    pub(super) fn preset_sealed(&mut self, copies: Stream, valid: u32) -> u32 {
+        let index = self.preset_open(copies, self.pages_per_block);
         self.list[index as usize].valid = valid;
         self.seal(index);
         index
@@ -390,7 +469,7 @@ impl Blocks {
     /// state.
     pub(super) fn preset_open(&mut self, stream: Stream, valid: u32) -> u32 {
         self.open(stream).expect("a constructed state must leave blocks free");
-        let cursor = &mut self.cursors[stream as usize];
+        let cursor = &mut self.cursors[stream.index()];
         cursor.next += valid;
         self.list[cursor.block as usize].valid = valid;
         cursor.block

@@ -6,7 +6,7 @@
 //! (b - v) copies per host page.
 
 use super::blocks::{NONE, Pick};
-use super::{Ftl, Page};
+use super::{Ftl, Page, Stream};
 
 /// The block being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,11 @@ impl Ftl {
             });
         }
         self.collection.as_ref().map(|collection| collection.victim)
+    }
+
+    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim.
+    pub fn copy_stream(&self) -> Option<Stream> {
+        self.collection.as_ref().map(|collection| self.blocks.copies_of(collection.block))
     }
 
     #[inline]

@@ -107,7 +107,8 @@ impl Model {
             Step::BeginCopy => {
                 self.ftl.victim();
                 if let Some(copy) = self.ftl.next_copy() {
-                    let slot = self.ftl.reserve(Stream::Copy).expect("a slot for a copy");
+                    let stream = self.ftl.copy_stream().expect("a victim");
+                    let slot = self.ftl.reserve(stream).expect("a slot for a copy");
                     let write = self.slots[&copy.source];
                     assert_eq!(self.pages[&copy.page], write, "a stale page is copied");
                     self.copies.push((copy, slot, write));
@@ -132,7 +133,7 @@ impl Model {
         self.written.insert(lpn);
         let Some(page) = self.ftl.applies(lpn) else { return };
         let slot = loop {
-            if let Some(slot) = self.ftl.reserve(Stream::Host) {
+            if let Some(slot) = self.ftl.reserve(Stream::Host(self.ftl.handle(lpn))) {
                 break slot;
             }
             // Out of space: completes everything in flight, and collects a block.
@@ -178,9 +179,9 @@ impl Model {
 }
 
 const TINY: Shape =
-    Shape { logical_pages: 60, raw_pages: 8 * 15, pages_per_block: 8, represent: 1 };
+    Shape { logical_pages: 60, raw_pages: 8 * 15, pages_per_block: 8, represent: 1, frontiers: 2 };
 const SAMPLED: Shape =
-    Shape { logical_pages: 10_000, raw_pages: 16 * 720, pages_per_block: 16, represent: 2 };
+    Shape { logical_pages: 10_000, raw_pages: 16 * 720, pages_per_block: 16, represent: 2, frontiers: 2 };
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -222,7 +223,7 @@ proptest! {
 fn an_overtaken_write_stays_overtaken() {
     let mut ftl = Ftl::new(TINY, State::Fresh, 0..0, 1, 0);
     let begin =
-        |ftl: &mut Ftl, lpn| (ftl.applies(lpn).unwrap(), ftl.reserve(Stream::Host).unwrap());
+        |ftl: &mut Ftl, lpn| (ftl.applies(lpn).unwrap(), ftl.reserve(Stream::Host(0)).unwrap());
     let (page, old) = begin(&mut ftl, 0);
     let mut new = old;
     // Fills the rest of the first block, the second, and a part of the third, with an overwrite.
@@ -245,7 +246,7 @@ fn an_overtaken_write_stays_overtaken() {
 fn writes_of_several_pages_are_constructed_together() {
     for (represent, pages_per_write) in [(1, 8), (2, 8), (4, 32)] {
         let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
         let state = State::Random { pages_per_write };
         let ftl = Ftl::new(shape, state, 0..shape.logical_pages, 1, 0);
         let (mut pairs, mut together) = (0_u32, 0_u32);
@@ -272,7 +273,7 @@ fn a_part_of_the_device_can_be_written() {
     for represent in [1, 4] {
         for state in [State::Sequential, State::Random { pages_per_write: 1 }] {
             let shape =
-                Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+                Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
             let ftl = Ftl::new(shape, state, 5_000..25_000, 1, 0);
             ftl.check().unwrap();
             let mut mapped = 0;
@@ -294,7 +295,7 @@ fn a_part_of_the_device_can_be_written() {
 fn shared_tables_are_as_own_ones() {
     for represent in [1, 8] {
         let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
         let state = State::Random { pages_per_write: 1 };
         let digest = |ftl, seed| {
             let mut driver = Driver::new(shape, State::Fresh, 1);
@@ -318,7 +319,7 @@ fn shared_tables_are_as_own_ones() {
 #[test]
 fn a_twin_starts_out_alike() {
     let shape =
-        Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent: 4 };
+        Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent: 4, frontiers: 2 };
     let state = State::Random { pages_per_write: 1 };
     let run = |number| {
         let first = Driver::new(shape, state, 1);
@@ -338,7 +339,7 @@ fn a_twin_starts_out_alike() {
 fn a_seed_replays() {
     let digest = |seed, represent| {
         let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
         let mut driver = Driver::new(shape, State::Random { pages_per_write: 2 }, seed);
         let mut load = Load::zipf(shape.logical_pages, 0.99, 5);
         driver.run(&mut load, 60_000);
@@ -356,7 +357,7 @@ fn a_seed_replays() {
 fn a_long_trim_is_many_short_ones() {
     for represent in [1, 8] {
         let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
         let mut driver = Driver::new(shape, State::Random { pages_per_write: 1 }, 1);
         driver.run(&mut Load::zipf(shape.logical_pages, 1.2, 5), 30_000);
         let mut long = driver.ftl;
