@@ -6,7 +6,7 @@ use crate::common::{disk, flash, memory, volume};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig, low_limit};
 use iodyno_emulate::InjectedBug;
-use iodyno_emulate::spec::{CloudVolume, Flash, IoThread, Kind};
+use iodyno_emulate::spec::{CloudVolume, Flash, IoThread, Isolation, Kind, Placement};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -168,8 +168,16 @@ pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, S
     Ok(count)
 }
 
+/// Two namespaces on a flash device of [`tiny`], whose handles are isolated in this way, with blocks for their write
+/// frontiers.
+fn placed(mut f: Flash, isolation: Isolation) -> Flash {
+    f.nand.raw_bytes += 4 * u64::from(f.nand.planes * 2 * 2) * UNIT;
+    f.placement = Some(Placement { shares: vec![0.25, 0.75], isolation });
+    f
+}
+
 /// Runs the histories on every flash device: volatile or protected, collecting or not, with one
-/// plane or two, with units of the map of 4 KiB or 8 KiB.
+/// plane or two, with units of the map of 4 KiB or 8 KiB, with one namespace or two.
 pub(crate) fn try_flash(
     most: usize,
     protected: &[bool],
@@ -178,13 +186,22 @@ pub(crate) fn try_flash(
     let mut all = Count::default();
     for &protected in protected {
         for collects in [true, false] {
-            for (planes, merged) in [(1, 1), (2, 1), (2, 2)] {
+            for (planes, merged, isolation) in [
+                (1, 1, None),
+                (2, 1, None),
+                (2, 2, None),
+                (1, 1, Some(Isolation::Initial)),
+                (2, 1, Some(Isolation::Persistent)),
+            ] {
                 let mut flash = tiny(protected, collects, planes);
+                if let Some(isolation) = isolation {
+                    flash = placed(flash, isolation);
+                }
                 flash.translation.unit_bytes = merged * UNIT as u32;
                 let kind = Kind::Flash(Box::new(flash));
                 let units = (0..16).collect();
                 let name = format!(
-                    "protected {protected}, collects {collects}, planes {planes}, merged {merged}"
+                    "protected {protected}, collects {collects}, planes {planes}, merged {merged}, {isolation:?}"
                 );
                 let rest = prepared(Member { kind, units, limits: Vec::new() }, injected_bug)
                     .map_err(|why| format!("{name}, prelude: {why}"))?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::driver::{Driver, Load};
-use crate::ftl::{Ftl, Page, PageCopy, Residence, Shape, State, Stream};
+use crate::ftl::{Ftl, Page, PageCopy, Placement, Residence, Shape, State, Stream};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -47,8 +47,8 @@ struct Model {
 }
 
 impl Model {
-    fn new(shape: Shape, state: State) -> Self {
-        let ftl = Ftl::new(shape, state, 0..shape.logical_pages, 3, 0);
+    fn new(shape: Shape, placement: Placement, state: State) -> Self {
+        let ftl = Ftl::placed(shape, placement, state, 0..shape.logical_pages, 3, 0);
         let mut model = Self {
             slots: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -195,8 +195,19 @@ proptest! {
             (1_u32..5).prop_map(|pages_per_write| State::Random { pages_per_write }),
         ],
         sampled in prop::bool::weighted(0.1),
+        persistent in any::<bool>(),
+        mut ends in prop::collection::vec(0..=TINY.logical_pages, 0..3),
     ) {
-        let mut model = Model::new(if sampled { SAMPLED } else { TINY }, state);
+        ends.sort_unstable();
+        let scale = SAMPLED.logical_pages / TINY.logical_pages;
+        let ends: Vec<u64> =
+            ends.into_iter().map(|end| if sampled { scale * end } else { end }).collect();
+        let placement = Placement::new(ends, persistent);
+        let shape = if sampled { SAMPLED } else { TINY };
+        let frontiers = placement.frontiers();
+        let more = u64::from(2 * (frontiers - 2) * shape.pages_per_block);
+        let shape = Shape { frontiers, raw_pages: shape.raw_pages + more, ..shape };
+        let mut model = Model::new(shape, placement, state);
         model.check();
         for (index, &step) in steps.iter().enumerate() {
             model.step(step);
