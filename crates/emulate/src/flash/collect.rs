@@ -8,7 +8,7 @@
 use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
-use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy, Stream};
+use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy};
 use crate::request::State;
 use crate::server::passed_ns;
 
@@ -304,11 +304,13 @@ impl FlashDevice {
     /// of a victim do not fill may continue with data of another reclaim unit handle.
     fn next_copy(&mut self) -> Option<(PageCopy, u32)> {
         loop {
-            let stream = self.ftl.copy_stream().unwrap_or(Stream::Copy(0));
-            if !self.ftl.has_space(stream, 1) {
+            let stream = self.ftl.copy_stream();
+            if stream.is_some_and(|stream| !self.ftl.has_space(stream, 1)) {
                 return None;
             }
-            if let Some(copy) = self.ftl.next_copy() {
+            if let Some(stream) = stream
+                && let Some(copy) = self.ftl.next_copy()
+            {
                 let place = self.ftl.reserve(stream).expect("space was checked");
                 return Some((copy, place));
             }

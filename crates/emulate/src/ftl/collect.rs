@@ -70,9 +70,12 @@ impl Ftl {
         self.collection.as_ref().map(|collection| collection.victim)
     }
 
-    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim.
+    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim, or it has no valid
+    /// page left.
     pub fn copy_stream(&self) -> Option<Stream> {
-        self.collection.as_ref().map(|collection| self.blocks.copies_of(collection.block))
+        let block = self.collection.as_ref()?.block;
+        let is_empty = self.blocks.list()[block as usize].valid == 0;
+        (!is_empty).then(|| self.blocks.copies_of(block))
     }
 
     #[inline]

@@ -21,9 +21,11 @@ impl Ftl {
 
     /// Copies the rest of the victim and erases it. Returns false if no block is worth collecting.
     fn collect_untimed(&mut self) -> bool {
-        let victim = self.victim();
-        let Some(stream) = victim.and_then(|_| self.copy_stream()) else { return false };
+        if self.victim().is_none() {
+            return false;
+        }
         while let Some(copy) = self.next_copy() {
+            let stream = self.copy_stream().expect("a valid page");
             let slot = self.reserve(stream).expect("a free block is kept for copies");
             self.commit_copy(copy, slot);
         }

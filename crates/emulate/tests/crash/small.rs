@@ -75,16 +75,18 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     f
 }
 
-/// Writes in addition to three of each unit on the average, chosen so that the next die programs a
+/// Writes in addition to some of each unit on the average, chosen so that the next die programs a
 /// slow page and the one after it a fast one: programs then end in another order than they begin.
 const WRITES_MORE: usize = 3;
 
 /// Writes to the member until garbage collection is steady, and waits until it is at rest.
 pub(crate) fn prepared(member: Member, injected_bug: InjectedBug) -> Result<Rig, String> {
+    let is_placed = matches!(&member.kind, Kind::Flash(flash) if flash.placement.is_some());
+    let rounds = if is_placed { 8 } else { 3 };
     let mut rig = Rig::new(&[member], 1, injected_bug);
     let mut random = stream(1, "prelude", 0);
     let units: Vec<u64> = rig.oracles[0].units().collect();
-    for i in 0..units.len() * 3 + WRITES_MORE {
+    for i in 0..units.len() * rounds + WRITES_MORE {
         let unit = units.get(i).copied();
         let unit = unit.unwrap_or_else(|| units[below(&mut random, units.len() as u64) as usize]);
         rig.submit(0, &change(OpKind::Write, unit, false));
@@ -171,7 +173,8 @@ pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, S
 /// Two namespaces on a flash device of [`tiny`], whose handles are isolated in this way, with blocks for their write
 /// frontiers.
 fn placed(mut f: Flash, isolation: Isolation) -> Flash {
-    f.nand.raw_bytes += 4 * u64::from(f.nand.planes * 2 * 2) * UNIT;
+    let blocks = if isolation == Isolation::Initial { 2 } else { 4 };
+    f.nand.raw_bytes += blocks * u64::from(f.nand.planes * 2 * 2) * UNIT;
     f.placement = Some(Placement { shares: vec![0.25, 0.75], isolation });
     f
 }
@@ -190,8 +193,8 @@ pub(crate) fn try_flash(
                 (1, 1, None),
                 (2, 1, None),
                 (2, 2, None),
-                (1, 1, Some(Isolation::Initial)),
-                (2, 1, Some(Isolation::Persistent)),
+                (2, 1, Some(Isolation::Initial)),
+                (1, 1, Some(Isolation::Persistent)),
             ] {
                 let mut flash = tiny(protected, collects, planes);
                 if let Some(isolation) = isolation {

@@ -147,11 +147,11 @@ fn collection_goes_on_after_power_cuts() {
             let host = Stream::Host(ftl.handle(lpn));
             while !ftl.has_space(host, 1) {
                 assert!(ftl.victim().is_some(), "seed {seed}: no space and nothing to collect");
-                let stream = ftl.copy_stream().unwrap();
                 let Some(copy) = ftl.next_copy() else {
                     ftl.retire_victim();
                     continue;
                 };
+                let stream = ftl.copy_stream().unwrap();
                 let slot = ftl.reserve(stream).expect("a slot for each copy");
                 if below(&mut rng, 12) > 0 {
                     ftl.commit_copy(copy, slot);
