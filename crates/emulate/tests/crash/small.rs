@@ -82,7 +82,7 @@ const WRITES_MORE: usize = 3;
 /// Writes to the member until garbage collection is steady, and waits until it is at rest.
 pub(crate) fn prepared(member: Member, injected_bug: InjectedBug) -> Result<Rig, String> {
     let is_placed = matches!(&member.kind, Kind::Flash(flash) if flash.placement.is_some());
-    let rounds = if is_placed { 8 } else { 3 };
+    let rounds = if is_placed { 12 } else { 3 };
     let mut rig = Rig::new(&[member], 1, injected_bug);
     let mut random = stream(1, "prelude", 0);
     let units: Vec<u64> = rig.oracles[0].units().collect();
