@@ -8,7 +8,7 @@
 use super::driver::{Driver, Load};
 use crate::ftl::oracle::write_amplification_uniform;
 use crate::ftl::{FREE_BLOCKS, Ftl, Placement, Shape, State, Stream};
-use iodyno_units::rng::{below, stream};
+use iodyno_units::rng::{below, stream, unit_open_closed};
 
 const RANDOM: State = State::Random { pages_per_write: 1 };
 /// Share of the first handle's pages.
@@ -66,26 +66,23 @@ fn uniform_handles_have_the_same_amplification() {
     }
 }
 
-/// A log beside a small region of random writes, of which the two write `log` to 1: the mechanism of CacheLib with
-/// FDP.
-fn beside_a_log(driver: &mut Driver, log: u64, device_writes: f64) -> f64 {
+/// Write amplification of a log beside a small region of random writes, which has the share `random` of the writes: the
+/// mechanism of CacheLib with FDP. Measured over one pass of the log, after 3.
+fn beside_a_log(driver: &mut Driver, random: f64) -> f64 {
     let pages = driver.ftl.shape().logical_pages;
     let small = (pages as f64 * SMALL) as u64;
     let mut rng = stream(3, "load", 0);
-    let (mut next, before) = (0, driver.ftl.counters());
-    let mut written = 0;
-    let (warm_up, counted) = (4.0 * pages as f64, device_writes * pages as f64);
-    let mut since = before;
-    while (written as f64) < warm_up + counted {
-        if written as f64 >= warm_up && since == before {
+    let mut since = driver.ftl.counters();
+    for pass in 0..4 {
+        if pass == 3 {
             since = driver.ftl.counters();
         }
-        driver.write(below(&mut rng, small));
-        for _ in 0..log {
-            driver.write(small + next);
-            next = (next + 1) % (pages - small);
+        for next in small..pages {
+            while unit_open_closed(&mut rng) <= random {
+                driver.write(below(&mut rng, small));
+            }
+            driver.write(next);
         }
-        written += 1 + log;
     }
     driver.ftl.counters().since(&since).write_amplification()
 }
@@ -94,19 +91,18 @@ fn beside_a_log(driver: &mut Driver, log: u64, device_writes: f64) -> f64 {
 /// in the log.
 #[test]
 fn a_log_leaves_its_spare_to_others() {
-    for (log, spare) in [(1, 0.07), (1, 0.12), (4, 0.07)] {
-        let mixed = beside_a_log(&mut device(spare, 1, &[], false, RANDOM), log, 1.0);
+    for (random, spare) in [(0.5, 0.07), (0.5, 0.12), (0.2, 0.07), (0.8, 0.07)] {
+        let mixed = beside_a_log(&mut device(spare, 1, &[], false, RANDOM), random);
         for (persistent, represent) in [(true, 1), (false, 1), (true, 2)] {
             let mut placed = device(spare, represent, &[SMALL], persistent, RANDOM);
-            let amplification = beside_a_log(&mut placed, log, 1.0);
+            let amplification = beside_a_log(&mut placed, random);
             placed.ftl.check().unwrap();
             let spare = placed.ftl.shape().spare_usable();
             let own = 1.0 - (1.0 - spare) * SMALL / (spare + (1.0 - spare) * SMALL);
-            let share = 1.0 / (1.0 + log as f64);
-            let expected = 1.0 + share * (write_amplification_uniform(own) - 1.0);
-            let what = format!("log {log}, spare {spare:.3}, {persistent}, k = {represent}");
+            let expected = 1.0 + random * (write_amplification_uniform(own) - 1.0);
+            let what = format!("random {random}, spare {spare:.3}, {persistent}, k = {represent}");
             println!("{what}: {mixed:.3} without placement");
-            assert_near(&what, amplification, expected, 0.02);
+            assert_near(&what, amplification, expected, 0.04);
             assert!(mixed > 1.2 * amplification, "{mixed}");
         }
     }
