@@ -5,9 +5,7 @@
 use crate::common;
 
 use common::{Loop, flash, system};
-use iodyno_emulate::spec::{
-    Attach, Flash, Folding, Isolation, Kind, Placement, Slc, Written,
-};
+use iodyno_emulate::spec::{Attach, Flash, Folding, Isolation, Kind, Placement, Slc, Written};
 use iodyno_emulate::usage::Of;
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::rng::{Generator, below, stream};

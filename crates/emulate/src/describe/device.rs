@@ -12,8 +12,9 @@ use super::volume_class::{VolumeClass, one_size, start_with};
 use crate::content_event::UNIT_BYTES;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, IoThread, Isolation,
-    Kind, Memory, Nand, Placement, Slc, Stall, Translation, Variation, VictimRule, Zones,
+    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, IoThread,
+    Isolation, Kind, Memory, Nand, Placement, Slc, Stall, Translation, Variation, VictimRule,
+    Zones,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.

@@ -112,8 +112,7 @@ impl FlashDevice {
             }
             stored += u64::from(!counts_new || !self.ftl.holds(unit));
             if let Some(page) = self.ftl.applies(unit) {
-                let slot =
-                    self.ftl.reserve(Stream::Host(handle)).expect("space was checked");
+                let slot = self.ftl.reserve(Stream::Host(handle)).expect("space was checked");
                 batch.host.push((page, slot));
             }
         }

@@ -217,14 +217,24 @@ impl Ftl {
             let group = Group { hosts: groups[at].clone(), sealed: sealed[at], pages: counts[at] };
             let rest = kept.rest.into_iter();
             match pages {
-                None => self.age(&group, rest.chain(order.pages(&rewritten[at])), order.length, &mut rng),
+                None => self.age(
+                    &group,
+                    rest.chain(order.pages(&rewritten[at])),
+                    order.length,
+                    &mut rng,
+                ),
                 Some(pages) => self.age(&group, rest.chain(pages), run, &mut rng),
             }
         }
     }
 
     /// Writes the pages of a group that were written once, and are not rewritten, to full blocks.
-    fn keep(&mut self, group: &Range<Handle>, written: &Range<u64>, rewritten: &Range<u64>) -> Kept {
+    fn keep(
+        &mut self,
+        group: &Range<Handle>,
+        written: &Range<u64>,
+        rewritten: &Range<u64>,
+    ) -> Kept {
         let all = self.pages_of(group);
         let around = [written.start..rewritten.start, rewritten.end..written.end];
         let kept = around.map(|range| common(&range, &all)).into_iter();

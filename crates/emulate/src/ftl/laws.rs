@@ -4,8 +4,8 @@
 
 use iodyno_units::rng::splitmix64;
 
-use super::{Ftl, Stream};
 use super::blocks::NONE;
+use super::{Ftl, Stream};
 
 impl Ftl {
     /// Checks the invariants: each mapped page has its own slot; each block has as many valid pages as the map

@@ -33,7 +33,10 @@ pub(in crate::describe) const PLACEMENT: &[Rule] = &[
             } else if shares.contains(&0.0) {
                 "each namespace must have a share of the capacity".to_owned()
             } else if (sum - 1.0).abs() > SUM_TOLERANCE {
-                format!("the shares of the namespaces must add up to 100 %, not {:.4} %", sum * 100.0)
+                format!(
+                    "the shares of the namespaces must add up to 100 %, not {:.4} %",
+                    sum * 100.0
+                )
             } else {
                 return None;
             };
@@ -67,7 +70,8 @@ pub(in crate::describe) const PLACEMENT: &[Rule] = &[
     Rule {
         name: "placement-buffer",
         check: |v| {
-            let needed = shares(v)?.len() as u64 * v.whole("nand.planes")? * v.whole("nand.page")?;
+            let needed =
+                shares(v)?.len() as u64 * v.whole("nand.planes")? * v.whole("nand.page")?;
             if v.whole("buffer.size")? >= needed {
                 return None;
             }

@@ -180,8 +180,13 @@ impl Model {
 
 const TINY: Shape =
     Shape { logical_pages: 60, raw_pages: 8 * 15, pages_per_block: 8, represent: 1, frontiers: 2 };
-const SAMPLED: Shape =
-    Shape { logical_pages: 10_000, raw_pages: 16 * 720, pages_per_block: 16, represent: 2, frontiers: 2 };
+const SAMPLED: Shape = Shape {
+    logical_pages: 10_000,
+    raw_pages: 16 * 720,
+    pages_per_block: 16,
+    represent: 2,
+    frontiers: 2,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -256,8 +261,13 @@ fn an_overtaken_write_stays_overtaken() {
 #[test]
 fn writes_of_several_pages_are_constructed_together() {
     for (represent, pages_per_write) in [(1, 8), (2, 8), (4, 32)] {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let state = State::Random { pages_per_write };
         let ftl = Ftl::new(shape, state, 0..shape.logical_pages, 1, 0);
         let (mut pairs, mut together) = (0_u32, 0_u32);
@@ -283,8 +293,13 @@ fn writes_of_several_pages_are_constructed_together() {
 fn a_part_of_the_device_can_be_written() {
     for represent in [1, 4] {
         for state in [State::Sequential, State::Random { pages_per_write: 1 }] {
-            let shape =
-                Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
+            let shape = Shape {
+                logical_pages: 40_000,
+                raw_pages: 50_176,
+                pages_per_block: 512,
+                represent,
+                frontiers: 2,
+            };
             let ftl = Ftl::new(shape, state, 5_000..25_000, 1, 0);
             ftl.check().unwrap();
             let mut mapped = 0;
@@ -305,8 +320,13 @@ fn a_part_of_the_device_can_be_written() {
 #[test]
 fn shared_tables_are_as_own_ones() {
     for represent in [1, 8] {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let state = State::Random { pages_per_write: 1 };
         let digest = |ftl, seed| {
             let mut driver = Driver::new(shape, State::Fresh, 1);
@@ -329,8 +349,13 @@ fn shared_tables_are_as_own_ones() {
 /// A twin starts in the same state and draws different random numbers.
 #[test]
 fn a_twin_starts_out_alike() {
-    let shape =
-        Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent: 4, frontiers: 2 };
+    let shape = Shape {
+        logical_pages: 40_000,
+        raw_pages: 50_176,
+        pages_per_block: 512,
+        represent: 4,
+        frontiers: 2,
+    };
     let state = State::Random { pages_per_write: 1 };
     let run = |number| {
         let first = Driver::new(shape, state, 1);
@@ -349,8 +374,13 @@ fn a_twin_starts_out_alike() {
 #[test]
 fn a_seed_replays() {
     let digest = |seed, represent| {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let mut driver = Driver::new(shape, State::Random { pages_per_write: 2 }, seed);
         let mut load = Load::zipf(shape.logical_pages, 0.99, 5);
         driver.run(&mut load, 60_000);
@@ -367,8 +397,13 @@ fn a_seed_replays() {
 #[test]
 fn a_long_trim_is_many_short_ones() {
     for represent in [1, 8] {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent, frontiers: 2 };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let mut driver = Driver::new(shape, State::Random { pages_per_write: 1 }, 1);
         driver.run(&mut Load::zipf(shape.logical_pages, 1.2, 5), 30_000);
         let mut long = driver.ftl;
