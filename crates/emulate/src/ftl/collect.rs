@@ -5,7 +5,8 @@
 //! each victim is finished within as many host pages as it will free: with v of b pages valid, at v /
 //! (b - v) copies per host page.
 
-use super::blocks::{NONE, Pick};
+use super::blocks::NONE;
+use super::blocks::victim::Pick;
 use super::{Ftl, Page, Stream};
 
 /// The block being collected.

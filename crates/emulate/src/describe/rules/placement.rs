@@ -14,7 +14,7 @@ const SUM_TOLERANCE: f64 = 1e-6;
 /// Returns the namespaces' shares of the capacity; `None` without them, or if one could not be read.
 pub(in crate::describe) fn shares(v: &Record) -> Option<Vec<f64>> {
     let entry = v.get("placement.namespaces")?;
-    entry.items().iter().map(|share| share.real()).collect()
+    entry.items().iter().map(iodyno_catalog::Entry::real).collect()
 }
 
 /// Rules that the table `[placement]` must satisfy.

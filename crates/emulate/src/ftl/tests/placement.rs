@@ -159,7 +159,9 @@ fn collection_goes_on_after_power_cuts() {
                     let block = below(&mut rng, blocks) as u32;
                     let pages = ftl.blocks.slots(block).filter_map(|slot| ftl.page_in(slot));
                     let pages: Vec<u64> = pages.skip(1).map(|page| page.index().into()).collect();
-                    pages.into_iter().for_each(|page| ftl.trim(page..page + 1));
+                    for page in pages {
+                        ftl.trim(page..page + 1);
+                    }
                 }
             }
             let page = ftl.applies(lpn).unwrap();
