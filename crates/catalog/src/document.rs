@@ -130,7 +130,11 @@ pub(crate) fn plain(value: &DeValue<'_>) -> String {
         DeValue::Float(_) => number(value).map_or(String::new(), |number| number.to_string()),
         DeValue::Boolean(flag) => flag.to_string(),
         DeValue::Datetime(date) => date.to_string(),
-        DeValue::Array(_) | DeValue::Table(_) => String::new(),
+        DeValue::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| plain(item.get_ref())).collect();
+            items.join(", ")
+        }
+        DeValue::Table(_) => String::new(),
     }
 }
 

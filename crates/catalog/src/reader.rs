@@ -255,7 +255,7 @@ impl Reader {
             self.refuse(node.span(), message, write(None));
             return unread(node.span());
         };
-        let entry = self.of(key.value, is, key);
+        let entry = self.value(is, key, &mut Record::default());
         if let (false, Some((from, why))) = (entry.is_unread(), source.flatten()) {
             let text = plain(is.get_ref());
             self.parameters.push(Parameter { key: key.path, text, rule: None, from, why });

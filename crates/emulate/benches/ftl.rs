@@ -11,8 +11,13 @@ use iodyno_emulate::ftl;
 #[allow(dead_code, reason = "shared with the tests")]
 mod driver;
 
-const SHAPE: Shape =
-    Shape { logical_pages: 97_656_250, raw_pages: 1 << 27, pages_per_block: 1 << 17, represent: 1 };
+const SHAPE: Shape = Shape {
+    logical_pages: 97_656_250,
+    raw_pages: 1 << 27,
+    pages_per_block: 1 << 17,
+    represent: 1,
+    frontiers: 2,
+};
 
 /// CPU time of this thread in seconds, independent of other work on the machine.
 fn cpu_s() -> f64 {

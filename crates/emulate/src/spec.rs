@@ -7,6 +7,7 @@ mod adapter;
 mod array;
 mod cloud_volume;
 mod limit;
+mod placement;
 mod read_cache;
 mod system;
 mod zones;
@@ -20,6 +21,7 @@ pub use cloud_volume::{CloudVolume, IoThread};
 use core::fmt;
 use iodyno_units::{Precondition, human};
 pub use limit::{Counted, Credits, Limit, LimitOf};
+pub use placement::{Isolation, Placement};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 pub use zones::Zones;
@@ -250,6 +252,8 @@ pub struct Flash {
     pub translation: Translation,
     /// Zones, which must be written in order. `None`: a device that accepts writes anywhere.
     pub zones: Option<Zones>,
+    /// Namespaces with a reclaim unit handle each. `None`: one handle for all data.
+    pub placement: Option<Placement>,
     /// Rated write endurance.
     pub endurance: Endurance,
     /// Factor by which [`Self::scale_down`] has divided the capacity and the raw space, and by which the pages per

@@ -5,7 +5,7 @@
 use crate::common;
 
 use common::{Loop, flash, system};
-use iodyno_emulate::spec::{Attach, Flash, Folding, Kind, Slc, Written};
+use iodyno_emulate::spec::{Attach, Flash, Folding, Isolation, Kind, Placement, Slc, Written};
 use iodyno_emulate::usage::Of;
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::rng::{Generator, below, stream};
@@ -32,6 +32,11 @@ fn device(rng: &mut Generator) -> Flash {
         one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000, read_ns: None })]);
     let folding = Folding { bits: 3, program_ns: 500_000, share: 0.25, pause_ns: 1_000_000 };
     f.nand.folding = f.nand.slc.and(one(&mut rng.clone(), &[None, Some(folding)]));
+    f.placement = match below(&mut rng.clone(), 4) {
+        0 => Some(Placement { shares: vec![0.1, 0.9], isolation: Isolation::Initial }),
+        1 => Some(Placement { shares: vec![0.3, 0.2, 0.5], isolation: Isolation::Persistent }),
+        _ => None,
+    };
     f.nand.channel_bytes_per_s = one(rng, &[100e6, 1e9]);
     f.controller.read_contexts = one(rng, &[0, 1, 3, 16]);
     f.controller.lanes = one(rng, &[1, 2]);

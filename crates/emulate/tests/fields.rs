@@ -133,6 +133,7 @@ fn flash(attach: Attach) -> Kind {
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },
         zones: None,
+        placement: None,
         endurance: Endurance { drive_writes_per_day: 30.0, years: 31.0, cycles: 32 },
         scale: 1,
     }))

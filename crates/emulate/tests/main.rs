@@ -33,6 +33,7 @@ mod limits;
 mod load;
 mod mixes;
 mod pinned;
+mod placement;
 mod read_cache;
 mod read_frames;
 mod replay;

@@ -6,14 +6,15 @@ use iodyno_units::VolumeOptions;
 use super::bay::{Bay, Power};
 use super::check;
 use super::limit;
-use super::rules::{self, Rule};
+use super::rules::{self, Rule, placement_shares};
 use super::schema::DEVICE;
 use super::volume_class::{VolumeClass, one_size, start_with};
 use crate::content_event::UNIT_BYTES;
 use crate::disk::{DiskSpec, Scheduler, Shingled};
 use crate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, IoThread, Kind,
-    Memory, Nand, Slc, Stall, Translation, Variation, VictimRule, Zones,
+    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, IoThread,
+    Isolation, Kind, Memory, Nand, Placement, Slc, Stall, Translation, Variation, VictimRule,
+    Zones,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -85,6 +86,7 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     };
     if family == Some("flash") {
         attached_once(&mut reader, &record);
+        check(&mut reader, &record, rules::PLACEMENT);
     }
     check(&mut reader, &record, rules);
     for limit in limit::records(&record) {
@@ -207,6 +209,7 @@ fn flash(v: &Record) -> Option<Kind> {
             stall: stall(v),
         },
         zones: zones(v),
+        placement: placement(v),
         endurance: Endurance {
             drive_writes_per_day: v.real("endurance.drive_writes_per_day")?,
             years: v.real("endurance.years")?,
@@ -273,6 +276,12 @@ fn zones(v: &Record) -> Option<Zones> {
         reset_ns: v.whole("zones.reset")?,
         appends: false,
     })
+}
+
+fn placement(v: &Record) -> Option<Placement> {
+    let word = v.word("placement.isolation");
+    let at = Isolation::WORDS.iter().position(|known| Some(*known) == word)?;
+    Some(Placement { shares: placement_shares(v)?, isolation: Isolation::ALL[at] })
 }
 
 fn slc(v: &Record) -> Option<Slc> {

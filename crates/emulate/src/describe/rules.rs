@@ -4,12 +4,14 @@
 //! The population rules are those of the study of flash DIMMs (Lenovo Press REDP-5188).
 
 mod flash;
+mod placement;
 
 use iodyno_catalog::{Fault, Record};
 use iodyno_units::human;
 
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 pub(super) use flash::{FLASH, SPARE_BLOCKS_MIN, SPARE_MIN};
+pub(super) use placement::{PLACEMENT, shares as placement_shares};
 
 /// Maximum number of devices in a system.
 pub(super) const VOLUMES_MAX: usize = 1024;

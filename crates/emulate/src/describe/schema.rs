@@ -3,6 +3,7 @@
 //! compares those pages with these lists.
 
 mod limits;
+mod placement;
 mod zones;
 
 use std::ops::RangeInclusive;
@@ -14,6 +15,7 @@ use super::rules::VOLUMES_MAX;
 use crate::flash::LANES_MAX;
 use crate::spec::VictimRule;
 use limits::{IOPS_LIMIT, SIZE_RULE, THROUGHPUT_LIMIT};
+use placement::PLACEMENT;
 use zones::ZONES;
 
 const fn parameter(path: &'static str, value: ValueType) -> Key {
@@ -214,6 +216,7 @@ pub(super) const DEVICE: &[Key] = &[
         ],
     ),
     optional(FLASH, "zones", ZONES),
+    optional(FLASH, "placement", PLACEMENT),
     optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),
     required(
         FLASH,

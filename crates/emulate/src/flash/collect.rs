@@ -8,7 +8,7 @@
 use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
-use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy, Stream};
+use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy};
 use crate::request::State;
 use crate::server::passed_ns;
 
@@ -202,11 +202,7 @@ impl FlashDevice {
                 continue;
             }
             self.gc.copy_phase = 0;
-            if !self.ftl.has_space(Stream::Copy, 1) {
-                continue;
-            }
-            let Some(copy) = self.next_copy() else { continue };
-            let place = self.ftl.reserve(Stream::Copy).expect("space was checked");
+            let Some((copy, place)) = self.next_copy() else { continue };
             let source = copy.source;
             self.batches[number].copies.push((copy, place));
             taken += 1;
@@ -303,12 +299,20 @@ impl FlashDevice {
         self.gc.parts_of = if is_there { units } else { 0 };
     }
 
-    /// Returns the next valid page of the victim, or of the next victim if this one has none left. `None` if
-    /// nothing needs to be collected.
-    fn next_copy(&mut self) -> Option<PageCopy> {
+    /// Returns the next valid page of the victim, or of the next victim if this one has none left, and the slot for
+    /// its copy. `None` if nothing needs to be collected, or there is no space. A program operation that the last copies
+    /// of a victim do not fill may continue with data of another reclaim unit handle.
+    fn next_copy(&mut self) -> Option<(PageCopy, u32)> {
         loop {
-            if let Some(copy) = self.ftl.next_copy() {
-                return Some(copy);
+            let stream = self.ftl.copy_stream();
+            if stream.is_some_and(|stream| !self.ftl.has_space(stream, 1)) {
+                return None;
+            }
+            if let Some(stream) = stream
+                && let Some(copy) = self.ftl.next_copy()
+            {
+                let place = self.ftl.reserve(stream).expect("space was checked");
+                return Some((copy, place));
             }
             self.end_victim();
             if self.ftl.free_blocks() > PAUSE_ABOVE {

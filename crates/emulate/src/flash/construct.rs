@@ -4,6 +4,7 @@
 
 use super::collect::{GarbageCollection, parts};
 use super::merge::Merging;
+use super::placing::Placing;
 use super::sensing::{Sensing, share_of_u64};
 use super::slc::Slc;
 use super::write::WriteBuffer;
@@ -27,9 +28,10 @@ const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
 /// Parameters that determine a translation layer's initial state. Devices with equal parameters start in
 /// the same state.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Made {
     shape: Shape,
+    placement: ftl::Placement,
     state: ftl::State,
     /// Number of logical pages that preconditioning has written.
     written: u64,
@@ -96,8 +98,9 @@ impl Population {
         if let Some((_, ftl)) = self.made.iter().find(|(made, _)| *made == of) {
             return ftl.twin(self.seed, number);
         }
-        let Made { shape, state, written } = of;
-        let mut ftl = Ftl::new(shape, state, 0..written, self.seed, number);
+        let Made { shape, state, written, .. } = of;
+        let placement = of.placement.clone();
+        let mut ftl = Ftl::placed(shape, placement, state, 0..written, self.seed, number);
         if self.devices > 1 {
             ftl.share();
             self.made.push((of, ftl.clone()));
@@ -149,6 +152,7 @@ impl FlashDevice {
         let represent = population.represent(logical_pages).max(represent_min);
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let mut ftl = preconditioned_ftl(spec, before, written, represent, number, population)?;
+        let handles = placement(spec).handles();
         let gc = garbage_collection(spec, before, &mut ftl);
         let ftl_slots = ftl.slots();
         let front = host_interface(spec, thread, part, population, core);
@@ -180,7 +184,7 @@ impl FlashDevice {
             suspend_ns: n.suspend_ns,
             reads_first: n.reads_first,
             unit_ticks: transfer_ticks(UNIT_BYTES, n.channel_bytes_per_s),
-            buffer: WriteBuffer::new(&spec.buffer, program_units),
+            buffer: WriteBuffer::new(&spec.buffer, program_units * u32::from(handles)),
             program_units,
             programs_max: unlimited(n.programs_max).min(2 * die_count),
             programs: Gauge::default(),
@@ -201,6 +205,7 @@ impl FlashDevice {
             },
             represent,
             merging: merging(spec).map(Box::new),
+            placing: (handles > 1).then(|| Box::new(Placing::new(handles))),
             zones: spec.zones.map(|zones| {
                 let zone_units = zones.capacity_bytes / UNIT_BYTES;
                 Box::new(ZoneBuffer::new(zone_units, program_units, zones.reset_ns))
@@ -256,7 +261,8 @@ fn preconditioned_ftl(
     let shape = shape(spec, represent);
     shape.check()?;
     let state = ftl_state(before, shape.logical_pages);
-    let mut ftl = population.translation(Made { shape, state, written }, number);
+    let placement = placement(spec);
+    let mut ftl = population.translation(Made { shape, placement, state, written }, number);
     ftl.choose_victims_by(spec.translation.victim);
     Ok(ftl)
 }
@@ -379,5 +385,12 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
         raw_pages: (usable_bytes(spec) as u64 / UNIT_BYTES) / row * row,
         pages_per_block: row as u32,
         represent,
+        frontiers: placement(spec).frontiers(),
     }
+}
+
+/// Returns the placement of a device's logical pages.
+fn placement(spec: &spec::Flash) -> ftl::Placement {
+    let of = |placement: &spec::Placement| placement.of_pages(spec.capacity_bytes / UNIT_BYTES);
+    spec.placement.as_ref().map_or_else(ftl::Placement::default, of)
 }

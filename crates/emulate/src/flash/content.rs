@@ -62,11 +62,6 @@ impl Content {
         self.waiting.push_back(Some(stored));
     }
 
-    /// Removes and returns the oldest waiting value, for a program operation.
-    pub(super) fn take(&mut self) -> Option<Stored> {
-        self.waiting.pop_front().flatten()
-    }
-
     /// Removes and returns the waiting value at a position in the order of programming.
     pub(super) fn take_at(&mut self, index: usize) -> Option<Stored> {
         self.waiting.remove(index).flatten()

@@ -122,7 +122,7 @@ impl FlashDevice {
                     batch.stored.push(stored);
                 }
                 if let Some(page) = self.ftl.applies(unit).filter(|_| self.zones.is_none()) {
-                    let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
+                    let slot = self.ftl.reserve(Stream::Host(0)).expect("space was checked");
                     batch.host.push((page, slot));
                 }
                 if !is_written {
@@ -135,7 +135,7 @@ impl FlashDevice {
                 batch.merges.push((self.scattered_die(first), missing));
             }
             if fillers > 0 {
-                self.fill_up(batch, fillers);
+                self.fill_up(batch, 0, fillers);
             }
             slots += merging.units as u32;
         }

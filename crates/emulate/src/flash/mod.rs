@@ -10,6 +10,7 @@ mod construct;
 mod content;
 mod fork;
 mod merge;
+mod placing;
 mod power;
 mod program;
 mod read;
@@ -38,6 +39,7 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 use merge::Merging;
+use placing::Placing;
 use sensing::Sensing;
 use slc::Slc;
 use write::WriteBuffer;
@@ -242,6 +244,8 @@ pub(crate) struct FlashDevice {
     /// State of translation units larger than 4 KiB or, behind zones, of complete program operations; `None` if each
     /// 4 KiB unit can be programmed by itself.
     merging: Option<Box<Merging>>,
+    /// The waiting units by reclaim unit handle; `None` if there is one handle.
+    placing: Option<Box<Placing>>,
     /// State of a zoned device's write buffer; `None` for other devices.
     zones: Option<Box<ZoneBuffer>>,
     gc: GarbageCollection,

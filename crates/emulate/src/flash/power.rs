@@ -77,6 +77,12 @@ impl FlashDevice {
         if let Some(merging) = &mut self.merging {
             merging.power_off(self.buffer.units_out..self.buffer.units_in);
         }
+        if let Some(placing) = &mut self.placing {
+            placing.clear();
+            for (&unit, number) in self.buffer.drain.iter().zip(self.buffer.units_out..) {
+                placing.enter(number, self.ftl.handle(unit));
+            }
+        }
         if let Some(zones) = &mut self.zones {
             zones.power_off(self.buffer.drain.iter().copied());
         }

@@ -3,7 +3,7 @@
 use super::{Batch, Doing, FlashDevice, ONE};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
-use crate::ftl::Stream;
+use crate::ftl::{Handle, Stream};
 use crate::prefetch::Address;
 use crate::request::{NIL, State, Work};
 
@@ -25,11 +25,11 @@ impl FlashDevice {
                 self.begin_program(core, slot);
                 continue;
             }
-            let waiting = self.buffer.drain.len() as u32;
-            let full = waiting >= self.program_units
+            let Some((handle, units)) = self.next_program() else { break };
+            let full = units >= self.program_units
                 || self.zones.as_ref().is_some_and(|zones| zones.has_complete());
             let held = self.owes_copies() || !self.copies_ready.is_empty();
-            if waiting == 0 || held || (!full && self.buffer.flushes.is_empty()) {
+            if held || (!full && self.buffer.flushes.is_empty()) {
                 break;
             }
             if self.slc.is_out_of_cells(self.program_units, self.stored_units)
@@ -37,11 +37,11 @@ impl FlashDevice {
             {
                 break;
             }
-            let Some(batch) = self.gather(waiting.min(self.program_units)) else {
+            let Some(batch) = self.gather(handle, units) else {
                 self.hurry(core);
                 // An operation may have ended immediately, without an event.
                 if !self.copies_ready.is_empty()
-                    || self.ftl.has_space(Stream::Host, self.program_units)
+                    || self.ftl.has_space(Stream::Host(handle), self.program_units)
                 {
                     continue;
                 }
@@ -60,17 +60,17 @@ impl FlashDevice {
         }
     }
 
-    /// Removes `units` pages from the buffer for a program operation, and pads it with pages without data.
-    /// Returns the number of its batch; `None` if the map has no space now.
-    fn gather(&mut self, units: u32) -> Option<usize> {
-        if !self.ftl.has_space(Stream::Host, self.program_units) {
+    /// Removes `units` pages with a reclaim unit handle from the buffer for a program operation, and pads it with pages
+    /// without data. Returns the number of its batch; `None` if the map has no space now.
+    fn gather(&mut self, handle: Handle, units: u32) -> Option<usize> {
+        if !self.ftl.has_space(Stream::Host(handle), self.program_units) {
             return None;
         }
         let number = self.new_batch();
         let mut batch = std::mem::take(&mut self.batches[number]);
         batch.first = self.begun();
         let (slots, stored) = match self.merging.take() {
-            None => (units, self.take(&mut batch, units)),
+            None => (units, self.take(&mut batch, handle, units)),
             Some(mut merging) => {
                 let taken = self.take_whole(&mut batch, &mut merging);
                 self.merging = Some(merging);
@@ -79,7 +79,7 @@ impl FlashDevice {
         };
         let units = batch.units.len() as u32;
         if slots < self.program_units {
-            self.fill_up(&mut batch, self.program_units - slots);
+            self.fill_up(&mut batch, handle, self.program_units - slots);
         }
         self.stored_units = (self.stored_units + stored).min(self.logical_units);
         if self.slc.units > 0 {
@@ -94,29 +94,35 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Moves `units` pages from the buffer to `batch`. Returns the number of them that had no data before, or `units`
-    /// if no SLC cache depends on that number.
-    fn take(&mut self, batch: &mut Batch, units: u32) -> u64 {
+    /// Moves `units` pages with a reclaim unit handle from the buffer to `batch`. Returns the number of them that had no
+    /// data before, or `units` if no SLC cache depends on that number.
+    fn take(&mut self, batch: &mut Batch, handle: Handle, units: u32) -> u64 {
         let (mut stored, counts_new) = (0, self.slc.is_by_fill());
+        // Position in the buffer, if units of other handles stay in it.
+        let mut at = 0;
         for _ in 0..units {
-            let unit = self.buffer.drain.pop_front().expect("as many as were counted");
+            let unit = if self.placing.is_none() {
+                self.buffer.drain.pop_front().expect("as many as were counted")
+            } else {
+                self.take_placed(handle, &mut at)
+            };
             batch.units.push(unit);
             if let Some(content) = &mut self.content {
-                batch.stored.push(content.take());
+                batch.stored.push(content.take_at(at));
             }
             stored += u64::from(!counts_new || !self.ftl.holds(unit));
             if let Some(page) = self.ftl.applies(unit) {
-                let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
+                let slot = self.ftl.reserve(Stream::Host(handle)).expect("space was checked");
                 batch.host.push((page, slot));
             }
         }
         stored
     }
 
-    /// Pads a program operation with `units` pages without data. If the map contains one page in k, one in k of them
+    /// Pads a program operation of a reclaim unit handle with `units` pages without data. If the map contains one page in k, one in k of them
     /// takes space in the map, as with data.
     #[cold]
-    pub(super) fn fill_up(&mut self, batch: &mut Batch, units: u32) {
+    pub(super) fn fill_up(&mut self, batch: &mut Batch, handle: Handle, units: u32) {
         self.counts.filler_pages += u64::from(units);
         if self.zones.is_some() {
             return;
@@ -125,7 +131,8 @@ impl FlashDevice {
             self.gc.filler_phase += 1;
             if self.gc.filler_phase >= self.represent {
                 self.gc.filler_phase = 0;
-                batch.filler.push(self.ftl.reserve(Stream::Host).expect("space was checked"));
+                let slot = self.ftl.reserve(Stream::Host(handle));
+                batch.filler.push(slot.expect("space was checked"));
             }
         }
     }

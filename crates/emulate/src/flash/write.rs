@@ -28,9 +28,10 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Creates an empty buffer. Its capacity is at least `program_units`, the units of one program operation.
-    pub(super) fn new(spec: &spec::Buffer, program_units: u32) -> Self {
-        let units = unit_of(spec.bytes).max(program_units.into()) as u32;
+    /// Creates an empty buffer. Its capacity is at least `units_min`, the units of one program operation of each reclaim
+    /// unit handle.
+    pub(super) fn new(spec: &spec::Buffer, units_min: u32) -> Self {
+        let units = unit_of(spec.bytes).max(units_min.into()) as u32;
         Self {
             free: units,
             units,
@@ -90,6 +91,11 @@ impl FlashDevice {
         self.buffer.free -= units;
         if let Some(merging) = &mut self.merging {
             merging.enter(self.buffer.units_in..self.buffer.units_in + u64::from(units));
+        }
+        if let Some(placing) = &mut self.placing {
+            for at in 0..u64::from(units) {
+                placing.enter(self.buffer.units_in + at, self.ftl.handle(first + at));
+            }
         }
         if let Some(zones) = &mut self.zones {
             zones.enter(first..first + u64::from(units));
@@ -201,9 +207,11 @@ impl FlashDevice {
 
     /// Returns the sequence number below which no unit waits in the buffer.
     pub(super) fn begun(&self) -> u64 {
-        match &self.merging {
-            None => self.buffer.units_in - self.buffer.drain.len() as u64,
-            Some(merging) => merging.oldest().unwrap_or(self.buffer.units_in),
+        let in_order = self.buffer.units_in - self.buffer.drain.len() as u64;
+        match (&self.merging, &self.placing) {
+            (None, None) => in_order,
+            (Some(merging), _) => merging.oldest().unwrap_or(self.buffer.units_in),
+            (None, Some(placing)) => placing.oldest().unwrap_or(self.buffer.units_in),
         }
     }
 

@@ -15,8 +15,10 @@
 pub(super) struct Ages {
     pub(super) sealed: u32,
     pub(super) per_block: u32,
-    /// Number of pages that contain data, including those in two half-full open blocks.
+    /// Number of pages that contain data, including those in the open blocks.
     pub(super) pages: u32,
+    /// Number of open blocks, each half full.
+    pub(super) open: u32,
     /// Number of pages in the map that one write of the host covers, at least 1.
     pub(super) run: u32,
 }
@@ -27,8 +29,11 @@ impl Ages {
     pub(super) fn valid(&self, total: u32) -> Vec<u32> {
         let step = f64::from(self.per_block) / (self.write_amplification() * self.data());
         let mut valid: Vec<u32> = (0..self.sealed)
-            // The two open blocks, half full, count as one younger block.
-            .map(|index| libm::round(self.valid_at(step * (f64::from(index) + 1.5))) as u32)
+            // Two open blocks, half full, count as one younger block.
+            .map(|index| {
+                let younger = f64::from(index) + 0.5 + 0.5 * f64::from(self.open);
+                libm::round(self.valid_at(step * younger)) as u32
+            })
             .collect();
         // Corrects the sum after rounding, one page at a time, round-robin over the blocks.
         let mut sum: u64 = valid.iter().map(|&v| u64::from(v)).sum();
@@ -53,7 +58,7 @@ impl Ages {
     /// Solved by bisection; 1 if blocks without valid pages remain.
     fn write_amplification(&self) -> f64 {
         let full = f64::from(self.per_block);
-        let slots = full * f64::from(self.sealed + 1);
+        let slots = full * (f64::from(self.sealed) + 0.5 * f64::from(self.open));
         let (mut low, mut high) = (1.0, 10.0 + f64::from(self.sealed));
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
@@ -93,7 +98,7 @@ mod tests {
             for (per_block, run) in [(256, 1), (4096, 1), (4096, 32), (1 << 17, 1)] {
                 let sealed = 999;
                 let pages = (f64::from(1000 * per_block) * (1.0 - spare)) as u32;
-                let ages = Ages { sealed, per_block, pages, run };
+                let ages = Ages { sealed, per_block, pages, open: 2, run };
                 let expected = write_amplification_uniform(spare);
                 let off = ages.write_amplification() / expected - 1.0;
                 assert!((-0.12..1e-6).contains(&off), "{ages:?}: {off}");
@@ -117,7 +122,7 @@ mod tests {
     /// Checks that the search for a state terminates on nearly empty and nearly full devices.
     #[test]
     fn nearly_empty_and_nearly_full_devices_have_a_state() {
-        let ages = Ages { sealed: 20, per_block: 8, pages: 0, run: 1 };
+        let ages = Ages { sealed: 20, per_block: 8, pages: 0, open: 2, run: 1 };
         assert_eq!(ages.valid(0), [0; 20]);
         let ages = Ages { pages: 3, ..ages };
         assert_eq!(ages.valid(3).iter().sum::<u32>(), 3);

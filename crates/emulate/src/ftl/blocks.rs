@@ -1,4 +1,5 @@
-//! Block states of the flash translation layer (free, open, closing, sealed, victim), the choice of victims, and wear.
+//! Block states of the flash translation layer (free, open, closing, sealed, victim), and wear. `victim` chooses the block
+//! to collect.
 //!
 //! A block is free, then open while a stream takes its slots, then closing while program operations of its
 //! last slots are in flight, then sealed. Only sealed blocks can be collected. There is
@@ -11,6 +12,9 @@
 //!
 //! The page in each slot is not recorded here.
 
+pub(super) mod victim;
+
+use super::placement::{Handle, Placement};
 use crate::spec::VictimRule;
 use std::collections::VecDeque;
 
@@ -18,31 +22,52 @@ use std::collections::VecDeque;
 /// since pages that have survived a collection are likely to live longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Writes of the host.
-    Host,
-    /// Copies by garbage collection.
-    Copy,
+    /// Writes of the host with this reclaim unit handle.
+    Host(Handle),
+    /// Copies by garbage collection: of data with this handle if handles are persistently isolated, else of all data,
+    /// with handle 0.
+    Copy(Handle),
+}
+
+impl Stream {
+    /// Returns the index of the stream's write frontier.
+    #[inline]
+    pub(super) fn index(self) -> usize {
+        match self {
+            Self::Host(handle) => 2 * usize::from(handle),
+            Self::Copy(handle) => 2 * usize::from(handle) + 1,
+        }
+    }
+
+    /// Returns the reclaim unit handle of the data.
+    #[inline]
+    pub fn handle(self) -> Handle {
+        let (Self::Host(handle) | Self::Copy(handle)) = self;
+        handle
+    }
 }
 
 /// Number of free blocks below which garbage collection should run. In steady state, if garbage collection keeps pace
 /// with the host's writes, the number of free blocks is one less; preconditioned devices start in this state.
 pub const FREE_BLOCKS: u32 = 4;
-/// Number of unsealed blocks in steady state: the free blocks, and one open block per stream.
-pub(super) const UNSEALED_BLOCKS: u32 = FREE_BLOCKS - 1 + 2;
-/// Number of blocks' worth of empty space in steady state: the free blocks, and half of each open block.
+
+/// Returns the number of unsealed blocks in steady state: the free blocks, and an open block per write frontier.
+pub(super) fn unsealed_blocks(frontiers: u32) -> u32 {
+    FREE_BLOCKS - 1 + frontiers
+}
+
+/// Returns the number of blocks' worth of empty space in steady state: the free blocks, and half of each open block.
 /// Garbage collection can't use this space as spare.
-pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
+pub(super) fn empty_blocks(frontiers: u32) -> u32 {
+    FREE_BLOCKS - 1 + frontiers.div_ceil(2)
+}
+
 /// Number of free blocks reserved for copies, without which garbage collection could not finish.
 const FREE_FOR_COPIES: usize = 1;
 
 /// A block may be collected for its low wear if it lags behind the most worn block by more than this number of
 /// erases.
 const WEAR_SPREAD: u32 = 64;
-/// Period, in collections, at which a block is chosen for its low wear, if there is such a block.
-const WEAR_EVERY: u32 = 8;
-/// Maximum number of blocks examined in a search for a block of low wear.
-const WEAR_LOOKS: u32 = 64;
-
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,13 +102,6 @@ struct Cursor {
     end: u32,
 }
 
-/// A block chosen for garbage collection, and whether low wear was the reason.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pick {
-    pub(super) block: u32,
-    pub(super) for_wear: bool,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     pages_per_block: u32,
@@ -91,7 +109,10 @@ pub(super) struct Blocks {
     reciprocal: u64,
     list: Vec<Block>,
     free: VecDeque<u32>,
-    cursors: [Cursor; 2],
+    /// Open block of each stream, by [`Stream::index`].
+    cursors: Box<[Cursor]>,
+    /// Whether copies keep the handle of their data.
+    persistent: bool,
     /// Slots that were reserved for copies and left empty by a power cut. They still count as in flight, and are the
     /// first to be reserved again.
     returned: VecDeque<u32>,
@@ -107,13 +128,14 @@ pub(super) struct Blocks {
     most_erases: u32,
     /// Rule by which [`Self::pick`] chooses a block, except when it chooses one for its low wear.
     pub(super) rule: VictimRule,
-    /// [`WEAR_SPREAD`], except in tests that turn off wear levelling.
+    /// [`WEAR_SPREAD`]; `u32::MAX` without wear levelling: in tests, and with several handles, whose rates of writes
+    /// differ for good. Each eighth victim would be cold data then, which its copies would mix with other data.
     pub(super) wear_spread: u32,
 }
 
 impl Blocks {
-    /// Creates `count` blocks, all free.
-    pub(super) fn new(count: u32, pages_per_block: u32) -> Self {
+    /// Creates `count` blocks, all free, for the handles of `placement`.
+    pub(super) fn new(count: u32, pages_per_block: u32, placement: &Placement) -> Self {
         let block = Block {
             valid: 0,
             in_flight: 0,
@@ -121,7 +143,7 @@ impl Blocks {
             next: NONE,
             previous: NONE,
             state: State::Free,
-            stream: Stream::Copy,
+            stream: Stream::Copy(0),
             opened: 0,
         };
         Self {
@@ -129,7 +151,12 @@ impl Blocks {
             reciprocal: u64::MAX / u64::from(pages_per_block) + 1,
             list: vec![block; count as usize],
             free: (0..count).collect(),
-            cursors: [Cursor { block: NONE, next: 0, end: 0 }; 2],
+            cursors: vec![
+                Cursor { block: NONE, next: 0, end: 0 };
+                2 * usize::from(placement.handles())
+            ]
+            .into(),
+            persistent: placement.is_persistent(),
             returned: VecDeque::new(),
             closing: VecDeque::new(),
             opened: 0,
@@ -139,7 +166,7 @@ impl Blocks {
             hand: 0,
             most_erases: 0,
             rule: VictimRule::FewestValid,
-            wear_spread: WEAR_SPREAD,
+            wear_spread: if placement.handles() > 1 { u32::MAX } else { WEAR_SPREAD },
         }
     }
 
@@ -169,10 +196,9 @@ impl Blocks {
     /// if no block is free.
     #[inline]
     pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
-        let which = stream as usize;
-        if stream == Stream::Copy
-            && let Some(slot) = self.returned.pop_front()
-        {
+        let which = stream.index();
+        let is_host = matches!(stream, Stream::Host(_));
+        if !is_host && let Some(slot) = self.take_returned(stream) {
             return Some(slot);
         }
         if self.cursors[which].next == self.cursors[which].end {
@@ -185,7 +211,7 @@ impl Blocks {
         block.in_flight += 1;
         if cursor.next == cursor.end {
             block.state = State::Closing;
-            if stream == Stream::Host {
+            if is_host {
                 self.closing.push_back(cursor.block);
             }
         }
@@ -194,10 +220,36 @@ impl Blocks {
 
     /// Returns whether `count` slots (at most one block) can be reserved for a stream.
     pub(super) fn has_space(&self, stream: Stream, count: u32) -> bool {
-        let cursor = &self.cursors[stream as usize];
-        let kept = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
-        let returned = if stream == Stream::Copy { self.returned.len() as u32 } else { 0 };
-        cursor.end - cursor.next + returned >= count || self.free.len() > kept
+        let kept = if matches!(stream, Stream::Host(_)) { FREE_FOR_COPIES } else { 0 };
+        self.open_slots(stream) >= count || self.free.len() > kept
+    }
+
+    /// Returns the number of slots that can be reserved for a stream without another block.
+    fn open_slots(&self, stream: Stream) -> u32 {
+        let cursor = &self.cursors[stream.index()];
+        let returned = self.returned.iter().filter(|&&slot| self.stream_of(slot) == stream);
+        cursor.end - cursor.next + returned.count() as u32
+    }
+
+    /// Removes and returns the oldest slot of a stream that a power cut has left empty.
+    #[inline]
+    fn take_returned(&mut self, stream: Stream) -> Option<u32> {
+        if self.returned.is_empty() {
+            return None;
+        }
+        let at = self.returned.iter().position(|&slot| self.stream_of(slot) == stream)?;
+        self.returned.remove(at)
+    }
+
+    /// Returns the stream of the block that contains `slot`.
+    fn stream_of(&self, slot: u32) -> Stream {
+        self.list[self.of(slot) as usize].stream
+    }
+
+    /// Returns the stream for copies of the data in block `index`.
+    pub(super) fn copies_of(&self, index: u32) -> Stream {
+        let handle = self.list[index as usize].stream.handle();
+        Stream::Copy(if self.persistent { handle } else { 0 })
     }
 
     /// Abandons a reserved slot that a power failure left empty. Slots for copies are reused, because repeated
@@ -206,8 +258,8 @@ impl Blocks {
     pub(super) fn abandon(&mut self, slot: u32) {
         let block = self.of(slot);
         match self.list[block as usize].stream {
-            Stream::Copy => self.returned.push_back(slot),
-            Stream::Host => self.programmed(block, false),
+            Stream::Copy(_) => self.returned.push_back(slot),
+            Stream::Host(_) => self.programmed(block, false),
         }
     }
 
@@ -219,13 +271,13 @@ impl Blocks {
 
     #[cold]
     fn open(&mut self, stream: Stream) -> Option<()> {
-        let left = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
+        let left = if matches!(stream, Stream::Host(_)) { FREE_FOR_COPIES } else { 0 };
         if self.free.len() <= left {
             return None;
         }
         let index = self.free.pop_front()?;
         let slots = self.slots(index);
-        self.cursors[stream as usize] = Cursor { block: index, next: slots.start, end: slots.end };
+        self.cursors[stream.index()] = Cursor { block: index, next: slots.start, end: slots.end };
         let block = &mut self.list[index as usize];
         block.state = State::Open;
         block.stream = stream;
@@ -240,7 +292,7 @@ impl Blocks {
     pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
         let (block, beside) =
             (&self.list[self.of(slot) as usize], &self.list[self.of(other) as usize]);
-        block.stream == Stream::Host && (block.opened, slot) > (beside.opened, other)
+        matches!(block.stream, Stream::Host(_)) && (block.opened, slot) > (beside.opened, other)
     }
 
     /// Records the end of a slot's program operation in block `index`. `current`: whether the slot now contains current
@@ -258,7 +310,7 @@ impl Blocks {
 
     #[cold]
     fn close(&mut self, index: u32) {
-        if self.list[index as usize].stream == Stream::Copy {
+        if matches!(self.list[index as usize].stream, Stream::Copy(_)) {
             self.seal(index);
             return;
         }
@@ -317,57 +369,6 @@ impl Blocks {
         }
     }
 
-    /// Chooses the block to collect: the sealed one that the rule prefers, or occasionally one that is worn far less
-    /// than others. `None` if no sealed block has an invalid page.
-    pub(super) fn pick(&mut self) -> Option<Pick> {
-        while self.fewest < self.pages_per_block && self.heads[self.fewest as usize] == NONE {
-            self.fewest += 1;
-        }
-        if self.fewest == self.pages_per_block {
-            return None;
-        }
-        self.picks += 1;
-        let unworn = if self.picks.is_multiple_of(WEAR_EVERY) { self.unworn() } else { None };
-        let block = unworn.unwrap_or_else(|| match self.rule {
-            VictimRule::FewestValid => self.heads[self.fewest as usize],
-            VictimRule::CostBenefit => self.most_beneficial(),
-        });
-        self.unlink(block);
-        self.list[block as usize].state = State::Victim;
-        Some(Pick { block, for_wear: unworn.is_some() })
-    }
-
-    /// Returns the sealed block with the largest benefit per cost: age × invalid pages / valid pages. Visits every
-    /// block.
-    fn most_beneficial(&self) -> u32 {
-        let benefit = |block: &Block| {
-            let age = (self.opened - block.opened) as f64;
-            age * f64::from(self.pages_per_block - block.valid) / f64::from(block.valid)
-        };
-        let sealed = (0..).zip(&self.list).filter(|(_, block)| block.state == State::Sealed);
-        let best = sealed.max_by(|a, b| benefit(a.1).total_cmp(&benefit(b.1)));
-        best.map_or(self.heads[self.fewest as usize], |(index, _)| index)
-    }
-
-    /// Returns the next sealed block that is worn far less than others; `None` if the limited search finds
-    /// none.
-    fn unworn(&mut self) -> Option<u32> {
-        // A block whose pages are all valid uses up a free block and frees only itself.
-        if self.free.len() <= FREE_FOR_COPIES {
-            return None;
-        }
-        for _ in 0..WEAR_LOOKS.min(self.list.len() as u32) {
-            let index = self.hand;
-            self.hand = (self.hand + 1) % self.list.len() as u32;
-            let block = &self.list[index as usize];
-            let is_unworn = block.erases.saturating_add(self.wear_spread) < self.most_erases;
-            if block.state == State::Sealed && is_unworn {
-                return Some(index);
-            }
-        }
-        None
-    }
-
     pub(super) fn erased(&mut self, index: u32) {
         let block = &mut self.list[index as usize];
         debug_assert!(block.state == State::Victim && block.valid == 0);
@@ -377,10 +378,10 @@ impl Blocks {
         self.free.push_back(index);
     }
 
-    /// Creates a sealed block with `valid` valid slots at unspecified positions, as if written by copies. Used
-    /// to construct a preconditioned state, oldest block first.
-    pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
-        let index = self.preset_open(Stream::Copy, self.pages_per_block);
+    /// Creates a sealed block with `valid` valid slots at unspecified positions, as if written by copies of the stream
+    /// `copies`. Used to construct a preconditioned state, oldest block first.
+    pub(super) fn preset_sealed(&mut self, copies: Stream, valid: u32) -> u32 {
+        let index = self.preset_open(copies, self.pages_per_block);
         self.list[index as usize].valid = valid;
         self.seal(index);
         index
@@ -390,7 +391,7 @@ impl Blocks {
     /// state.
     pub(super) fn preset_open(&mut self, stream: Stream, valid: u32) -> u32 {
         self.open(stream).expect("a constructed state must leave blocks free");
-        let cursor = &mut self.cursors[stream as usize];
+        let cursor = &mut self.cursors[stream.index()];
         cursor.next += valid;
         self.list[cursor.block as usize].valid = valid;
         cursor.block

@@ -5,8 +5,9 @@
 //! each victim is finished within as many host pages as it will free: with v of b pages valid, at v /
 //! (b - v) copies per host page.
 
-use super::blocks::{NONE, Pick};
-use super::{Ftl, Page};
+use super::blocks::NONE;
+use super::blocks::victim::Pick;
+use super::{Ftl, Page, Stream};
 
 /// The block being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,14 @@ impl Ftl {
             });
         }
         self.collection.as_ref().map(|collection| collection.victim)
+    }
+
+    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim, or it has no valid
+    /// page left.
+    pub fn copy_stream(&self) -> Option<Stream> {
+        let block = self.collection.as_ref()?.block;
+        let is_empty = self.blocks.list()[block as usize].valid == 0;
+        (!is_empty).then(|| self.blocks.copies_of(block))
     }
 
     #[inline]

@@ -9,8 +9,9 @@ use std::ops::Range;
 use iodyno_units::rng::{Generator, below, key, stream};
 
 use super::ages::Ages;
-use super::blocks::{Blocks, NONE, Stream, UNSEALED_BLOCKS};
+use super::blocks::{Blocks, NONE, Stream, unsealed_blocks};
 use super::permute::Permutation;
+use super::placement::{Handle, Placement};
 use super::represent::Sample;
 use super::sequentiality::{SCATTERED_PAGES_MAX, Sequentiality};
 use super::table::Table;
@@ -70,6 +71,22 @@ impl Ftl {
         seed: u64,
         number: u64,
     ) -> Self {
+        Self::placed(shape, Placement::default(), state, written_lpns, seed, number)
+    }
+
+    /// Same as [`Self::new`], with a placement of the logical pages.
+    ///
+    /// # Panics
+    /// If `shape.check()` returns an error, or `shape.frontiers` is not that of the placement.
+    pub fn placed(
+        shape: Shape,
+        placement: Placement,
+        state: State,
+        written_lpns: Range<u64>,
+        seed: u64,
+        number: u64,
+    ) -> Self {
+        assert_eq!(shape.frontiers, placement.frontiers(), "write frontiers");
         let scaled = shape.scaled().unwrap_or_else(|refusal| panic!("{refusal}"));
         let logical = shape.logical_pages;
         let written = match state {
@@ -84,7 +101,8 @@ impl Ftl {
             shape,
             map: Table::new(pages as usize, NONE),
             owner: Table::new(scaled.blocks as usize * scaled.pages_per_block as usize, NONE),
-            blocks: Blocks::new(scaled.blocks, scaled.pages_per_block),
+            blocks: Blocks::new(scaled.blocks, scaled.pages_per_block, &placement),
+            placement,
             sample,
             sequentiality: Sequentiality::new(logical),
             collection: None,
@@ -97,9 +115,15 @@ impl Ftl {
             let rng = stream(seed, "ftl state", number);
             ftl.write_at_random(&written, &rewritten, &order, rng);
         } else if state == State::Sequential {
-            match &ftl.sample {
-                None => ftl.fill(written.start as u32..written.end as u32),
-                Some(sample) => ftl.fill(in_order(sample, &written, |lpn| lpn).into_iter()),
+            for handle in 0..ftl.placement.handles() {
+                let written = common(&written, &ftl.placement.range(handle, logical));
+                match &ftl.sample {
+                    None => ftl.fill(handle, written.start as u32..written.end as u32),
+                    Some(sample) => {
+                        let pages = in_order(sample, &written, |lpn| lpn);
+                        ftl.fill(handle, pages.into_iter());
+                    }
+                }
             }
         }
         ftl.map_owners();
@@ -168,82 +192,197 @@ impl Ftl {
         written: &Range<u64>,
         rewritten: &Range<u64>,
         order: &WriteOrder,
-        rng: Generator,
+        mut rng: Generator,
     ) {
         if order.length <= u64::from(SCATTERED_PAGES_MAX) {
             self.sequentiality.scatter(rewritten);
         }
-        let around = [written.start..rewritten.start, rewritten.end..written.end];
-        let kept = around.into_iter().filter(|range| !range.is_empty());
-        let mut kept: Vec<u32> = match &self.sample {
-            None => kept.flatten().map(|lpn| lpn as u32).collect(),
-            Some(sample) => kept.flat_map(|range| in_order(sample, &range, |lpn| lpn)).collect(),
+        let groups: Vec<Range<Handle>> = self.placement.isolated().collect();
+        let kept: Vec<Kept> =
+            groups.iter().map(|group| self.keep(group, written, rewritten)).collect();
+        let taken: u32 = kept.iter().map(|kept| kept.blocks).sum();
+        let run = order.length / u64::from(self.shape.represent);
+        let rewritten = groups.iter().map(|group| common(rewritten, &self.pages_of(group)));
+        let rewritten: Vec<Range<u64>> = rewritten.collect();
+        let pages: Vec<Option<Vec<u32>>> =
+            rewritten.iter().map(|range| self.sampled(range, order)).collect();
+        let count = |at: usize| {
+            let range = &rewritten[at];
+            let pages = pages[at].as_ref().map_or((range.end - range.start) as usize, Vec::len);
+            (kept[at].rest.len() + pages) as u32
         };
-        // Pages that do not fill a last block are added to the rewritten ones.
-        let per_block = self.blocks.pages_per_block();
-        let kept_blocks = kept.len() as u32 / per_block;
-        let rest = kept.split_off((kept_blocks * per_block) as usize);
-        self.fill(kept.into_iter());
-        match &self.sample {
-            None => {
-                let count = (rewritten.end - rewritten.start) as u32 + rest.len() as u32;
-                let pages = rest.into_iter().chain(order.pages(rewritten));
-                self.age(kept_blocks, count, pages, order.length, rng);
-            }
-            Some(sample) => {
-                let pages: Vec<u32> = if order.length > 1 {
-                    in_order(sample, rewritten, |lpn| order.rank(lpn))
-                } else {
-                    // Seen from the host, the order of the map's pages is random already.
-                    sample.pages_of(rewritten)
-                };
-                let run = order.length / u64::from(self.shape.represent);
-                let count = (rest.len() + pages.len()) as u32;
-                self.age(kept_blocks, count, rest.into_iter().chain(pages), run, rng);
+        let counts: Vec<u32> = (0..groups.len()).map(count).collect();
+        let sealed = self.divide_sealed(&groups, &counts, taken);
+        for (at, (kept, pages)) in kept.into_iter().zip(pages).enumerate() {
+            let group = Group { hosts: groups[at].clone(), sealed: sealed[at], pages: counts[at] };
+            let rest = kept.rest.into_iter();
+            match pages {
+                None => self.age(
+                    &group,
+                    rest.chain(order.pages(&rewritten[at])),
+                    order.length,
+                    &mut rng,
+                ),
+                Some(pages) => self.age(&group, rest.chain(pages), run, &mut rng),
             }
         }
     }
 
-    /// Writes each page once, in the given order.
-    fn fill(&mut self, mut pages: impl ExactSizeIterator<Item = u32>) {
+    /// Writes the pages of a group that were written once, and are not rewritten, to full blocks.
+    fn keep(
+        &mut self,
+        group: &Range<Handle>,
+        written: &Range<u64>,
+        rewritten: &Range<u64>,
+    ) -> Kept {
+        let all = self.pages_of(group);
+        let around = [written.start..rewritten.start, rewritten.end..written.end];
+        let kept = around.map(|range| common(&range, &all)).into_iter();
+        let kept = kept.filter(|range| !range.is_empty());
+        let mut kept: Vec<u32> = match &self.sample {
+            None => kept.flatten().map(|lpn| lpn as u32).collect(),
+            Some(sample) => kept.flat_map(|range| in_order(sample, &range, |lpn| lpn)).collect(),
+        };
         let per_block = self.blocks.pages_per_block();
+        let blocks = kept.len() as u32 / per_block;
+        let rest = kept.split_off((blocks * per_block) as usize);
+        self.fill(group.start, kept.into_iter());
+        Kept { blocks, rest }
+    }
+
+    /// Returns the map's pages of a range of logical pages, in the order in which they were written; `None` if every
+    /// page is in the map.
+    fn sampled(&self, range: &Range<u64>, order: &WriteOrder) -> Option<Vec<u32>> {
+        let sample = self.sample.as_ref()?;
+        Some(if order.length > 1 {
+            in_order(sample, range, |lpn| order.rank(lpn))
+        } else {
+            // Seen from the host, the order of the map's pages is random already.
+            sample.pages_of(range)
+        })
+    }
+
+    /// Returns the logical pages of a group of handles.
+    fn pages_of(&self, group: &Range<Handle>) -> Range<u64> {
+        let of = |handle| self.placement.range(handle, self.shape.logical_pages);
+        of(group.start).start..of(group.end - 1).end
+    }
+
+    /// Divides the sealed blocks, except the `taken` ones in use, among groups with these numbers of pages. Greedy
+    /// collection of all blocks collects each group at the same number of valid pages. So under uniform writes each
+    /// group has the same share of spare, whatever its rate of writes.
+    fn divide_sealed(&self, groups: &[Range<Handle>], counts: &[u32], taken: u32) -> Vec<u32> {
+        let per_block = self.blocks.pages_per_block();
+        let sealed =
+            self.blocks.list().len() as u32 - unsealed_blocks(self.shape.frontiers) - taken;
+        let needed = groups.iter().zip(counts).map(|(group, &count)| {
+            let open = group.len() as u32 + 1;
+            (count - open * open_pages(per_block, count, open)).div_ceil(per_block)
+        });
+        let needed: Vec<u32> = needed.collect();
+        let spare = u64::from(sealed - needed.iter().sum::<u32>());
+        let all = counts.iter().map(|&count| u64::from(count)).sum::<u64>().max(1);
+        let (mut before, mut given) = (0, 0);
+        let mut sealed = Vec::with_capacity(groups.len());
+        for (needed, &count) in needed.into_iter().zip(counts) {
+            before += u64::from(count);
+            let upto = if before == all { spare } else { spare * before / all };
+            sealed.push(needed + (upto - given) as u32);
+            given = upto;
+        }
+        sealed
+    }
+
+    /// Writes each page of a handle once, in the given order.
+    fn fill(&mut self, handle: Handle, mut pages: impl ExactSizeIterator<Item = u32>) {
+        let per_block = self.blocks.pages_per_block();
+        let copies = Stream::Copy(if self.placement.is_persistent() { handle } else { 0 });
         while pages.len() > 0 {
             let valid = per_block.min(pages.len() as u32);
             let block = if valid == per_block {
-                self.blocks.preset_sealed(valid)
+                self.blocks.preset_sealed(copies, valid)
             } else {
-                self.blocks.preset_open(Stream::Host, valid)
+                self.blocks.preset_open(Stream::Host(handle), valid)
             };
             let first = self.blocks.slots(block).start;
             self.program(first, valid, &mut pages);
         }
     }
 
-    /// Distributes `count` pages over blocks of all ages, except the `taken` blocks in use. Runs of pages that
-    /// were written together stay together.
+    /// Distributes the pages of a group over blocks of all ages. Runs of pages that were written together stay together.
     fn age(
         &mut self,
-        taken: u32,
+        group: &Group,
+        pages: impl Iterator<Item = u32>,
+        run: u64,
+        rng: &mut Generator,
+    ) {
+        let per_block = self.blocks.pages_per_block();
+        let open = group.hosts.len() as u32 + 1;
+        let each = open_pages(per_block, group.pages, open);
+        if group.hosts.len() == 1 {
+            let sealed = group.pages - open * each;
+            let mut pages = pages;
+            self.age_sealed(group, sealed, &mut pages, run, rng);
+            self.open_with(Stream::Host(group.hosts.start), each, &mut pages);
+            self.open_with(Stream::Copy(group.hosts.start), each, &mut pages);
+            return;
+        }
+        // The youngest pages of each handle are in its open block.
+        let (mut older, mut youngest) = (Vec::new(), vec![Vec::new(); group.hosts.len()]);
+        let all: Vec<u32> = pages.collect();
+        for &page in all.iter().rev() {
+            let of_handle = &mut youngest[usize::from(self.handle_of(page) - group.hosts.start)];
+            let is_youngest = of_handle.len() < each as usize;
+            (if is_youngest { of_handle } else { &mut older }).push(page);
+        }
+        let sealed = (older.len() as u32).saturating_sub(each);
+        let copied = older.len() as u32 - sealed;
+        let mut older = older.into_iter().rev();
+        self.age_sealed(group, sealed, &mut older, run, rng);
+        for (handle, pages) in group.hosts.clone().zip(youngest) {
+            let count = pages.len() as u32;
+            self.open_with(Stream::Host(handle), count, &mut pages.into_iter().rev());
+        }
+        self.open_with(Stream::Copy(group.hosts.start), copied, &mut older);
+    }
+
+    /// Opens a block of a stream that already contains the next `count` pages.
+    fn open_with(&mut self, stream: Stream, count: u32, pages: &mut impl Iterator<Item = u32>) {
+        let block = self.blocks.preset_open(stream, count);
+        let first = self.blocks.slots(block).start;
+        self.program(first, count, pages);
+    }
+
+    /// Returns the reclaim unit handle of a page of the map.
+    fn handle_of(&self, page: u32) -> Handle {
+        let sample = self.sample.as_ref();
+        self.placement.handle(sample.map_or(u64::from(page), |sample| sample.lpn(page)))
+    }
+
+    /// Distributes the next `count` pages over the sealed blocks of a group.
+    fn age_sealed(
+        &mut self,
+        group: &Group,
         count: u32,
         mut pages: impl Iterator<Item = u32>,
         run: u64,
-        mut rng: Generator,
+        rng: &mut Generator,
     ) {
         let per_block = self.blocks.pages_per_block();
         let run = run.clamp(1, u64::from(per_block)) as u32;
-        let sealed = self.blocks.list().len() as u32 - UNSEALED_BLOCKS - taken;
-        // The two open blocks are half full.
-        let open = (per_block / 2).min(count / 4);
-        let ages = Ages { sealed, per_block, pages: count, run };
+        let open = group.hosts.len() as u32 + 1;
+        let ages = Ages { sealed: group.sealed, per_block, pages: group.pages, open, run };
+        let copies = Stream::Copy(group.hosts.start);
         let mut survivors = Vec::with_capacity(per_block as usize);
-        for valid in ages.valid(count - 2 * open).into_iter().rev() {
-            let block = self.blocks.preset_sealed(valid);
+        for valid in ages.valid(count).into_iter().rev() {
+            let block = self.blocks.preset_sealed(copies, valid);
             let slots = self.blocks.slots(block);
             if run == 1 {
                 survivors.clear();
                 survivors.extend(pages.by_ref().take(valid as usize));
                 let owner = self.owner.whole_mut();
-                sample(&mut rng, &mut owner[slots.start as usize..slots.end as usize], &survivors);
+                sample(rng, &mut owner[slots.start as usize..slots.end as usize], &survivors);
                 continue;
             }
             // Selection sampling, run by run: a run survived with the remaining probability.
@@ -252,7 +391,7 @@ impl Ftl {
                 let space = slots.end - slot;
                 let length = run.min(space);
                 // After a skipped run, the remaining pages must still fit.
-                if below(&mut rng, u64::from(space)) < u64::from(left) || left > space - length {
+                if below(rng, u64::from(space)) < u64::from(left) || left > space - length {
                     let take = length.min(left);
                     self.program(slot, take, &mut pages);
                     left -= take;
@@ -260,12 +399,37 @@ impl Ftl {
                 slot += length;
             }
         }
-        for stream in [Stream::Host, Stream::Copy] {
-            let block = self.blocks.preset_open(stream, open);
-            let first = self.blocks.slots(block).start;
-            self.program(first, open, &mut pages);
-        }
     }
+}
+
+/// A group of handles whose data garbage collection may mix, to be constructed.
+#[derive(Clone, Debug)]
+struct Group {
+    hosts: Range<Handle>,
+    /// Number of its sealed blocks with rewritten pages.
+    sealed: u32,
+    /// Number of its rewritten pages.
+    pages: u32,
+}
+
+/// The pages of a group that are not rewritten.
+#[derive(Clone, Debug)]
+struct Kept {
+    /// Number of blocks that they fill.
+    blocks: u32,
+    /// Pages that do not fill a last block. They are added to the rewritten ones.
+    rest: Vec<u32>,
+}
+
+/// Returns the number of pages in each of the `open` blocks of a group: half a block, if the group has enough pages.
+fn open_pages(per_block: u32, pages: u32, open: u32) -> u32 {
+    (per_block / 2).min(pages / (2 * open))
+}
+
+/// Returns the intersection of two ranges. If they are disjoint, it is empty.
+fn common(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
+    let start = a.start.max(b.start);
+    start..a.end.min(b.end).max(start)
 }
 
 /// Assigns all pages, in their order, to randomly drawn slots (selection sampling). Avoids a branch on the

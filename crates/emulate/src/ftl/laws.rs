@@ -4,8 +4,8 @@
 
 use iodyno_units::rng::splitmix64;
 
-use super::Ftl;
 use super::blocks::NONE;
+use super::{Ftl, Stream};
 
 impl Ftl {
     /// Checks the invariants: each mapped page has its own slot; each block has as many valid pages as the map
@@ -27,6 +27,7 @@ impl Ftl {
                 return Err(format!("page {page} lies in slot {slot}, whose owner is {owner}"));
             }
             valid[self.blocks.of(slot) as usize] += 1;
+            self.check_placement(page, slot)?;
         }
         for (index, block) in blocks.iter().enumerate() {
             if block.valid != valid[index] {
@@ -42,10 +43,21 @@ impl Ftl {
         self.sample.as_ref().map_or(Ok(()), |sample| sample.check())
     }
 
+    /// Checks that a page lies among data of its own handle, if every page is in the map.
+    fn check_placement(&self, page: usize, slot: u32) -> Result<(), String> {
+        let stream = self.blocks.list()[self.blocks.of(slot) as usize].stream;
+        let is_mixed = matches!(stream, Stream::Copy(_)) && !self.placement.is_persistent();
+        let handle = self.placement.handle(page as u64);
+        if self.sample.is_some() || is_mixed || stream.handle() == handle {
+            return Ok(());
+        }
+        Err(format!("page {page} of handle {handle} lies in a block of {stream:?}"))
+    }
+
     /// Returns a hash of the map and of every block's state.
     pub fn digest(&self) -> u64 {
         let blocks = self.blocks.list().iter().flat_map(|block| {
-            let tags = u64::from(block.stream as u8) << 8 | u64::from(block.state as u8);
+            let tags = u64::from(block.stream.index() as u8) << 8 | u64::from(block.state as u8);
             [
                 u64::from(block.valid),
                 u64::from(block.in_flight),

@@ -18,6 +18,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `placement` | logical pages with a write frontier of their own |
 //! | `shape` | sizes and their limits, scaling to a sample |
 //! | `blocks` | free, open and sealed blocks, the choice of a victim, wear |
 //! | `collect` | collection of a victim |
@@ -43,6 +44,7 @@ mod heavy_hitters;
 mod laws;
 pub mod oracle;
 pub mod permute;
+mod placement;
 mod power;
 mod represent;
 mod sequentiality;
@@ -66,6 +68,7 @@ use table::Table;
 pub use blocks::{FREE_BLOCKS, Stream};
 pub use collect::{PageCopy, Victim};
 pub use construct::State;
+pub use placement::{HANDLES_MAX, Handle, Placement};
 pub use shape::Shape;
 
 /// Number of a page of the map. If every page is in the map (k = 1), it is the logical page's number.
@@ -138,6 +141,7 @@ pub struct Wear {
 #[derive(Clone, Debug)]
 pub struct Ftl {
     shape: Shape,
+    placement: Placement,
     /// The physical slot of each page of the map; `NONE` for pages without data.
     map: Table,
     /// The page last programmed into each slot. Only the map says whether it is still current, so that an
@@ -213,6 +217,12 @@ impl Ftl {
             None => Some(Page(lpn as u32)),
             Some(sample) => sample.write(lpn).map(Page),
         }
+    }
+
+    /// Returns the reclaim unit handle of the logical page `lpn`.
+    #[inline]
+    pub fn handle(&self, lpn: u64) -> Handle {
+        self.placement.handle(lpn)
     }
 
     /// Reserves the next physical slot of the stream's open block, for a program operation. `None` if no block is free.

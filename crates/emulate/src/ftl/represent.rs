@@ -56,9 +56,14 @@ impl Sample {
         (image < u64::from(self.pages)).then_some(image as u32)
     }
 
+    /// Returns the logical page that is represented by a page of the map, other than one for heavy hitters.
+    pub(super) fn lpn(&self, page: u32) -> u64 {
+        self.permutation.inverse(u64::from(page))
+    }
+
     /// Returns all sampled logical pages, each with its page of the map.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, u32)> {
-        (0..self.pages).map(|page| (self.permutation.inverse(u64::from(page)), page))
+        (0..self.pages).map(|page| (self.lpn(page), page))
     }
 
     /// Returns the map's pages for the sampled logical pages of a range, in the map's order.

@@ -8,7 +8,7 @@
 //!
 //! `represent.rs` determines which pages are represented.
 
-use super::blocks::{EMPTY_BLOCKS, UNSEALED_BLOCKS};
+use super::blocks::{empty_blocks, unsealed_blocks};
 
 /// Size of a flash translation layer before scaling. A page is a logical page of 4 KiB. A block is a
 /// superblock over all dies, the unit of erasure.
@@ -22,6 +22,8 @@ pub struct Shape {
     pub pages_per_block: u32,
     /// k, where one in k pages is in the map, 1 to 2²⁰. 1 is the exact model, used as a reference.
     pub represent: u32,
+    /// Number of write frontiers, each with an open block: `Placement::frontiers`. 2 without placement.
+    pub frontiers: u32,
 }
 
 /// Size of the map after scaling to a sample of the device's pages.
@@ -65,13 +67,13 @@ impl Shape {
     /// in steady state. This is the spare factor for `oracle::write_amplification_uniform`.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
-            .saturating_sub(u64::from(EMPTY_BLOCKS));
+            .saturating_sub(u64::from(empty_blocks(self.frontiers)));
         let usable = blocks * u64::from(self.pages_per_block);
         1.0 - self.logical_pages as f64 / usable as f64
     }
 
     pub(super) fn scaled(&self) -> Result<Scaled, String> {
-        let Self { logical_pages, raw_pages, pages_per_block, represent } = *self;
+        let Self { logical_pages, raw_pages, pages_per_block, represent, frontiers } = *self;
         if logical_pages == 0 || logical_pages > LOGICAL_PAGES_MAX {
             return Err(format!("`logical_pages` is {logical_pages}; it must be 1 to 2^40"));
         }
@@ -82,13 +84,15 @@ impl Shape {
             return Err(format!("`represent` is {represent}; it must be 1 (exact) to 2^20"));
         }
         let per_block = u64::from(pages_per_block);
-        let unsealed = u64::from(UNSEALED_BLOCKS);
-        // At least one spare block, without which collection might gain nothing.
-        let least = (logical_pages.div_ceil(per_block) + 1 + unsealed) * per_block;
+        let unsealed = u64::from(unsealed_blocks(frontiers));
+        // At least one spare block, without which collection might gain nothing, and one for each further frontier,
+        // since the data of each handle begins a block.
+        let spare = u64::from(frontiers.saturating_sub(1));
+        let least = (logical_pages.div_ceil(per_block) + spare + unsealed) * per_block;
         if raw_pages < least {
             return Err(format!(
                 "`raw_pages` is {raw_pages}, too few for {logical_pages} logical pages: blocks of \
-                 {per_block} pages, of which {unsealed} are open or free and one is spare, need at \
+                 {per_block} pages, of which {unsealed} are open or free and {spare} spare, need at \
                  least {least}; raise `raw_pages`, or lower `logical_pages` or `pages_per_block`"
             ));
         }
@@ -106,13 +110,13 @@ impl Shape {
                     (logical_pages / REPRESENTED_MIN).max(1)
                 ));
             }
-            let empty = u64::from(EMPTY_BLOCKS);
+            let empty = u64::from(empty_blocks(frontiers));
             let usable = divide((blocks - empty) * per_block, k);
             let wanted = (per_block / k).max(u64::from(PAGES_PER_BLOCK_MIN).min(per_block));
             let blocks = divide(usable, wanted).max(1);
             // The pages per block compensate for the rounding of the number of blocks.
             let per_block = divide(usable, blocks).max(2);
-            if blocks < pages.div_ceil(per_block) + 1 + unsealed - empty {
+            if blocks < pages.div_ceil(per_block) + spare + unsealed - empty {
                 return Err(format!(
                     "`represent` is {k}, which leaves {blocks} blocks of {per_block} pages for \
                      {pages} pages, less than one of them spare; lower `represent`"
@@ -143,6 +147,7 @@ mod tests {
         raw_pages: 1 << 27,
         pages_per_block: 1 << 17,
         represent: 1,
+        frontiers: 2,
     };
 
     /// Checks that a scaled-down map has the same usable spare as the whole device, to one part in three
@@ -154,7 +159,7 @@ mod tests {
                 let shape = Shape { pages_per_block, represent, ..SHAPE };
                 let scaled = shape.scaled().unwrap();
                 let usable =
-                    f64::from(scaled.blocks - EMPTY_BLOCKS) * f64::from(scaled.pages_per_block);
+                    f64::from(scaled.blocks - empty_blocks(2)) * f64::from(scaled.pages_per_block);
                 let spare = 1.0 - f64::from(scaled.pages) / usable;
                 assert!(
                     (spare - shape.spare_usable()).abs() < 3.3e-4,

@@ -1,20 +1,20 @@
 //! Writes that take no time: they age a device by a workload whose steady state has no closed form.
 
 use super::blocks::{FREE_BLOCKS, Stream};
-use super::{Ftl, Page};
+use super::{Ftl, Handle, Page};
 
 impl Ftl {
     /// Writes `lpn` and makes the copies that this requires, all at once. A victim is collected as a whole when
     /// the number of free blocks falls below that of the steady state. No program operation may be in flight.
     pub fn write_untimed(&mut self, lpn: u64) {
         if let Some(page) = self.applies(lpn) {
-            self.write_page(page);
+            self.write_page(page, self.handle(lpn));
         }
     }
 
-    fn write_page(&mut self, page: Page) {
+    fn write_page(&mut self, page: Page, handle: Handle) {
         while self.free_blocks() < FREE_BLOCKS && self.collect_untimed() {}
-        if let Some(slot) = self.reserve(Stream::Host) {
+        if let Some(slot) = self.reserve(Stream::Host(handle)) {
             self.commit(page, slot);
         }
     }
@@ -25,7 +25,8 @@ impl Ftl {
             return false;
         }
         while let Some(copy) = self.next_copy() {
-            let slot = self.reserve(Stream::Copy).expect("a free block is kept for copies");
+            let stream = self.copy_stream().expect("a valid page");
+            let slot = self.reserve(stream).expect("a free block is kept for copies");
             self.commit_copy(copy, slot);
         }
         self.retire_victim();

@@ -61,6 +61,7 @@ pub(crate) fn flash() -> Flash {
             stall: None,
         },
         zones: None,
+        placement: None,
         endurance: Endurance { drive_writes_per_day: 3.0, years: 5.0, cycles: 3000 },
         scale: 1,
     }

@@ -5,7 +5,7 @@ use crate::common::{disk, flash, memory, shingled};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig};
 use crate::small::tiny;
-use iodyno_emulate::spec::{Attach, Flash, Kind};
+use iodyno_emulate::spec::{Attach, Flash, Isolation, Kind, Placement};
 use iodyno_emulate::{Fault, InjectedBug, PartId};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
@@ -34,6 +34,13 @@ fn merging(mut f: Flash) -> Flash {
     f
 }
 
+/// Divides a flash device into three namespaces.
+fn placed(mut f: Flash, isolation: Isolation) -> Flash {
+    f.nand.raw_bytes += 8 * 16 * UNIT;
+    f.placement = Some(Placement { shares: vec![0.1, 0.3, 0.6], isolation });
+    f
+}
+
 /// Moves a flash device into a memory slot, behind a driver thread that polls.
 fn in_a_slot(mut f: Flash) -> Flash {
     f.attach = Attach::MemoryChannel {
@@ -59,6 +66,8 @@ pub(crate) fn flash_members() -> Vec<Member> {
         member(small(true)),
         member(merging(small(false))),
         member(merging(small(true))),
+        member(placed(small(false), Isolation::Persistent)),
+        member(placed(small(true), Isolation::Initial)),
         member(in_a_slot(small(false))),
         member(in_a_slot(small(true))),
     ];

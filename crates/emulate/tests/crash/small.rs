@@ -6,7 +6,7 @@ use crate::common::{disk, flash, memory, shingled, volume};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig, low_limit};
 use iodyno_emulate::InjectedBug;
-use iodyno_emulate::spec::{CloudVolume, Flash, IoThread, Kind};
+use iodyno_emulate::spec::{CloudVolume, Flash, IoThread, Isolation, Kind, Placement};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -75,16 +75,18 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     f
 }
 
-/// Writes in addition to three of each unit on the average, chosen so that the next die programs a
+/// Writes in addition to some of each unit on the average, chosen so that the next die programs a
 /// slow page and the one after it a fast one: programs then end in another order than they begin.
 const WRITES_MORE: usize = 3;
 
 /// Writes to the member until garbage collection is steady, and waits until it is at rest.
 pub(crate) fn prepared(member: Member, injected_bug: InjectedBug) -> Result<Rig, String> {
+    let is_placed = matches!(&member.kind, Kind::Flash(flash) if flash.placement.is_some());
+    let rounds = if is_placed { 12 } else { 3 };
     let mut rig = Rig::new(&[member], 1, injected_bug);
     let mut random = stream(1, "prelude", 0);
     let units: Vec<u64> = rig.oracles[0].units().collect();
-    for i in 0..units.len() * 3 + WRITES_MORE {
+    for i in 0..units.len() * rounds + WRITES_MORE {
         let unit = units.get(i).copied();
         let unit = unit.unwrap_or_else(|| units[below(&mut random, units.len() as u64) as usize]);
         rig.submit(0, &change(OpKind::Write, unit, false));
@@ -168,8 +170,17 @@ pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, S
     Ok(count)
 }
 
+/// Two namespaces on a flash device of [`tiny`], whose handles are isolated in this way, with blocks for their write
+/// frontiers.
+fn placed(mut f: Flash, isolation: Isolation) -> Flash {
+    let blocks = if isolation == Isolation::Initial { 2 } else { 4 };
+    f.nand.raw_bytes += blocks * u64::from(f.nand.planes * 2 * 2) * UNIT;
+    f.placement = Some(Placement { shares: vec![0.25, 0.75], isolation });
+    f
+}
+
 /// Runs the histories on every flash device: volatile or protected, collecting or not, with one
-/// plane or two, with units of the map of 4 KiB or 8 KiB.
+/// plane or two, with units of the map of 4 KiB or 8 KiB, with one namespace or two.
 pub(crate) fn try_flash(
     most: usize,
     protected: &[bool],
@@ -178,13 +189,22 @@ pub(crate) fn try_flash(
     let mut all = Count::default();
     for &protected in protected {
         for collects in [true, false] {
-            for (planes, merged) in [(1, 1), (2, 1), (2, 2)] {
+            for (planes, merged, isolation) in [
+                (1, 1, None),
+                (2, 1, None),
+                (2, 2, None),
+                (2, 1, Some(Isolation::Initial)),
+                (1, 1, Some(Isolation::Persistent)),
+            ] {
                 let mut flash = tiny(protected, collects, planes);
+                if let Some(isolation) = isolation {
+                    flash = placed(flash, isolation);
+                }
                 flash.translation.unit_bytes = merged * UNIT as u32;
                 let kind = Kind::Flash(Box::new(flash));
                 let units = (0..16).collect();
                 let name = format!(
-                    "protected {protected}, collects {collects}, planes {planes}, merged {merged}"
+                    "protected {protected}, collects {collects}, planes {planes}, merged {merged}, {isolation:?}"
                 );
                 let rest = prepared(Member { kind, units, limits: Vec::new() }, injected_bug)
                     .map_err(|why| format!("{name}, prelude: {why}"))?;

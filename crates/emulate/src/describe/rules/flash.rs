@@ -365,7 +365,7 @@ fn planes(v: &Record) -> Option<u64> {
 }
 
 /// Returns the raw capacity in bytes without the reserved fraction.
-fn usable_bytes(v: &Record) -> Option<u64> {
+pub(super) fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
@@ -386,6 +386,6 @@ fn spare(v: &Record) -> Option<f64> {
 }
 
 /// Returns the total size in bytes of one block on every plane.
-fn row_bytes(v: &Record) -> Option<u64> {
+pub(super) fn row_bytes(v: &Record) -> Option<u64> {
     Some(planes(v)? * v.whole("nand.page")? * v.whole("nand.pages_per_block")?)
 }

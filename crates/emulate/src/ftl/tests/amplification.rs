@@ -12,7 +12,7 @@ fn shape(pages_per_block: u32, blocks: u64, spare: f64) -> Shape {
     let raw_pages = u64::from(pages_per_block) * blocks;
     let usable = u64::from(pages_per_block) * (blocks - u64::from(FREE_BLOCKS));
     let logical_pages = (usable as f64 * (1.0 - spare)) as u64;
-    Shape { logical_pages, raw_pages, pages_per_block, represent: 1 }
+    Shape { logical_pages, raw_pages, pages_per_block, represent: 1, frontiers: 2 }
 }
 
 #[track_caller]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use iodyno_units::rng::{Generator, below, splitmix64, stream, unit_open_closed};
 
 use crate::ftl::permute::Permutation;
-use crate::ftl::{Counters, FREE_BLOCKS, Ftl, Shape, State, Stream};
+use crate::ftl::{Counters, FREE_BLOCKS, Ftl, Placement, Shape, State, Stream};
 
 /// Collects while fewer than `FREE_BLOCKS` are free, at a pace that finishes a victim
 /// within as many written pages as it frees.
@@ -19,14 +19,19 @@ const COPIES_PER_HOST_PAGE_MAX: f64 = 64.0;
 
 impl Driver {
     pub(super) fn new(shape: Shape, state: State, seed: u64) -> Self {
-        Self { ftl: Ftl::new(shape, state, 0..shape.logical_pages, seed, 0), credit: 0.0 }
+        Self::placed(shape, Placement::default(), state, seed)
+    }
+
+    pub(super) fn placed(shape: Shape, placement: Placement, state: State, seed: u64) -> Self {
+        let written = 0..shape.logical_pages;
+        Self { ftl: Ftl::placed(shape, placement, state, written, seed, 0), credit: 0.0 }
     }
 
     #[inline]
     pub(super) fn write(&mut self, lpn: u64) {
         let Some(page) = self.ftl.applies(lpn) else { return };
         let slot = loop {
-            if let Some(slot) = self.ftl.reserve(Stream::Host) {
+            if let Some(slot) = self.ftl.reserve(Stream::Host(self.ftl.handle(lpn))) {
                 break slot;
             }
             // Emergency: the host waits until a block is free.
@@ -57,7 +62,8 @@ impl Driver {
 
     fn copy(&mut self) -> bool {
         let Some(copy) = self.ftl.next_copy() else { return false };
-        let slot = self.ftl.reserve(Stream::Copy).expect("a slot for a copy");
+        let stream = self.ftl.copy_stream().expect("a victim");
+        let slot = self.ftl.reserve(stream).expect("a slot for a copy");
         assert!(self.ftl.commit_copy(copy, slot));
         true
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::driver::{Driver, Load};
-use crate::ftl::{Ftl, Page, PageCopy, Residence, Shape, State, Stream};
+use crate::ftl::{Ftl, Page, PageCopy, Placement, Residence, Shape, State, Stream};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -47,8 +47,8 @@ struct Model {
 }
 
 impl Model {
-    fn new(shape: Shape, state: State) -> Self {
-        let ftl = Ftl::new(shape, state, 0..shape.logical_pages, 3, 0);
+    fn new(shape: Shape, placement: Placement, state: State) -> Self {
+        let ftl = Ftl::placed(shape, placement, state, 0..shape.logical_pages, 3, 0);
         let mut model = Self {
             slots: BTreeMap::new(),
             pages: BTreeMap::new(),
@@ -107,7 +107,8 @@ impl Model {
             Step::BeginCopy => {
                 self.ftl.victim();
                 if let Some(copy) = self.ftl.next_copy() {
-                    let slot = self.ftl.reserve(Stream::Copy).expect("a slot for a copy");
+                    let stream = self.ftl.copy_stream().expect("a victim");
+                    let slot = self.ftl.reserve(stream).expect("a slot for a copy");
                     let write = self.slots[&copy.source];
                     assert_eq!(self.pages[&copy.page], write, "a stale page is copied");
                     self.copies.push((copy, slot, write));
@@ -132,7 +133,7 @@ impl Model {
         self.written.insert(lpn);
         let Some(page) = self.ftl.applies(lpn) else { return };
         let slot = loop {
-            if let Some(slot) = self.ftl.reserve(Stream::Host) {
+            if let Some(slot) = self.ftl.reserve(Stream::Host(self.ftl.handle(lpn))) {
                 break slot;
             }
             // Out of space: completes everything in flight, and collects a block.
@@ -178,9 +179,14 @@ impl Model {
 }
 
 const TINY: Shape =
-    Shape { logical_pages: 60, raw_pages: 8 * 15, pages_per_block: 8, represent: 1 };
-const SAMPLED: Shape =
-    Shape { logical_pages: 10_000, raw_pages: 16 * 720, pages_per_block: 16, represent: 2 };
+    Shape { logical_pages: 60, raw_pages: 8 * 15, pages_per_block: 8, represent: 1, frontiers: 2 };
+const SAMPLED: Shape = Shape {
+    logical_pages: 10_000,
+    raw_pages: 16 * 720,
+    pages_per_block: 16,
+    represent: 2,
+    frontiers: 2,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -194,8 +200,19 @@ proptest! {
             (1_u32..5).prop_map(|pages_per_write| State::Random { pages_per_write }),
         ],
         sampled in prop::bool::weighted(0.1),
+        persistent in any::<bool>(),
+        mut ends in prop::collection::vec(0..=TINY.logical_pages, 0..3),
     ) {
-        let mut model = Model::new(if sampled { SAMPLED } else { TINY }, state);
+        ends.sort_unstable();
+        let scale = SAMPLED.logical_pages / TINY.logical_pages;
+        let ends: Vec<u64> =
+            ends.into_iter().map(|end| if sampled { scale * end } else { end }).collect();
+        let placement = Placement::new(ends, persistent);
+        let shape = if sampled { SAMPLED } else { TINY };
+        let frontiers = placement.frontiers();
+        let more = u64::from(2 * (frontiers - 2) * shape.pages_per_block);
+        let shape = Shape { frontiers, raw_pages: shape.raw_pages + more, ..shape };
+        let mut model = Model::new(shape, placement, state);
         model.check();
         for (index, &step) in steps.iter().enumerate() {
             model.step(step);
@@ -222,7 +239,7 @@ proptest! {
 fn an_overtaken_write_stays_overtaken() {
     let mut ftl = Ftl::new(TINY, State::Fresh, 0..0, 1, 0);
     let begin =
-        |ftl: &mut Ftl, lpn| (ftl.applies(lpn).unwrap(), ftl.reserve(Stream::Host).unwrap());
+        |ftl: &mut Ftl, lpn| (ftl.applies(lpn).unwrap(), ftl.reserve(Stream::Host(0)).unwrap());
     let (page, old) = begin(&mut ftl, 0);
     let mut new = old;
     // Fills the rest of the first block, the second, and a part of the third, with an overwrite.
@@ -244,8 +261,13 @@ fn an_overtaken_write_stays_overtaken() {
 #[test]
 fn writes_of_several_pages_are_constructed_together() {
     for (represent, pages_per_write) in [(1, 8), (2, 8), (4, 32)] {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let state = State::Random { pages_per_write };
         let ftl = Ftl::new(shape, state, 0..shape.logical_pages, 1, 0);
         let (mut pairs, mut together) = (0_u32, 0_u32);
@@ -271,8 +293,13 @@ fn writes_of_several_pages_are_constructed_together() {
 fn a_part_of_the_device_can_be_written() {
     for represent in [1, 4] {
         for state in [State::Sequential, State::Random { pages_per_write: 1 }] {
-            let shape =
-                Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+            let shape = Shape {
+                logical_pages: 40_000,
+                raw_pages: 50_176,
+                pages_per_block: 512,
+                represent,
+                frontiers: 2,
+            };
             let ftl = Ftl::new(shape, state, 5_000..25_000, 1, 0);
             ftl.check().unwrap();
             let mut mapped = 0;
@@ -293,8 +320,13 @@ fn a_part_of_the_device_can_be_written() {
 #[test]
 fn shared_tables_are_as_own_ones() {
     for represent in [1, 8] {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let state = State::Random { pages_per_write: 1 };
         let digest = |ftl, seed| {
             let mut driver = Driver::new(shape, State::Fresh, 1);
@@ -317,8 +349,13 @@ fn shared_tables_are_as_own_ones() {
 /// A twin starts in the same state and draws different random numbers.
 #[test]
 fn a_twin_starts_out_alike() {
-    let shape =
-        Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent: 4 };
+    let shape = Shape {
+        logical_pages: 40_000,
+        raw_pages: 50_176,
+        pages_per_block: 512,
+        represent: 4,
+        frontiers: 2,
+    };
     let state = State::Random { pages_per_write: 1 };
     let run = |number| {
         let first = Driver::new(shape, state, 1);
@@ -337,8 +374,13 @@ fn a_twin_starts_out_alike() {
 #[test]
 fn a_seed_replays() {
     let digest = |seed, represent| {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let mut driver = Driver::new(shape, State::Random { pages_per_write: 2 }, seed);
         let mut load = Load::zipf(shape.logical_pages, 0.99, 5);
         driver.run(&mut load, 60_000);
@@ -355,8 +397,13 @@ fn a_seed_replays() {
 #[test]
 fn a_long_trim_is_many_short_ones() {
     for represent in [1, 8] {
-        let shape =
-            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+        let shape = Shape {
+            logical_pages: 40_000,
+            raw_pages: 50_176,
+            pages_per_block: 512,
+            represent,
+            frontiers: 2,
+        };
         let mut driver = Driver::new(shape, State::Random { pages_per_write: 1 }, 1);
         driver.run(&mut Load::zipf(shape.logical_pages, 1.2, 5), 30_000);
         let mut long = driver.ftl;

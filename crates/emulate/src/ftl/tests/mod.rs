@@ -3,5 +3,6 @@
 mod amplification;
 mod driver;
 mod mapping;
+mod placement;
 mod untimed;
 mod wear;

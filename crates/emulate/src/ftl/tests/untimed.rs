@@ -15,6 +15,7 @@ fn shape(pages_per_block: u32) -> Shape {
         raw_pages,
         pages_per_block,
         represent: 1,
+        frontiers: 2,
     }
 }
 

@@ -3,8 +3,13 @@
 use super::driver::{Driver, Load};
 use crate::ftl::{Shape, State, Wear};
 
-const SHAPE: Shape =
-    Shape { logical_pages: 64 * 50, raw_pages: 64 * 64, pages_per_block: 64, represent: 1 };
+const SHAPE: Shape = Shape {
+    logical_pages: 64 * 50,
+    raw_pages: 64 * 64,
+    pages_per_block: 64,
+    represent: 1,
+    frontiers: 2,
+};
 
 /// Wear of the blocks after `mean` erases on average.
 fn wear(levelled: bool, mean: f64) -> Wear {

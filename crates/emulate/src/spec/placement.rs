@@ -1,0 +1,43 @@
+//! The specification of a drive's reclaim unit handles.
+
+use crate::ftl;
+
+/// The namespaces of a drive with NVMe Flexible Data Placement (FDP): consecutive ranges of the capacity, each with a
+/// reclaim unit handle of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// Share of the capacity of each namespace, in the order of addresses. The sum is 1.
+    pub shares: Vec<f64>,
+    /// What garbage collection may mix.
+    pub isolation: Isolation,
+}
+
+/// Type of the reclaim unit handles (NVM Express Base Specification 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Garbage collection may mix the data of all handles.
+    Initial,
+    /// Garbage collection keeps the data of each handle apart.
+    Persistent,
+}
+
+impl Isolation {
+    /// Both types, in the order of [`Self::WORDS`].
+    pub const ALL: [Self; 2] = [Self::Initial, Self::Persistent];
+    /// Names of the types in device files, in the order of [`Self::ALL`].
+    pub const WORDS: [&str; 2] = ["initial", "persistent"];
+}
+
+impl Placement {
+    /// Returns the placement of a device's logical pages.
+    pub(crate) fn of_pages(&self, pages: u64) -> ftl::Placement {
+        let mut sum = 0.0;
+        let ends = self.shares.iter().map(|share| {
+            sum += share;
+            ((pages as f64 * sum).round() as u64).min(pages)
+        });
+        let mut ends: Vec<u64> = ends.collect();
+        ends.pop();
+        ftl::Placement::new(ends, self.isolation == Isolation::Persistent)
+    }
+}
