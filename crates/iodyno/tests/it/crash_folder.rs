@@ -99,10 +99,9 @@ fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
 fn a_checker_that_ignores_promises_is_told() {
     let place = Place::new();
     let script = "echo new > b && mv b a && echo saved";
-    for (check, is_read, code) in [
-        ("true", false, 0),
-        ("! test -s $IODYNO_ACKNOWLEDGED || test -s a", true, 4),
-    ] {
+    for (check, is_read, code) in
+        [("true", false, 0), ("! test -s $IODYNO_ACKNOWLEDGED || test -s a", true, 4)]
+    {
         let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", check, script);
         output.exits(code);
         assert_eq!(output.stdout.contains("never read the file"), !is_read, "{output:?}");
