@@ -13,6 +13,7 @@ use iodyno_targets::{
 use iodyno_units::human;
 use serde_json::json;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Exit code if a run would refuse the target.
@@ -139,7 +140,7 @@ fn describe(i: &Inspection, style: Style) -> Lines {
     text.line("kind", &format!("{kind}{is_new}"));
     if let Some(path) = &i.canonical_path {
         text.line("path", path);
-        if i.exists && path.ends_with(".toml") {
+        if i.exists && Path::new(path).extension().is_some_and(|e| e == "toml") {
             let words = format!("to emulate the storage that it describes, name it `model:{path}`");
             text.line("note", &words);
         }

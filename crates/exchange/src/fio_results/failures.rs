@@ -20,7 +20,7 @@ pub(super) fn has_latencies(group: &Group<'_>) -> bool {
         directions(job)
             .any(|(_, of)| [&of.clat_ns, &of.lat_ns].into_iter().flatten().any(|of| of.max > 0))
     };
-    group.jobs.iter().any(|job| of(&job))
+    group.jobs.iter().any(of)
 }
 
 /// Counts the operations that failed, in the last interval. fio keeps the error of a job's first. `failed`: their number
