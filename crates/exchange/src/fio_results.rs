@@ -1,6 +1,6 @@
 //! Results of fio: its JSON and its log files become cells, so that a notebook can hold measurements that fio made.
-//! `output.rs` reads the JSON, `log.rs` the logs, `latency.rs` converts latencies, `series.rs` divides them into
-//! intervals, `cells.rs` makes cells of jobs, `failures.rs` counts what failed.
+//! `output.rs` reads the JSON, `log.rs` the logs, `group.rs` finds the entries and logs of each job, `latency.rs` converts
+//! latencies, `series.rs` divides them into intervals, `cells.rs` makes cells of jobs, `failures.rs` counts what failed.
 //!
 //! The figures are fio's. iodyno can't check how they were measured, and says so in [`Evidence::other_tool`].
 //!
@@ -8,6 +8,7 @@
 
 mod cells;
 mod failures;
+mod group;
 mod latency;
 mod log;
 mod output;

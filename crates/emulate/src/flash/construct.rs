@@ -17,7 +17,7 @@ use crate::gauge::Gauge;
 use crate::part_id::PartId;
 use crate::request::{List, State};
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
-use crate::spec::{self, Attach, Kind, PlacedDevice, Preconditioned, System, Written};
+use crate::spec::{self, Attach, Isolation, Kind, PlacedDevice, Preconditioned, System, Written};
 use iodyno_units::rng;
 
 /// Maximum total number of mapped pages of all devices of a machine, if only a sample of pages is in the
@@ -391,6 +391,14 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
 
 /// Returns the placement of a device's logical pages.
 fn placement(spec: &spec::Flash) -> ftl::Placement {
-    let of = |placement: &spec::Placement| placement.of_pages(spec.capacity_bytes / UNIT_BYTES);
-    spec.placement.as_ref().map_or_else(ftl::Placement::default, of)
+    let Some(of) = &spec.placement else { return ftl::Placement::default() };
+    let pages = spec.capacity_bytes / UNIT_BYTES;
+    let mut sum = 0.0;
+    let ends = of.shares.iter().map(|share| {
+        sum += share;
+        ((pages as f64 * sum).round() as u64).min(pages)
+    });
+    let mut ends: Vec<u64> = ends.collect();
+    ends.pop();
+    ftl::Placement::new(ends, of.isolation == Isolation::Persistent)
 }

@@ -1,7 +1,5 @@
 //! The specification of a drive's reclaim unit handles.
 
-use crate::ftl;
-
 /// The namespaces of a drive with NVMe Flexible Data Placement (FDP): consecutive ranges of the capacity, each with a
 /// reclaim unit handle of its own.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,18 +24,4 @@ impl Isolation {
     pub const ALL: [Self; 2] = [Self::Initial, Self::Persistent];
     /// Names of the types in device files, in the order of [`Self::ALL`].
     pub const WORDS: [&str; 2] = ["initial", "persistent"];
-}
-
-impl Placement {
-    /// Returns the placement of a device's logical pages.
-    pub(crate) fn of_pages(&self, pages: u64) -> ftl::Placement {
-        let mut sum = 0.0;
-        let ends = self.shares.iter().map(|share| {
-            sum += share;
-            ((pages as f64 * sum).round() as u64).min(pages)
-        });
-        let mut ends: Vec<u64> = ends.collect();
-        ends.pop();
-        ftl::Placement::new(ends, self.isolation == Isolation::Persistent)
-    }
 }

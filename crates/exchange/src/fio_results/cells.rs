@@ -2,6 +2,7 @@
 
 use super::Target;
 use super::failures::{count_failures, error_that_ended, has_latencies};
+use super::group::{Group, group_of, groups, summed_threads};
 use super::latency::Values;
 use super::log::{LogFile, LogKind};
 use super::output::{Job, Latency, Options, Output};
@@ -10,18 +11,13 @@ use iodyno_catalog::Problem;
 use iodyno_measure::{Cell, CellKey, Ended, Evidence, Interval, OtherTool};
 use iodyno_units::{OpKind, parse_size, text::quoted};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-/// Maximum number of threads per job; fio's own limit is 4096.
-const THREADS_MAX: u32 = 4096;
 /// Maximum CPU time of a thread, ns: 13 days. The sum of all threads fits in 64 bits.
 const CPU_NS_MAX: f64 = (1_u64 << 50) as f64;
 /// Number of characters of a name from a file that messages show.
 const QUOTE_CHARS: usize = 60;
 /// Difference of the run times of two directions, as a fraction, from which it is said.
 const TIMES_APART: f64 = 0.02;
-/// Minimum run time of a job from which its threads can be counted, ms.
-const LENGTH_MIN_MS: u64 = 200;
 /// Maximum number of simultaneous jobs that a cell names.
 const BESIDE_MAX: usize = 16;
 /// Engines that have one I/O in flight per thread, whatever the depth.
@@ -39,15 +35,6 @@ pub(super) struct JobCell {
     pub(super) cell: Cell,
     /// fio's number of the jobs that ran at the same time.
     groupid: i64,
-}
-
-/// Entries of the JSON that are threads of one job.
-#[derive(Debug)]
-pub(super) struct Group<'a> {
-    pub(super) jobs: Vec<&'a Job>,
-    threads: u32,
-    /// fio's numbers of the threads, from 1.
-    numbers: Range<u32>,
 }
 
 /// Name and version of the program.
@@ -103,67 +90,6 @@ pub(super) fn of(
         job.cell.evidence.beside = beside;
     }
     Ok(made)
-}
-
-/// Consecutive entries with one name are the threads of `numjobs`.
-fn groups(output: &Output) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group> = Vec::new();
-    for job in output.all_jobs() {
-        let threads = output.option(job, "numjobs").and_then(|n| n.parse().ok()).unwrap_or(1);
-        let threads = u32::clamp(threads, 1, THREADS_MAX).max(summed_threads(job));
-        let same = |other: &Job| {
-            other.jobname == job.jobname
-                && other.groupid == job.groupid
-                && other.hostname == job.hostname
-                && other.options == job.options
-        };
-        match groups.last_mut() {
-            Some(last) if last.jobs.len() < threads as usize && same(last.jobs[0]) => {
-                last.jobs.push(job);
-            }
-            _ => groups.push(Group { jobs: vec![job], threads, numbers: 0..0 }),
-        }
-    }
-    let mut next = 1;
-    for group in &mut groups {
-        if group.jobs.len() > 1 {
-            group.threads = group.jobs.len() as u32;
-        }
-        group.numbers = next..next + group.threads;
-        next += group.threads;
-    }
-    groups
-}
-
-/// Number of threads whose run times fio summed in an entry, which are more than `numjobs` if `group_reporting` sums
-/// several jobs; 0: the job was too short to tell.
-fn summed_threads(job: &Job) -> u32 {
-    let longest_ms = directions(job).map(|(_, of)| of.runtime).max().unwrap_or(0);
-    if longest_ms < LENGTH_MIN_MS {
-        return 0;
-    }
-    (job.runtime as f64 / longest_ms as f64).round().min(f64::from(THREADS_MAX)) as u32
-}
-
-/// Index of the group to which a log belongs.
-fn group_of(log: &LogFile, number: Option<u32>, groups: &[Group]) -> Result<usize, Problem> {
-    if groups.len() == 1 {
-        return Ok(0);
-    }
-    let threads = groups.last().map_or(0, |group| group.numbers.end - 1);
-    let found = number.and_then(|n| groups.iter().position(|group| group.numbers.contains(&n)));
-    found.ok_or_else(|| {
-        let what = match number {
-            Some(number) => {
-                format!("this is the log of thread {number}, but the JSON has {threads} threads")
-            }
-            None => format!(
-                "this is a log of all jobs (per_job_logs=0), but the JSON has {} jobs",
-                groups.len()
-            ),
-        };
-        Problem::new(&log.origin, what).with_help("import the JSON without this log")
-    })
 }
 
 fn name(job: &Job) -> String {
@@ -304,7 +230,7 @@ fn logs<'a>(
     say: &mut dyn FnMut(String),
 ) -> Result<Logs<'a>, Problem> {
     let option = |name: &str| options.get(name).map(String::as_str);
-    let all = group.jobs.iter().flat_map(|job| directions(job));
+    let all = group.jobs.iter().flat_map(|job| job.directions());
     let times: Vec<u64> =
         all.filter(|(_, of)| of.total_ios > 0).map(|(_, of)| of.runtime).collect();
     let window_ms = times.iter().copied().max().unwrap_or(group.jobs[0].runtime);
@@ -318,11 +244,6 @@ fn logs<'a>(
     let averaged_ms = option(averaged).and_then(|ms| ms.parse().ok()).unwrap_or(0);
     let has_maxima = option("log_window_value").or_else(|| option("log_max_value")) == Some("both");
     Logs::new(files, window_ms, u64::min(averaged_ms, 1 << 40), has_maxima)
-}
-
-pub(super) fn directions(job: &Job) -> impl Iterator<Item = (OpKind, &super::output::Direction)> {
-    let all = [(OpKind::Read, &job.read), (OpKind::Write, &job.write), (OpKind::Trim, &job.trim)];
-    all.into_iter().filter_map(|(kind, of)| Some((kind, of.as_ref()?)))
 }
 
 /// Figures of one kind of operation, summed over the threads.
@@ -353,7 +274,7 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
             }
             _ => {}
         }
-        for (_, of) in directions(job).filter(|(of, _)| *of == kind) {
+        for (_, of) in job.directions().filter(|(of, _)| *of == kind) {
             let latencies = [of.clat_ns.as_ref(), of.lat_ns.as_ref()];
             // An error that ends a job may fail all its I/Os in flight.
             let errors =
@@ -400,7 +321,7 @@ fn key(
 fn offered(group: &Group, options: &Options) -> Option<f64> {
     let mut rate = 0.0;
     for (at, (_, of)) in
-        directions(group.jobs[0]).enumerate().filter(|(_, (_, of))| of.total_ios > 0)
+        group.jobs[0].directions().enumerate().filter(|(_, (_, of))| of.total_ios > 0)
     {
         // One number is for each direction; an empty one is no limit.
         let one = |option: &str| -> Option<f64> {

@@ -1,6 +1,6 @@
 //! Failed operations, and the errors that ended jobs.
 
-use super::cells::{Group, directions};
+use super::group::Group;
 use super::output::{Job, Options};
 use iodyno_measure::errors::errno_text;
 use iodyno_measure::{Cell, ErrorKind};
@@ -17,7 +17,7 @@ pub(super) fn error_that_ended(group: &Group<'_>, options: &Options) -> Option<S
 /// Whether fio has a latency of any operation.
 pub(super) fn has_latencies(group: &Group<'_>) -> bool {
     let of = |job: &&Job| {
-        directions(job)
+        job.directions()
             .any(|(_, of)| [&of.clat_ns, &of.lat_ns].into_iter().flatten().any(|of| of.max > 0))
     };
     group.jobs.iter().any(of)

@@ -1,6 +1,7 @@
 //! The JSON that fio prints: finds it among other text, and parses the parts that are imported.
 
 use iodyno_catalog::Problem;
+use iodyno_units::OpKind;
 use iodyno_units::text::quoted;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -248,6 +249,15 @@ fn out_of_range(job: &Job) -> Option<&'static str> {
             || !(0.0..=LATENCY_NS_MAX as f64).contains(&of.mean)
     };
     latencies.into_iter().any(is_far).then_some("lat_ns")
+}
+
+impl Job {
+    /// Directions in which the job moved data, with their kind of operation.
+    pub(super) fn directions(&self) -> impl Iterator<Item = (OpKind, &Direction)> {
+        let all =
+            [(OpKind::Read, &self.read), (OpKind::Write, &self.write), (OpKind::Trim, &self.trim)];
+        all.into_iter().filter_map(|(kind, of)| Some((kind, of.as_ref()?)))
+    }
 }
 
 impl Output {
