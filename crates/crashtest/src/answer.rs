@@ -140,7 +140,9 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
     } else {
         format!("judged {judged} of {} after a power cut", counted(all, "state"))
     };
+    let ignores_promises = recorded.lines > 0 && explored.checked > 0 && !outcome.promises_read;
     let result = match wrong {
+        0 if ignores_promises => "none wrong, promises not checked".to_owned(),
         0 => "none wrong".to_owned(),
         _ => format!("{wrong} wrong"),
     };
@@ -164,7 +166,7 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
              after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
         );
     }
-    if recorded.lines > 0 && explored.checked > 0 && !outcome.promises_read {
+    if ignores_promises {
         text.labelled(
             "note",
             LABEL,

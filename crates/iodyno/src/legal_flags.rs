@@ -63,6 +63,7 @@ const FLAGS: [(&str, &str); 61] = [
     ("setting",         "...M."),
     ("shard",           "WJSMV"),
     ("shared",          "WJSMV"),
+    ("strict",          "WJSMV"),
     ("system-clock",    "WJSMV"),
     ("threads",         "WJSMV"),
     ("time",            "WJS.V"),
@@ -274,6 +275,7 @@ mod tests {
             "report",
             "notebook",
             "no-notebook",
+            "strict",
             "metrics",
         ];
         for (flag, works) in FLAGS.iter().filter(|(flag, _)| !skipped.contains(flag)) {

@@ -233,7 +233,9 @@ fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand,
     let p99_ns = flags.p99.or(p99_ns).ok_or_else(|| missing("p99"))?;
     Ok(Demand {
         like: Some(run.id.clone()),
-        active_bytes: Some(active.end.saturating_sub(active.start)).filter(|bytes| *bytes > 0),
+        active_bytes: Some(active.end.saturating_sub(active.start))
+            .map(|bytes| bytes.min(flags.capacity.unwrap_or(u64::MAX)))
+            .filter(|bytes| *bytes > 0),
         ..Demand::new(record.name.clone(), spec, rate_iops, p99_ns)
     })
 }

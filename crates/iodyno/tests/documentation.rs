@@ -117,8 +117,8 @@ fn commands_of_every_page_work() {
 /// What the examples in the README's table need.
 const BEFORE_THE_TABLE: &[&str] = &[
     "iodyno run seq-write --content verifiable --on 'verified.bin?size=64MiB' --time 300ms",
-    "iodyno run random-read --on 'data.bin?size=64MiB' --time 300ms --name before",
-    "iodyno run random-read --on 'data.bin?size=64MiB' --time 300ms --name after",
+    "iodyno run random-read --on 'data.bin?size=64MiB' --time 100ms --repeat 4 --name before",
+    "iodyno run random-read --on 'data.bin?size=64MiB' --time 100ms --repeat 4 --name after",
     "printf '[a]\nrw=randread\nsize=1m\n' > job.fio",
     "printf 'fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n' > trace",
 ];

@@ -177,7 +177,12 @@ fn argument_number(
             };
             let wrong = |_| {
                 if parse_duration_ns(number).is_ok() {
-                    return format!("`{verb}` takes no duration: leave `{number}` out");
+                    let remedy = if verb == "slow" {
+                        "give a factor, such as `slow x10`, or use `delay`".to_owned()
+                    } else {
+                        format!("leave `{number}` out")
+                    };
+                    return format!("`{verb}` takes no duration: {remedy}");
                 }
                 format!("`{number}` is not the number of a volume or device (0, 1, …){or_kind}")
             };

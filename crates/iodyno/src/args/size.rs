@@ -26,8 +26,8 @@ pub struct Size {
     pub workload: Option<String>,
     /// Meet the demand of a run in the notebook, by its id or name
     ///
-    /// Takes the workload of its last cell, its rate and its p99 (unless --rate and --p99 are given), and as the least
-    /// capacity the part of the target that it used.
+    /// Takes the workload of its last cell, its rate, its p99 and, as the least capacity, the part of the target that it
+    /// used, unless --rate, --p99 and --capacity give others.
     #[arg(long, value_name = "RUN", conflicts_with = "saturate")]
     pub like: Option<String>,
     /// Set the operations per second of the whole system, such as `500k/s`

@@ -549,7 +549,7 @@ fn tokens_and_tls_keep_others_out() {
     let unnamed = format!("--at localhost:{port} {tls} --tls-name a/b");
     let to_plain = format!("--at unix:l.sock {tls} --tls-name localhost");
     for (words, says) in [
-        (&plain, "the server requires TLS: give --tls"),
+        (&plain, "the server requires TLS: give the server's CA with --tls"),
         (&bare, "the peer refuses the TLS connection (alert CertificateRequired)"),
         (&named, "certificate is not accepted: certificate not valid for name"),
         (&alien, "signed by an authority that is not trusted here"),

@@ -109,7 +109,7 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
     ];
     if curves.len() == 1 {
         notes
-            .push(format!("The band is the 95 % interval of each percentile. It covers {COVERS}. Where it ends before the curve, its upper end is not known."));
+            .push(format!("The band is the 95 % interval of each percentile. It {COVERS}. Where it ends before the curve, its upper end is not known."));
     }
     if left_out > 0 {
         notes.push(left_out_note(left_out));
