@@ -180,7 +180,7 @@ fn replies_are_held_back() {
         assert!(time_of(|| flush(client).unwrap()) >= LATE);
         assert!(time_of(|| flush(client).unwrap()) < LATE);
         let (said, seen, applied) = in_effect(served).remove(0);
-        assert!(said.starts_with("flushes get no reply for 200 ms"), "{said}");
+        assert!(said.starts_with("flushes get no reply until 200 ms after"), "{said}");
         assert_eq!((seen, applied), (1, 1));
         // Without a time, until it is cleared. The write itself is done.
         served.fault("hang writes next 1");
