@@ -8,7 +8,7 @@ use crate::named_work::NamedWork;
 /// Long name of each flag of `run`, and the kinds of work on which it has an effect. W: a workload, J: jobs
 /// of another tool, S: a sweep or rate search, M: a method, V: a verification pass.
 #[rustfmt::skip]
-const FLAGS: [(&str, &str); 61] = [
+const FLAGS: [(&str, &str); 62] = [
     ("active",          "WJSMV"),
     ("block",           "WJS.V"),
     ("bytes",           "WJS.."),

@@ -433,7 +433,7 @@ mod tests {
         }
         // A threshold that covers no cell does not hold.
         assert_eq!(outcomes("write.mean<1ms", &cells).len(), 1, "b does not write");
-        assert!(outcomes("b: write.mean<1s", &cells)[0].3.contains("any write"));
+        assert!(outcomes("b: write.mean<1s", &cells)[0].3.contains("issued a write"));
         assert!(outcomes("c*: mean<1s", &cells)[0].3.contains("c*"));
         assert!(!outcomes("mean<1s", &[])[0].1);
         assert_eq!(outcomes("?: max<=100us", &cells).iter().filter(|o| o.1).count(), 2);

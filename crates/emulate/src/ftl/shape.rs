@@ -188,7 +188,7 @@ mod tests {
             ),
             (Shape { represent: 0, ..SHAPE }, "`represent` is 0; it must be 1 (exact) to 2^20"),
             (Shape { raw_pages: 98_000_000, ..SHAPE }, "need at least 98566144; raise `raw_pages`"),
-            (Shape { represent: 40_000, ..SHAPE }, "so it can be at most 23841"),
+            (Shape { represent: 40_000, ..SHAPE }, "so `represent` can be at most 23841"),
             (
                 Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, ..SHAPE },
                 "raise `represent` to 8",

@@ -235,7 +235,7 @@ mod tests {
             ..rank(3, 300)
         };
         let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), hot]);
-        let words = "25 % of its operations were submitted over 1 ms late; its processors were throttled 3 times because of heat; its device is at 81 °C, and the warning threshold is 80 °C";
+        let words = "25 % of the operations were submitted over 1 ms late; the processors were throttled 3 times because of heat; the device is at 81 °C, and its warning threshold is 80 °C";
         assert!(all[0].1.contains(words), "{all:?}");
     }
 

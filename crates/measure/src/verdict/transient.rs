@@ -47,7 +47,7 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Prefix of the names of those stores that hold burst credits.
+/// Part of the names of those stores that hold burst credits. Older notebooks have it at the beginning.
 const CREDITS: &str = "burst credits";
 
 const SKEWED: &str = "writes are skewed, but the flash started in the steady state of uniform \
@@ -103,14 +103,14 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
         ("empty", level.end_bytes)
     };
     let left_ns = left_bytes as f64 / per_ns.max(1e-18);
-    if level.store.starts_with(CREDITS) && left_ns < USED_UP_SHARE * window_ns as f64 {
+    if level.store.contains(CREDITS) && left_ns < USED_UP_SHARE * window_ns as f64 {
         return format!(
             "the {} ran out during the window: the figures mix the burst and the long-run rate. Use a --ramp that is {} longer",
             level.store,
             whole_seconds(window_ns as f64),
         );
     }
-    if level.store.starts_with(CREDITS) {
+    if level.store.contains(CREDITS) {
         return format!(
             "the {} were being used up: at this rate the rest ({} of all) lasts for {} more. The figures show the burst, not the long-run rate: add --ramp {}",
             level.store,
