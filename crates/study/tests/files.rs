@@ -129,7 +129,7 @@ fn studies_are_refused_at_their_place() {
             49,
             "`threads` must be in ascending order",
         ),
-        ("[\"iops_max\"]", "[\"messages_per_s\"]", 40, "`messages_per_s` can't be shown here"),
+        ("[\"iops_max\"]", "[\"messages_per_s\"]", 40, "the panel can't show `messages_per_s`"),
         ("[\"memory.read\"]", "[\"memory.reed\"]", 87, "has a parameter `memory.reed`"),
         ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 86, "no printed figure matches"),
         ("device = \"ramdisk-ddr3-16g\"\n", "", 8, "either a `device` or `arrays`"),
