@@ -170,7 +170,7 @@ fn studies_are_refused_at_their_place() {
         &STUDY[STUDY.find("[[panels]]").unwrap()..STUDY.find("[[inputs]]").unwrap()]
     );
     assert!(
-        study(&twice, &figures).unwrap_err().message().contains("has a row of `iops_max` twice")
+        study(&twice, &figures).unwrap_err().message().contains("has a row for `iops_max` twice")
     );
     let other =
         format!("{HEADER}{FIGURES}Table 9,ram,randread,4096,,,1,iops_max,=,1,,1/s,table,\n");
