@@ -49,7 +49,7 @@ fn is_near(a: f64, b: f64, share: f64, what: &str) {
 }
 
 /// Figures of a cell are those of fio's jobs with that name.
-fn compare(cell: &Value, jobs: &[Value]) {
+fn compare(cell: &Value, jobs: &[Value], mean_share: f64) {
     for kind in ["read", "write"] {
         let of: Vec<&Value> = jobs.iter().map(|job| &job[kind]).collect();
         let sum = |key: &str| of.iter().map(|of| whole(&of[key])).sum::<u64>();
@@ -64,7 +64,7 @@ fn compare(cell: &Value, jobs: &[Value]) {
         is_near(number(&ours["iops"]), of.iter().map(|of| number(&of["iops"])).sum(), 0.01, "iops");
         let times = |of: &&Value| number(&of["clat_ns"]["mean"]) * number(&of["total_ios"]);
         let mean = of.iter().map(times).sum::<f64>() / sum("total_ios") as f64;
-        is_near(number(&ours["latency_ns"]["mean"]), mean, 1e-3, "mean");
+        is_near(number(&ours["latency_ns"]["mean"]), mean, mean_share, "mean");
         let each = |key: &str| of.iter().map(|of| whole(&of["clat_ns"][key])).collect::<Vec<_>>();
         assert_eq!(Some(&whole(&ours["latency_ns"]["min"])), each("min").iter().min());
         assert_eq!(Some(&whole(&ours["latency_ns"]["max"])), each("max").iter().max());
@@ -81,7 +81,8 @@ fn compare(cell: &Value, jobs: &[Value]) {
     assert_eq!(whole(&cell["flush"]["ops"]), syncs);
 }
 
-fn compare_all(place: &Place, document: &Value, file: &str) {
+/// `mean_share`: how much means may differ, as a fraction.
+fn compare_all(place: &Place, document: &Value, file: &str, mean_share: f64) {
     assert_valid(RUN_SCHEMA, document);
     let jobs = printed(place, file);
     let [mix, null] = cells(document).as_slice() else { panic!("two cells: {document}") };
@@ -90,8 +91,8 @@ fn compare_all(place: &Place, document: &Value, file: &str) {
         (&2.into(), &4096.into(), &8.into())
     );
     assert_eq!((&mix["engine"], &null["block_bytes"]), (&"psync".into(), &65536.into()));
-    compare(mix, &jobs[..2]);
-    compare(null, &jobs[2..]);
+    compare(mix, &jobs[..2], mean_share);
+    compare(null, &jobs[2..], mean_share);
     for cell in [mix, null] {
         assert!(codes(cell).contains(&"OTHER_TOOL") && !codes(cell).contains(&"VALID"), "{cell}");
     }
@@ -106,7 +107,7 @@ fn jobs_of_fio_have_the_figures_that_fio_printed() {
     let again = place.iodyno("import plus.json").succeeds().stdout.clone();
     assert!(again == first.replace("read in", "exists already"), "{again}");
     let document = place.iodyno("show last --json").succeeds().json();
-    compare_all(&place, &document, "plus.json");
+    compare_all(&place, &document, "plus.json", 1e-3);
     assert!(whole(&document["cells"][0]["flush"]["ops"]) > 0);
     // The percentiles alone, with text around them.
     fio(&place, "job.fio --output-format=json,normal --output=plain.json --status-interval=1");
@@ -146,7 +147,8 @@ fn logs_of_fio_give_intervals() {
         let import = place.iodyno(&format!("import {json} {logs}"));
         assert!(import.succeeds().stdout.contains("read in"), "{}", import.stdout);
         let document = place.iodyno("show last --json --series").succeeds().json();
-        compare_all(&place, &document, json);
+        // Under a load of ten, fio's logs once had a mean 3 % above that of its JSON.
+        compare_all(&place, &document, json, 0.05);
         for cell in cells(&document) {
             let series = cell["series"].as_array().unwrap();
             assert!((8..=13).contains(&series.len()), "{prefix}: {}", series.len());
