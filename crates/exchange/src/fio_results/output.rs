@@ -117,7 +117,7 @@ pub(super) struct Latency {
     pub(super) min: u64,
     pub(super) max: u64,
     pub(super) mean: f64,
-    /// Number of values; since fio 3.14.
+    /// Number of values; `None`: this version of fio does not print it.
     #[serde(rename = "N")]
     pub(super) count: Option<u64>,
     /// Value of each percentile, ns; empty without `clat_percentiles` or `lat_percentiles`.
