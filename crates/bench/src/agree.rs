@@ -1,12 +1,12 @@
-//! Job files run by both fio and iodyno: do rates, bandwidths and median latencies agree where the device or a rate is
-//! the limit?
+//! Runs job files with both fio and iodyno. Rates, bandwidths and median latencies should agree where the device or a
+//! configured rate is the limit.
 //!
 //! Run `cargo build --release`, then `cargo run -p iodyno-bench --release -- agree [--reps N] [--seconds S] [--only
 //! PART] [--out DIR] [--disk-dir DIR] [--tmpfs-dir DIR]`. As root it also uses a zram device, if one is free.
 //!
 //! In each repetition each job runs three times: by fio, by iodyno, by fio again. A figure agrees if the ratio of the
-//! medians is within 5 %, or within twice the spread of fio's own figures. Where the processor is the limit (memory, an
-//! idle export), iodyno may be faster; the table states the limit.
+//! medians is within 5 %, or within twice the spread of fio's own figures. Where the processor is the limit (memory,
+//! an idle export), iodyno may be faster; the table states the limit.
 
 use crate::tables::spread;
 use serde_json::Value;

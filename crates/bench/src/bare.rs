@@ -1,9 +1,8 @@
-//! The bare loop: an io_uring that reads at random offsets, without clock, histogram or operation kinds, but with the
-//! set-up of iodyno's own engine. It costs the kernel's time and the minimum that any generator must do, so it is the
-//! ceiling.
+//! Upper bound of the rate: an io_uring loop that reads at random offsets, without clock, histogram or operation
+//! kinds, but with the set-up of iodyno's own engine.
 //!
-//! It runs as a child process (`iodyno-bench bare PATH SIZE DEPTH SECONDS [BATCH]`) and prints
-//! `ops seconds user_seconds system_seconds`.
+//! It runs as a child process (`iodyno-bench bare PATH SIZE DEPTH SECONDS [BATCH]`) and prints `ops seconds
+//! user_seconds system_seconds`.
 
 use io_uring::{EnterFlags, IoUring, opcode, types};
 use std::os::fd::AsRawFd;

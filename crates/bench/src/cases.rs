@@ -15,14 +15,15 @@ struct Contender {
     reader: Reader,
 }
 
-/// A comparison of contenders on one task. The first is iodyno, whose rate is divided by that of each other.
+/// Contenders that run the same task. The first is iodyno; the table shows its rate divided by each other
+/// contender's.
 struct Case {
     name: &'static str,
     contenders: Vec<Contender>,
 }
 
 impl Case {
-    /// Adds a contender to the comparison; None if it is not installed.
+    /// Adds a contender; `None` (not installed) adds nothing.
     fn and(mut self, contender: Option<Contender>) -> Self {
         self.contenders.extend(contender);
         self

@@ -22,7 +22,6 @@ mod tables;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Number of runs of each contender in each comparison.

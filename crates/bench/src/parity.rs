@@ -3,10 +3,10 @@
 //!
 //! `cargo run -p iodyno-bench --release -- parity [--rounds N] [--out DIR]`
 //!
-//! Contenders take turns of at least 0.1 s. A figure is the sum of bytes read and written per second, so that all
-//! compare with memory bandwidth: a copied byte counts twice, P and Q of 8 strips count ten for eight, an update six
-//! for one. In the case `memory`, each of ten members has 48 MiB, and strips of 64 KiB are computed one after the
-//! other; in the case `cache`, the same ten strips of 16 KiB are computed repeatedly.
+//! Contenders take turns of at least 0.1 s. A figure is the number of bytes read and written per second, comparable
+//! with memory bandwidth: 2 bytes per copied byte, 10 bytes per 8 bytes of data for P and Q of 8 strips, 6 bytes per
+//! updated byte. In the case `memory`, each of ten members has 48 MiB, and strips of 64 KiB are computed one after
+//! the other. In the case `cache`, the same ten strips of 16 KiB are computed repeatedly.
 
 use crate::bare_ram::map;
 use crate::tables::{Spread, ratio, spread};

@@ -1,5 +1,5 @@
 //! Runs a contender once and parses its results: JSON from iodyno, fio and elbencho, text from sysbench, one line
-//! from the bare loops, which use no tool.
+//! from the bare loops.
 
 use serde_json::Value;
 use std::path::PathBuf;

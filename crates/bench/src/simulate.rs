@@ -1,12 +1,14 @@
 //! Speed of the emulator: simulated operations per CPU second, the set-up cost of a device, and memory; compared with
 //! MQSim if its program is given.
 //!
-//! `cargo run -p iodyno-bench --release -- simulate [--reps N] [--out DIR] [--mqsim FILE] [--before FILE] [--study yes]`
+//! `cargo run -p iodyno-bench --release -- simulate [--reps N] [--out DIR] [--mqsim FILE] [--before FILE] [--study
+//! yes]`
 //!
 //! CPU time and memory are those of the whole process, from `wait4`. A run with next to no operations measures a
 //! contender's start-up, which is subtracted for the rate. `--before` names an iodyno of another build, which takes
-//! turns with this one. MQSim simulates its own default device (512 GB, 8 channels × 4 chips × 2 dies). It starts with
-//! an empty device, since its preconditioning did not end within ten minutes, and so does no garbage collection.
+//! turns with this one. MQSim simulates its own default device (512 GB, 8 channels × 4 chips × 2 dies). The device
+//! starts empty, since MQSim's preconditioning did not end within ten minutes; it therefore does no garbage
+//! collection.
 
 use crate::tables::{Spread, rate, spread};
 use std::fmt::Write as _;

@@ -1,6 +1,5 @@
-//! A parsed TOML file before its interpretation: a tree of tables and values, each with its position.
-//! A value is found and replaced by its path, such as `nand.read` or
-//! `volumes[0].count`; schemas define the meaning of paths.
+//! A parsed TOML file before its interpretation: a tree of tables and values, each with its position. A value is
+//! found and replaced by its path, such as `nand.read` or `volumes[0].count`. Schemas define which paths exist.
 
 use core::ops::Range;
 
@@ -23,13 +22,13 @@ pub(crate) fn parse(text: &str) -> Result<Table<'_>, FileError> {
 }
 
 impl File {
-    /// Type of file that the key `kind` states; `None` if the key is missing or unknown, or the file is not TOML.
+    /// Type of file named by the key `kind`; `None` if the key is missing or unknown, or the file is not TOML.
     pub fn kind(&self) -> Option<Kind> {
         kind(parse(&self.text).ok()?.get("kind")?.get_ref())
     }
 
-    /// Text of the value at a path such as `nand.read`, as written in the file; for a value with a source,
-    /// without the source. `None` if there is none.
+    /// Text of the value at a path such as `nand.read`, as written in the file. Of `{ is = VALUE, from = … }`, only
+    /// VALUE. `None` if the key is missing or the file is not TOML.
     pub fn get(&self, path: &str) -> Option<&str> {
         let root = parse(&self.text).ok()?;
         let (node, rest) = walk(&root, path);
@@ -37,12 +36,11 @@ impl File {
         Some(&self.text[span])
     }
 
-    /// Copy of the file with the value at a path replaced. `value` is parsed as TOML, or taken as a string if
-    /// that fails. A missing key is added to the innermost existing table on its path. The rest of the text is
-    /// unchanged.
+    /// Returns a copy of the file with a new value at a path. `value` is parsed as TOML, or taken as a string if that
+    /// fails. A missing key is added to the innermost existing table on its path. The rest of the text is unchanged.
     ///
     /// # Errors
-    /// If the file is not TOML, no table can contain this key, or the path is invalid.
+    /// The file is not TOML, no table can contain this key, or the path is invalid.
     pub fn set(&self, path: &str, value: &str) -> Result<Self, FileError> {
         let value = match DeValue::parse(value) {
             Ok(_) => value.to_owned(),

@@ -1,5 +1,5 @@
-//! An error in the text of a file: its position, the message, and the remedy. A caller that has
-//! the file draws it as a [`Problem`](crate::Problem).
+//! An error in the text of a file: position, message and remedy. [`Problem`](crate::Problem) renders it with lines of
+//! the file.
 
 use core::fmt;
 use core::ops::Range;
@@ -43,7 +43,7 @@ impl fmt::Display for FileError {
 
 impl core::error::Error for FileError {}
 
-/// A violated rule whose place is given by a key path instead of a position in the text.
+/// A violated rule, located by the path of a key instead of a position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The key as a path, such as `nand.read` or `read.addresses[1].window`.

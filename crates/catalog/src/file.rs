@@ -1,4 +1,4 @@
-//! A file that was found: its text and its origin.
+//! A file from the catalog or the file system: text, name and origin.
 
 use std::sync::Arc;
 
@@ -11,13 +11,14 @@ pub struct File {
     pub name: String,
     /// Complete text of the file.
     pub text: Arc<str>,
-    /// Whether another file refers to this one, rather than the user. Errors then show only line numbers and no
-    /// text, because the author of the other file may not be allowed to read this one.
+    /// Whether another file, rather than the user, named this one. Errors then show only line numbers and no text,
+    /// because the author of the other file may not be allowed to read this one.
     pub is_named_by_file: bool,
 }
 
 impl File {
-    /// Marks the file as one to which another file refers. Has no effect on catalog files, which are public.
+    /// Marks the file as named by another file, so that errors quote none of its text. No effect on catalog files,
+    /// which are public.
     #[must_use]
     pub fn named_by_file(self) -> Self {
         Self { is_named_by_file: !self.is_in_catalog(), ..self }

@@ -1,4 +1,4 @@
-//! File lookup: a name in the embedded catalog, or a path given by the user.
+//! File lookup, by a name in the embedded catalog or by a path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +9,14 @@ use crate::file::File;
 use crate::input::{self, InputError};
 use crate::problem::Problem;
 
-/// Maximum size of a catalog file, bytes. The files are written by hand, so a larger one is a mistake.
+/// Maximum size of a catalog file or of a file in its place, bytes. Such files are written by hand, so a larger one
+/// is a mistake.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Folder, name and text of each embedded catalog file, sorted by name within a folder.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The kind of a catalog file. Each has its own folder.
+/// Type of a catalog file. Each type has its own folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A workload: description of the I/O to issue.
@@ -28,9 +29,9 @@ pub enum Kind {
     System,
     /// A published study, reproduced on emulated systems.
     Study,
-    /// The numbers that a paper published, as CSV.
+    /// Figures of a publication, as CSV.
     Published,
-    /// An example of a file of prices.
+    /// An example price list of cloud volumes.
     Prices,
 }
 
@@ -85,7 +86,8 @@ impl Kind {
 const EMBEDDED_ORIGIN: &str = "catalog:";
 
 impl File {
-    /// Creates a file from its path and text.
+    /// Creates a file that is not in the catalog. Its name is the last part of the path, without the suffix of its
+    /// type.
     pub fn at_path(kind: Kind, path: &str, text: impl Into<Arc<str>>) -> Self {
         let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
         let stem = name.strip_suffix(kind.suffix()).and_then(|name| name.strip_suffix('.'));

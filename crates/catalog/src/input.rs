@@ -1,8 +1,5 @@
-//! Reads the files that a user names: regular files and pipes, up to a size limit. Gives up on a pipe that
-//! nothing writes to.
-//!
-//! A path can be given by mistake, or by somebody else's file. Reading a device might never end, and opening a
-//! named pipe might wait forever.
+//! Reads files named by the user or by another file: regular files and pipes, up to a size limit. Reading fails on a
+//! pipe without a writer, on which it might wait forever, and on most devices, whose content might never end.
 
 use core::fmt;
 use std::fs::File;
@@ -23,11 +20,11 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 pub enum InputError {
     /// The operating system failed to open or read the file.
     Io(io::Error),
-    /// The path does not lead to a readable file; the text says what it leads to, such as `a folder`.
+    /// The path leads to something else than a file or pipe, described in the text, such as `a folder`.
     Kind(&'static str),
     /// The path is a pipe that no program opened for writing.
     NoWriter,
-    /// The file exceeds this size limit, bytes.
+    /// The file is larger than this limit, in bytes.
     TooLarge(u64),
     /// The file is not UTF-8 text.
     NotText {
@@ -86,7 +83,7 @@ impl Input {
     /// Opens a regular file, a pipe, a terminal or `/dev/null` for reading.
     ///
     /// # Errors
-    /// All variants of the error except [`InputError::TooLarge`] and [`InputError::NotText`].
+    /// Any [`InputError`] except [`InputError::TooLarge`] and [`InputError::NotText`].
     pub fn open(path: &Path) -> Result<Self, InputError> {
         // Opening a pipe must not block, and opening a device must not affect it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -130,8 +127,8 @@ fn check_kind(kind: FileType) -> Result<(), InputError> {
     }))
 }
 
-/// Waits until another program opens the pipe for writing. Returns the bytes that were read in doing so. The
-/// writer may then take any time, such as a program that asks for a password.
+/// Waits until another program opens the pipe for writing. Returns the bytes that were read meanwhile. Waiting for
+/// data has no limit, since the writer may ask for a password first.
 fn wait_for_writer(mut pipe: &File) -> Result<Vec<u8>, InputError> {
     let until = Instant::now() + WRITER_TIMEOUT;
     let mut byte = [0];

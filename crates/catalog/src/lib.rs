@@ -1,10 +1,10 @@
-//! The catalog: the named files that users read and edit (TOML, and CSV for published figures), embedded in the binary;
-//! and the one reader of all such files. It finds a file by its name or path, parses TOML, reads it by a schema, and
-//! shows errors with file, line, column and a caret. [`input`] reads all other files that a user names.
+//! Catalog of named files that users read and edit (TOML, and CSV for published figures), embedded in the binary, and
+//! the reader of all such files. The reader finds a file by its name or path, parses TOML, checks it against a
+//! schema, and shows errors with file, line, column and a caret. [`input`] reads all other files that a user names.
 //!
-//! A schema ([`Key`]) is data that belongs to the crate that owns the format: workloads, methods, devices, systems
-//! and studies. A [`Reader`] checks a text against it, and returns a [`Record`] of values and all errors. Relations
-//! between values, and their meaning, are outside this crate.
+//! A schema is a list of [`Key`]s, defined by the crate that owns the format: workloads, methods, devices, systems
+//! and studies. A [`Reader`] returns a [`Record`] of values and all errors. Relations between values, and their
+//! meaning, are outside this crate.
 //!
 //! **Invariant:** it only reads files; it never writes or prints.
 

@@ -1,6 +1,5 @@
-//! Errors in a file (position, message, remedy), and how they are drawn.
-//!
-//! The drawing looks like rustc's, and uses its renderer. Only this file depends on it.
+//! Rendering of errors in a file (position, message, remedy). The output looks like rustc's, and uses its renderer.
+//! Only this file depends on it.
 
 use core::fmt;
 use core::ops::Range;
@@ -57,8 +56,8 @@ impl Problem {
         if file.is_named_by_file { problem.withheld() } else { problem }
     }
 
-    /// Replaces the problem by one that shows only the line number and none of the file's text, for a file to
-    /// which another file refers.
+    /// Replaces position, message and remedy by the line number alone, so that no text of the file is shown. For a
+    /// file named by another file.
     #[must_use]
     pub fn withheld(self) -> Self {
         let Some((line, _)) = self.line_column() else { return self };
@@ -68,8 +67,8 @@ impl Problem {
         Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }
 
-    /// Combines several errors in a file: the first is the title, the others are labels at their positions, and
-    /// all remedies are listed.
+    /// Combines several errors in a file. The first is the title, the others become labels at their positions. All
+    /// remedies are listed.
     pub fn of(file: &File, errors: &[FileError]) -> Self {
         let Some((first, rest)) = errors.split_first() else {
             return Self::new(file.origin.as_str(), "the file is not valid");
@@ -83,7 +82,7 @@ impl Problem {
         rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
     }
 
-    /// Sets the suggested remedy.
+    /// Sets the suggested remedy, replacing earlier ones. No effect if the file's text is withheld.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         if !self.is_withheld {

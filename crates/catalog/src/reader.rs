@@ -1,6 +1,6 @@
-//! Reads a table by its schema. Each unknown, missing, misplaced or invalid key is an error at its
-//! position. The rest becomes values under their paths, so that rules can check the readable values
-//! and all errors of a file are reported together.
+//! Reads a table by its schema. Each unknown, missing, misplaced or invalid key is an error at its position. All
+//! other keys become values under their paths, so that rules can check them and all errors of a file are reported
+//! together.
 
 use core::ops::Range;
 
@@ -32,12 +32,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader for a file that inherits missing keys from the base files `bases`.
+    /// Creates a reader for a file that inherits missing keys from base files; the first base with the key is used.
     pub fn on(bases: Vec<Record>) -> Self {
         Self { bases, ..Self::default() }
     }
 
-    /// Reads a whole file. Returns `None`, with an error recorded, if it is not TOML, or not of this type or
+    /// Reads a whole file. Returns `None`, with an error recorded, if the text is not TOML or has another type or
     /// version. `kind` is `None` for files that do not state their type.
     pub fn file(
         &mut self,

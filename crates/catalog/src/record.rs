@@ -67,7 +67,8 @@ impl Entry {
         }
     }
 
-    /// Record of a table in an array, or of a table with its own schema; `None` for other types.
+    /// Record of a table that is an item of an array or has the type [`ValueType::Record`](crate::ValueType::Record);
+    /// `None` for other types.
     pub fn record(&self) -> Option<&Record> {
         if let Value::Record(record) = &self.value { Some(record) } else { None }
     }
@@ -77,7 +78,7 @@ impl Entry {
         if let Value::List { items, .. } = &self.value { items } else { &[] }
     }
 
-    /// Whether the value was written as an array, where one value would also be allowed.
+    /// Whether the file has an array here, although a single value is also allowed.
     pub fn is_array(&self) -> bool {
         matches!(self.value, Value::List { is_array: true, .. })
     }
@@ -89,7 +90,7 @@ impl Entry {
 }
 
 impl Record {
-    /// Paths that exist in the file, with their values.
+    /// All entries, including inherited ones, as pairs of path and value.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, &Entry)> {
         self.entries.iter().map(|(path, entry)| (*path, entry))
     }
@@ -126,12 +127,12 @@ impl Record {
         self.get(path)?.text()
     }
 
-    /// Text at a path; empty if the key is missing.
+    /// Text at a path; empty if the key is missing or has another type.
     pub fn said(&self, path: &str) -> &str {
         self.text(path).unwrap_or_default()
     }
 
-    /// Values of the array at a path, or one value in its place; empty if the key is missing.
+    /// Values of the array at a path, or one value in its place; empty if the key is missing or has another type.
     pub fn items(&self, path: &str) -> &[Entry] {
         self.get(path).map_or(&[], Entry::items)
     }
@@ -151,12 +152,13 @@ impl Record {
         }
     }
 
-    /// Keeps only the entries for whose path `keeps` returns true.
+    /// Removes all entries whose path `keeps` rejects.
     pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         self.entries.retain(|path, _| keeps(path));
     }
 
-    /// Position of the value at a path, or of the innermost existing array or table that would contain it.
+    /// Byte range of the value at a path; without such a value, that of the innermost array or table that would
+    /// contain it.
     pub fn place(&self, path: &str) -> Range<usize> {
         if let Some((list, rest)) = path.split_once('[')
             && let Some((index, rest)) = rest.split_once(']')

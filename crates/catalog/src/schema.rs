@@ -1,6 +1,6 @@
-//! A schema: the keys of a file as data. Each key has the type and limits of its value, whether it is required, and the
-//! kinds of table that allow it. `docs/formats` explains the meaning of the keys; relations between values belong to
-//! the crate that owns the schema.
+//! Schema of a file, as data: its keys, the type and limits of each value, which keys are required, and which depend
+//! on the table's kind. `docs/formats` explains the meaning of the keys. Relations between values belong to the crate
+//! that owns the schema.
 
 use iodyno_units::human;
 
@@ -9,23 +9,23 @@ use iodyno_units::human;
 pub enum ValueType {
     /// One of the keys `schema` and `kind`, with which any file may begin.
     Header,
-    /// A size such as `"8KiB"`, with limits in bytes.
+    /// A size such as `"8KiB"`. Fields: minimum and maximum, bytes.
     Size(u64, u64),
     /// A size such as `"8KiB"`, or a whole number of bytes.
     Bytes,
-    /// A time: `"80us"`. Limits in ns.
+    /// A time such as `"80us"`. Fields: minimum and maximum, ns.
     Time(u64, u64),
-    /// A bandwidth such as `"405 MB/s"`, with limits in bytes per second.
+    /// A bandwidth such as `"405 MB/s"`. Fields: minimum and maximum, bytes per second.
     Bandwidth(f64, f64),
     /// A rate such as `"50k/s"`, or a number of operations per second.
     Rate,
-    /// A whole number within limits.
+    /// A whole number. Fields: minimum and maximum.
     Count(u64, u64),
     /// A fraction such as `"27%"` or `0.27`, from 0 to the given maximum.
     Share(f64),
     /// A percentage such as `"27%"`; the percent sign is required.
     Percent,
-    /// A number, whole or not, within limits.
+    /// An integer or decimal number. Fields: minimum and maximum.
     Number(f64, f64),
     /// `true` or `false`.
     Flag,
@@ -42,13 +42,13 @@ pub enum ValueType {
     List(&'static ValueType),
     /// One value of the given type, or an array of values.
     OneOrMany(&'static ValueType),
-    /// A nested table with the given keys, stored in the outer record. The path of each key begins with that of
-    /// the table.
+    /// A nested table with the given keys, stored in the outer record. The path of each key starts with the table's
+    /// path.
     Table(&'static [Key]),
     /// An array of tables with the given keys, each stored as a separate record.
     Tables(&'static [Key]),
     /// One table with the given keys, or an array of such tables, each stored as a separate record. The path of each
-    /// key begins with that of the table.
+    /// key starts with the table's path.
     TableOrTables(&'static [Key]),
     /// One table with the given keys, an array of tables, or a bare value, which stands for a table with only the
     /// first key.
@@ -178,31 +178,28 @@ pub struct Key {
     pub path: &'static str,
     /// Type and limits of the value.
     pub value: ValueType,
-    /// Whether the key must be present.
     pub required: bool,
-    /// Table kinds ([`ValueType::Kind`]) in which the key is allowed; empty for all.
+    /// Table kinds (keywords of [`ValueType::Kind`]) in which the key is allowed; empty for all.
     pub only: &'static [&'static str],
     /// Whether the file must state the source of the value, as `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// Keys by which a file may give a rule, `{ per_gib = 3, from = "SOURCE: WHY" }`, instead of the constant `is` or
-    /// besides it. Empty: only a constant is allowed.
+    /// Keys of a rule that may replace or complement the constant `is`, such as `per_gib` in `{ per_gib = 3, from =
+    /// "SOURCE: WHY" }`. Empty: only a constant is allowed.
     pub rule: &'static [Self],
     /// Example for error messages; empty to use that of the value's type.
     pub example: &'static str,
 }
 
 impl Key {
-    /// Describes a key that must be present, with no default.
     pub const fn required(path: &'static str, value: ValueType) -> Self {
         Self { path, value, required: true, only: &[], sourced: false, rule: &[], example: "" }
     }
 
-    /// Describes a key that a file may leave out.
     pub const fn optional(path: &'static str, value: ValueType) -> Self {
         Self { required: false, ..Self::required(path, value) }
     }
 
-    /// Restricts the key to tables of these kinds.
+    /// Restricts the key to tables of these kinds (keywords of [`ValueType::Kind`]).
     #[must_use]
     pub const fn only(self, words: &'static [&'static str]) -> Self {
         Self { only: words, ..self }
@@ -220,7 +217,7 @@ impl Key {
         Self { sourced: true, ..self }
     }
 
-    /// Allows a file to give, instead of the value, a rule from which it is computed: a table with these keys.
+    /// Lets a file replace the value by a rule, a table with these keys, from which the value is computed.
     #[must_use]
     pub const fn ruled(self, rule: &'static [Self]) -> Self {
         Self { rule, ..self }

@@ -1,9 +1,9 @@
-//! The source of a parameter's value. A model is as good as its sources: every parameter of every device states whether
-//! it was published, or chosen so that the model reproduces a known number.
+//! Source of a parameter's value. Each parameter of each device states whether it was published, assumed, or chosen
+//! so that the model reproduces a known number.
 
 use std::fmt;
 
-/// Type of source from which a parameter's value comes. Ordered from most to least reliable.
+/// Type of source of a parameter's value, ordered from most to least reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// Printed in a publication.
@@ -52,7 +52,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// One parameter of a device or system, with its source, as written in its file.
+/// One parameter of a device or system with its source, as its file states them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Path of the parameter's key, such as `nand.read`.

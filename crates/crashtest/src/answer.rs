@@ -21,28 +21,25 @@ const LOST_MAX: usize = 6;
 /// Maximum number of lines of a checker's output that the text shows for a finding.
 const OUTPUT_LINES_MAX: usize = 5;
 
-/// The rules, or the emulated device, that determine the states after a power cut. Shown with the result.
+/// File system rules, or emulated device, that determine the possible states after a power cut.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Rules of the file system, which say what may survive a power cut.
+    /// Rules of the file system, which decide what may survive a power cut.
     pub rules: Rules,
-    /// Name of the emulated device on which the run's writes were executed; `None`: the rules alone decide what
-    /// survives.
+    /// Name of the emulated device that executed the run's writes; `None`: the rules alone decide what survives.
     pub device: Option<String>,
-    /// File system and kernel of the guest in which the program ran on a disk; `None`: it ran in a folder.
+    /// File system and kernel of the virtual machine in which the program ran; `None`: it ran in a recorded folder of
+    /// this host.
     pub guest: Option<String>,
 }
 
-/// An exploration with what it explored.
+/// Result of an exploration, with the run and the settings that were explored.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The states, and what the checker said.
     pub explored: Explored,
-    /// The program's run.
     pub recorded: Recorded,
-    /// Rules of the states.
     pub setting: Setting,
-    /// Whether the checker read what the program had printed, in any state.
+    /// Whether the checker ever read the file with the program's output before the power cut.
     pub promises_read: bool,
 }
 
@@ -76,8 +73,8 @@ pub struct Recorded {
     pub syncs: usize,
     /// Number of lines that the program printed to standard output.
     pub lines: usize,
-    /// Whether the program printed several lines, all of them after its last change: its output was probably buffered,
-    /// so that it promised nothing before.
+    /// Whether the program printed several lines, all of them after its last change. Its output was then probably
+    /// buffered, and acknowledged nothing before.
     pub printed_at_end: bool,
     /// Duration of the recorded run.
     pub took: Duration,
@@ -117,7 +114,8 @@ fn time(duration: Duration) -> String {
     human::duration_ns(duration.as_nanos() as u64)
 }
 
-/// Formats the result as text. `guest` is the result of the same program in a guest, which confirms findings.
+/// Formats the result as text. `guest` is the result of the same program in a virtual machine; a finding is confirmed
+/// if the virtual machine has one with the same verdict.
 #[must_use]
 pub fn show(outcome: &Outcome, guest: Option<&Outcome>, style: Style) -> String {
     let mut text = Lines::new(style);
@@ -224,7 +222,7 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
     }
 }
 
-/// Whether a guest has a finding with the same verdict.
+/// First finding of the virtual machine with the same verdict.
 fn confirming<'a>(finding: &Finding, guest: &'a Outcome) -> Option<&'a Finding> {
     guest.explored.findings.iter().find(|known| known.verdict == finding.verdict)
 }
@@ -317,7 +315,7 @@ fn show_finding(text: &mut Lines, finding: &Finding, setting: &Setting) {
     }
 }
 
-/// The result as a JSON document. `guest` as for [`show`].
+/// Formats the result as a JSON document. `guest` is the result of the same program in a virtual machine.
 #[must_use]
 pub fn document(outcome: &Outcome, guest: Option<&Outcome>) -> Value {
     let Outcome { explored, recorded, setting, .. } = outcome;

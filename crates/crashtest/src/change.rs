@@ -20,7 +20,7 @@ pub enum Change {
         name: Vec<u8>,
         /// Number of the new node.
         node: NodeId,
-        /// Kind of a new node.
+        /// Type of the new node.
         made: Made,
         /// Permissions of the new node, as in `st_mode` without the type.
         mode: u32,
@@ -95,7 +95,7 @@ pub enum Change {
     },
 }
 
-/// Kind of node that [`Change::Make`] creates.
+/// Type of node that [`Change::Make`] creates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Made {
@@ -103,6 +103,6 @@ pub enum Made {
     File,
     /// An empty directory.
     Directory,
-    /// A symbolic link with this path.
+    /// A symbolic link to this path.
     Symlink(#[serde(with = "hex")] Vec<u8>),
 }

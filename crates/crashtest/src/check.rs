@@ -1,4 +1,4 @@
-//! Runs a checker on a state, and derives the verdict from the checker's exit.
+//! Interface of checkers, and the verdict from a checker's exit status and output.
 
 use crate::folder::Watch;
 use crate::history::Event;
@@ -8,7 +8,7 @@ use crate::tree::Tree;
 use serde::Serialize;
 use std::io;
 
-/// Verdict of a checker on one state after a power cut.
+/// Verdict of a checker on one state that a power cut can leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Verdict {
@@ -19,7 +19,8 @@ pub enum Verdict {
     LostAcknowledged,
     /// The checker reports that the program does not start on the state.
     RefusesToOpen,
-    /// The checker rejects the state for a reason other than those above.
+    /// The checker rejects the state, but not because the program does not start or because acknowledged data is
+    /// missing.
     WrongContent,
     /// The checker could not judge: it was not found or not executable, or a signal ended it.
     CheckerFailed,
@@ -28,7 +29,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Word for the verdict in output.
+    /// Name in upper case, such as `LOST_ACKNOWLEDGED`. A checker that prints it at the start of a line returns this
+    /// verdict.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -47,15 +49,16 @@ impl Verdict {
 pub struct CheckRun {
     /// How the checker ended: by itself, by a signal, or at its time limit.
     pub ended: Ended,
-    /// The checker's standard output and error, truncated.
+    /// Standard output and error of the checker. Overlong output is truncated.
     pub output: Vec<u8>,
-    /// Changes that the checker made in the folder: those of the recovery, and its own writes.
+    /// Operations recorded during the check: changes and syncs by the program's recovery or by the checker itself.
     pub events: Vec<Event>,
 }
 
-/// Runs a checker on a state.
+/// A checker: decides whether the files that a power cut can leave are correct.
 pub trait Check: Sync {
-    /// Runs the checker in a folder with this content, and tells `watch` which parts the checker reads.
+    /// Runs the checker in a folder with the content of `tree`. `acknowledged` is the output of the program before
+    /// the cut. `watch` is told which parts the checker reads.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Describes a finding in words: which effects are lost, and which sync would have kept them.
+//! Describes a finding in words: which changes were lost, and which sync would have made each durable.
 
 use crate::change::{Change, NodeId};
 use crate::effects::Act;
@@ -9,23 +9,23 @@ use crate::states::States;
 use crate::tree::Tree;
 use serde::Serialize;
 
-/// An effect that was lost or torn in a state.
+/// A change, or part of one, that was lost or torn by the power cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// Description of the effect, with file and range.
+    /// Description of the lost change, with file and range.
     pub effect: String,
-    /// Description of the sync that would have made the effect durable.
+    /// Description of the sync that would have made the change durable.
     pub kept_by: String,
-    /// Index of the recorded event that caused the effect.
+    /// Index of the change in the recorded events.
     pub event: usize,
 }
 
-/// Description of a finding: losses, later effects that survive, and the program's output before the cut.
+/// Description of a finding: losses, later changes that survive, and the program's output before the cut.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Described {
-    /// Lost and torn effects, in the order of the run.
+    /// Lost and torn changes, in the order of the run.
     pub lost: Vec<Loss>,
-    /// Number of surviving effects that come after a lost or torn one.
+    /// Number of surviving changes that come after a lost or torn one.
     pub later_survivors: usize,
     /// Description of the first of [`Self::later_survivors`]; empty if there is none.
     pub first_later_survivor: String,
@@ -36,7 +36,7 @@ pub struct Described {
 }
 
 impl Finding {
-    /// Describes what the smallest wrong state of this finding lost, and what survived.
+    /// Describes what is lost in the smallest wrong state of this finding, and what survives.
     #[must_use]
     pub fn describe(&self) -> Described {
         let states = &*self.states;

@@ -15,11 +15,10 @@ const ZERO_BYTES_MAX: u64 = 1 << 31;
 /// Maximum number of machine events until an operation must have completed.
 const EVENTS_MAX: u64 = 10_000_000;
 
-/// Carries out the changes and flushes of a log in virtual time, one after another on the only volume of `system`, and
-/// returns the log with an [`Event::Landed`] at each instant at which changes became durable there. Writes are split into
-/// the 4 KiB units that the device keeps whole. `seed` determines what the machine draws at random.
-///
-/// The flushes of the log are omitted: they have the effect that the device gives them.
+/// Executes the changes and flushes of a log in virtual time, one after another on the only volume of `system`.
+/// Returns the log with an [`Event::Landed`] at each instant at which changes became durable, and without its
+/// flushes. Writes are split into the 4 KiB units that the device writes atomically. `seed` seeds the device's random
+/// numbers.
 ///
 /// # Errors
 /// The system is not a single device, loses all content when power fails, or is smaller than the log's device; an

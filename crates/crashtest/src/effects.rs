@@ -1,5 +1,5 @@
-//! Effects of a recorded run: the parts of its changes that a power cut can separate. Each has the effects that it
-//! requires, and the event that made it durable.
+//! Effects of a recorded run: the parts of its changes that a power cut can keep or lose separately. Each lists the
+//! effects that it requires, and the event that made it durable.
 
 use crate::change::{Change, Made, NodeId};
 use crate::history::{Event, History};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub enum Act {
     /// A change of names, permissions or size, or the zeroing of a range.
     Metadata(Change),
-    /// Bytes of a write, without the growth of the file that they may cause.
+    /// Bytes of a write, separate from any growth of the file.
     Data {
         /// File that is written.
         node: NodeId,
@@ -32,7 +32,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// Makes the change in a tree.
+    /// Applies the change to a tree.
     pub fn apply(&self, tree: &mut Tree) {
         match self {
             Self::Metadata(change) => tree.apply(change),
@@ -66,18 +66,18 @@ impl Act {
     }
 }
 
-/// An effect of a recorded change, the unit of what a power cut can lose.
+/// Part of a recorded change that a power cut keeps or loses separately.
 #[derive(Clone, Debug)]
 pub struct Effect {
     /// Index in the history of the event that caused the effect.
     pub event: usize,
     /// What the effect changes in the tree.
     pub act: Act,
-    /// Indices of earlier effects without which this one can't survive.
+    /// Indices of earlier effects without which this one cannot survive a power cut.
     pub requires: Vec<usize>,
-    /// Index of the event that made the effect durable; `None` if no event did.
+    /// Index of the event that made the effect durable; `None` if it never became durable.
     pub durable_at: Option<usize>,
-    /// Whether a sync of the effect failed, so that no later sync makes it durable.
+    /// Whether a sync of the effect failed. No later sync then makes it durable.
     pub is_given_up: bool,
 }
 
@@ -140,7 +140,7 @@ struct Derivation {
     effects: Effects,
     /// Current content of the folder as the program sees it.
     now: Tree,
-    /// Index of an effect: all effects before it are durable.
+    /// Index of the first effect that may not be durable yet.
     open_from: usize,
     last_metadata: Option<usize>,
     files: BTreeMap<NodeId, File>,

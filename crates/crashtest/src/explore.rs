@@ -1,5 +1,5 @@
-//! Explores the states of a recorded run within a time limit. Takes the classes of states in turn, and does not check
-//! a state that equals one already judged.
+//! Explores the states of a recorded run within a time limit, taking turns between classes of states. A state equal
+//! to one already judged is not checked again.
 
 use crate::check::{Check, Verdict};
 use crate::history::History;
@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 pub struct Plan {
     /// Rules of the file system, which determine the possible states.
     pub rules: Rules,
-    /// Classes of states to explore.
+    /// Classes of states to explore, such as [`Class::Torn`].
     pub classes: Vec<Class>,
-    /// Maximum number of effects that a state of the class `subset` loses or keeps.
+    /// Maximum number of effects (parts of changes) that a state of the class `subset` loses or keeps.
     pub bound: usize,
-    /// Unit of atomic writes, bytes; `None`: that of the rules.
+    /// Unit of atomic writes, bytes; `None`: as in [`Plan::rules`].
     pub atomic_bytes: Option<u32>,
     /// Whether to explore a second power cut during the recovery of each state.
     pub again: bool,
@@ -33,7 +33,7 @@ pub struct Plan {
     pub time: Duration,
     /// Number of checkers that run concurrently.
     pub workers: usize,
-    /// Verdicts that end the exploration once each has a finding. Empty: all states are judged.
+    /// Verdicts that end the exploration once each has been found. Empty: all states are judged.
     pub enough: Vec<Verdict>,
 }
 
@@ -55,20 +55,20 @@ pub struct Explored {
     pub classes: Vec<ClassCount>,
     /// Number of judged states by verdict.
     pub verdicts: BTreeMap<Verdict, u64>,
-    /// Number of states not checked because an earlier one had the same content.
+    /// Number of states not checked because their content equals that of an earlier state.
     pub same_content: u64,
-    /// Number of states not checked because an earlier one agreed in everything that its checker read.
+    /// Number of states not checked because they equal an earlier state in all parts that the checker read.
     pub same_reads: u64,
     /// Number of runs of the checker, not counting those that minimise findings.
     pub checked: u64,
-    /// Number of judged states from before the program's first output, when nothing was promised; and how many of
-    /// them are wrong.
+    /// Judged states from before the program's first output, when nothing was acknowledged: their number, and how
+    /// many are wrong.
     pub before_output: (u64, u64),
-    /// Number of states that were checked although an earlier one agreed in everything that its checker read, and how
-    /// many of them got another verdict.
+    /// Number of states that were checked although they equal an earlier state in all parts that the checker read,
+    /// and how many of them got another verdict.
     pub spot_checks: (u64, u64),
-    /// Smallest wrong states: at most [`FINDINGS_MAX`] per verdict from after the program's first output, then as
-    /// many from before it.
+    /// Smallest wrong states. Per verdict at most [`FINDINGS_MAX`] from after the program's first output, followed by
+    /// as many from before it.
     pub findings: Vec<Finding>,
     /// Wall-clock time of the exploration.
     pub elapsed: Duration,
@@ -89,16 +89,16 @@ impl Explored {
     }
 }
 
-/// Maximum number of findings per verdict that are minimised and reported, separately for states from before and
+/// Maximum number of findings per verdict that are minimised and reported. Applies separately to states before and
 /// after the program's first output.
 pub const FINDINGS_MAX: usize = 3;
 /// Maximum time for minimising a finding after the end of the exploration.
 const MINIMISE_TIME: Duration = Duration::from_secs(5);
-/// Maximum number of recoveries queued for exploration. States of further recoveries count as not judged.
+/// Maximum number of recoveries queued for exploration. States of any further recovery count as not judged.
 const RECOVERIES_MAX: usize = 256;
 
-/// Hands out the states of a run: one of each class in turn, and those of a class in an order spread over the whole
-/// class, so that even a short exploration covers some of everything.
+/// Returns the states of a run, one of each class in turn. The order within a class is spread over the whole class,
+/// so that even a short exploration samples all of it.
 struct Cursor {
     job: Arc<Job>,
     classes: Vec<Spread>,
@@ -107,7 +107,7 @@ struct Cursor {
 
 struct Spread {
     class: Class,
-    /// For each epoch, the number of states in all earlier epochs.
+    /// For each epoch, number of states in all earlier epochs.
     starts: Vec<u64>,
     total: u64,
     stride: u64,
@@ -189,8 +189,8 @@ struct Progress {
 /// Name of the class of states after a second cut.
 const AGAIN: &str = "again";
 
-/// Explores the states of a run. Setting `stop` ends the exploration early. Calls `progress` with the numbers of
-/// judged and of wrong states.
+/// Explores the states that a power cut can leave of a run. Setting `stop` ends the exploration early. Calls
+/// `progress` with the numbers of judged and of wrong states.
 ///
 /// # Errors
 ///
@@ -385,7 +385,7 @@ impl Progress {
         judged.source == Source::Checked && self.has_room(judged.verdict, is_before_output)
     }
 
-    /// Whether there is a finding with each of these verdicts; false if there are none to be found.
+    /// Whether each of these verdicts has a finding; false for an empty list.
     fn has_each(&self, verdicts: &[Verdict]) -> bool {
         let findings = &self.explored.findings;
         !verdicts.is_empty()
@@ -400,7 +400,7 @@ impl Progress {
         self.explored.findings.iter().filter(is_alike).count() < FINDINGS_MAX
     }
 
-    /// Adds a finding, unless another has the same smallest state or there are enough of this kind.
+    /// Adds a finding, unless its smallest state is known or enough findings have its verdict.
     fn add_finding(&mut self, finding: Finding) {
         let is_known = self.explored.findings.iter().any(|known| known.name == finding.name);
         if !is_known && self.has_room(finding.verdict, finding.is_before_output()) {
@@ -409,8 +409,8 @@ impl Progress {
     }
 }
 
-/// Parses names of classes. Without names, returns all classes that rules have or, if an emulated device carried out the
-/// log, [`Class::Model`].
+/// Parses names of classes of states. Without names, returns [`Class::Model`] if an emulated device executed the log,
+/// otherwise all other classes.
 ///
 /// # Errors
 ///

@@ -1,12 +1,13 @@
 //! Folders of a FUSE file system, each a file tree in memory, for unmodified programs.
 //!
-//! A folder can record: each operation that changes it, and each fsync, becomes an [`Event`], in the order in which
-//! the operations take effect. A folder can be watched: a [`Watch`] is called before an operation uses part of the
-//! tree, and may decide then what that part contains.
+//! A recording folder turns each operation that changes it, and each fsync, into an [`Event`], in the order in which
+//! the operations take effect. A watched folder calls a [`Watch`] before an operation uses part of the tree; the
+//! watcher may decide only then what that part contains.
 //!
 //! Limits: `sync` and `syncfs` do not reach a FUSE file system without a block device, so they are not recorded. A
-//! store into a shared mapping is recorded as a write when the kernel writes the page back: at msync, fsync, munmap or
-//! close, or after its dirty time. Sockets, FIFOs, devices and extended attributes are refused, and so is `O_TMPFILE`.
+//! store into a shared mapping is recorded as a write when the kernel writes the page back: at msync, fsync, munmap
+//! or close, or when its dirty timeout expires. Sockets, FIFOs, devices, extended attributes and `O_TMPFILE` are
+//! refused.
 
 mod directory;
 mod file;
@@ -42,11 +43,12 @@ const THREADS: (usize, usize) = (2, 8);
 /// User and group IDs by node.
 type Owners = HashMap<NodeId, (u32, u32)>;
 
-/// A mounted file system whose top directory contains the folders. It is unmounted when dropped. Operations on files
-/// that are still open then fail.
+/// A mounted FUSE file system whose top directory contains the folders. Dropping it unmounts the file system; later
+/// operations on open files fail.
 ///
-/// This process may read and write files of the folders, but must not map them (as SQLite does in WAL mode): the kernel
-/// would write mapped pages back, which needs an answer of this process, while it holds the lock of its memory.
+/// This process may read and write files of the folders, but must not map them (as SQLite does in WAL mode). To write
+/// a mapped page back, the kernel would wait for an answer of this process while it holds the lock of the process's
+/// memory: a deadlock.
 #[derive(Debug)]
 pub struct Folders {
     session: Option<BackgroundSession>,
@@ -59,8 +61,8 @@ pub struct Folders {
 #[derive(Debug, Default)]
 struct Shared {
     index: RwLock<Index>,
-    /// Owners of the recorded folders' nodes, where they differ from the user who mounted. Folders that are added later
-    /// start with them: programs such as PostgreSQL check the owner of their files.
+    /// Owners of the recorded folders' nodes, where they differ from the user who mounted. Folders that are added
+    /// later start with these owners, because programs such as PostgreSQL check the owner of their files.
     owners: Mutex<Owners>,
 }
 
@@ -150,9 +152,8 @@ impl Folders {
         Ok(Self { session: Some(session), notifier, at: at.to_owned(), shared })
     }
 
-    /// Adds a folder with this tree, and returns the folder's path. With `record`, operations become events. New
-    /// nodes are numbered from [`Tree::last_node`] + 1 on, so the tree must already contain each node that a watcher
-    /// may add.
+    /// Adds a folder with this tree, and returns the folder's path. `record` makes operations events. New nodes are
+    /// numbered from [`Tree::last_node`] + 1 on, so the tree must already contain each node that `watch` may add.
     ///
     /// # Panics
     ///
@@ -176,8 +177,8 @@ impl Folders {
         self.at.join(name)
     }
 
-    /// Removes a folder and returns its tree; `None`: no such folder exists. Events not yet taken by
-    /// [`Self::take_events`] are lost. Later operations on open files fail with EIO.
+    /// Removes a folder and returns its tree; `None`: no such folder exists. Drops all events that
+    /// [`Self::take_events`] has not returned. Later operations on open files fail with EIO.
     pub fn remove(&self, name: &str) -> Option<Tree> {
         let slot = {
             let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
@@ -195,12 +196,12 @@ impl Folders {
         let _ = self.notifier.inval_entry(INodeNo::ROOT, OsStr::new(name));
     }
 
-    /// Returns the events of a folder since the last call.
+    /// Returns the events that a folder has recorded since the last call.
     pub fn take_events(&self, name: &str) -> Vec<Event> {
         self.shared.named(name, Folder::take_events).unwrap_or_default()
     }
 
-    /// Makes a later sync of a folder fail with EIO; `number` 1 is the next one. Other syncs succeed.
+    /// Makes a later fsync or fdatasync in a folder fail with EIO; `number` 1 is the next one. Other syncs succeed.
     pub fn fail_sync(&self, name: &str, number: u64) {
         self.shared.named(name, |folder| folder.fail_sync(number));
     }

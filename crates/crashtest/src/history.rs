@@ -5,7 +5,8 @@ use crate::hex;
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
 
-/// One recorded event. An operation is recorded before it is acknowledged to the program, and takes effect at once.
+/// One recorded event. An operation is recorded before it is acknowledged to the program. Later operations see its
+/// effect at once; durability needs a later event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -18,13 +19,13 @@ pub enum Event {
         /// Whether the sync was fdatasync, which omits times and mode.
         data_only: bool,
     },
-    /// An fsync or fdatasync that failed. The file system reported the error once and no longer counts the file's data
-    /// as dirty, so a later sync does not write them.
+    /// An fsync or fdatasync that failed. The file system reported the error once and marked the file's dirty data
+    /// clean, so no later sync writes them.
     SyncFailed {
         /// File or directory whose sync failed.
         node: NodeId,
     },
-    /// A range of a file became durable through a device's write with FUA.
+    /// A range of a file became durable by a write with FUA to a block device.
     SyncRange {
         /// File that contains the range.
         node: NodeId,
@@ -33,14 +34,14 @@ pub enum Event {
         /// Length of the range, bytes.
         len_bytes: u64,
     },
-    /// Data of earlier changes became durable on a device, whether or not they were flushed.
+    /// Changes became durable on an emulated device, by a flush or without one.
     Landed {
-        /// Indices of the events that made these changes.
+        /// Indices of the events whose changes became durable.
         changes: Vec<usize>,
     },
     /// A completed sync or syncfs, which makes everything in the folder durable.
     SyncAll,
-    /// Bytes that the program wrote to standard output. Whatever they acknowledge must survive a power cut.
+    /// Bytes that the program wrote to standard output. Data that they acknowledge must survive a later power cut.
     Output(#[serde(with = "hex")] Vec<u8>),
 }
 

@@ -12,10 +12,10 @@ use std::sync::Arc;
 pub(crate) struct Job {
     pub(crate) states: Arc<States>,
     bases: Vec<Tree>,
-    /// Name of the state from which a recovery started; empty for the program's run.
+    /// Name of the state from which this recovery started; empty for the program's run.
     start: Vec<CutName>,
-    /// Output against which the states of a recovery are judged; `None`: the output that the program had printed in
-    /// each epoch.
+    /// Output against which the states of a recovery are judged; `None` for the program's run, whose states are
+    /// judged against the output up to each cut.
     acknowledged: Option<Vec<u8>>,
 }
 
@@ -37,7 +37,7 @@ impl Job {
         }
     }
 
-    /// Marks this run as the recovery from a state, to be judged against what the program had printed.
+    /// Marks this run as the recovery from a state. `acknowledged` is the program's output before the first cut.
     pub(crate) fn after(self, start: StateName, acknowledged: Vec<u8>) -> Self {
         Self { start: start.0, acknowledged: Some(acknowledged), ..self }
     }

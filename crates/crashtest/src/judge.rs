@@ -1,5 +1,5 @@
-//! Judges states and remembers the verdicts. A state is not checked again if its content is known, or if it agrees
-//! with an earlier state in everything that the checker read there.
+//! Judges states and remembers the verdicts. A state is not checked again if its content is known, or if it equals an
+//! earlier state in all parts that the checker read.
 
 use crate::check::{Check, CheckRun, Verdict, verdict};
 use crate::history::Event;
@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// How a verdict was found: by a run of the checker, or from an earlier state.
+/// Origin of a verdict: a run of the checker, or an earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// An earlier state with the same content had been judged.
@@ -40,19 +40,18 @@ struct Known {
     traces: HashMap<usize, VecDeque<(Trace, Verdict)>>,
     /// Number of states that were checked although their reads were known.
     spot_checks: u64,
-    /// Number of states that agreed with an earlier one in their reads.
+    /// Number of states that equal an earlier one in all parts that the checker read.
     agreed: u64,
     /// Number of spot checks whose verdict differed from the known one.
     diverged: u64,
 }
 
-/// Interval of spot checks: of the states that agree with another in their reads, the first few and then one in this
-/// number are checked nevertheless. If a checker is not deterministic, its verdicts can't be reused.
+/// Interval of spot checks. The first few states that equal an earlier one in their reads, and then one in this
+/// number, are checked nevertheless. If a checker is not deterministic, its verdicts can't be reused.
 const SPOT_CHECK_PERIOD: u64 = 64;
 const SPOT_CHECKS_FIRST: u64 = 4;
 
-/// Maximum number of traces that are kept per length of the output. Comparing with more would cost more than the
-/// saved checks.
+/// Maximum number of traces kept per length of the output. Comparing more would cost more time than it saves.
 const TRACES_MAX: usize = 4096;
 
 /// A checker that reuses its earlier verdicts.

@@ -1,9 +1,9 @@
-//! Explores the states that a power cut can leave of a program's files, and checks each.
+//! Explores the states in which a power cut can leave a program's files, and checks each.
 //!
-//! A program runs in a folder of our own file system, which records every operation (`history`). Rules of a file
-//! system (`rules`) say which recorded effects are durable at a cut and in which combinations the others may survive
-//! (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a folder
-//! that holds such a state.
+//! A program runs in a folder of a FUSE file system, which records every operation (`history`). Rules that model a
+//! real file system (`rules`) say which recorded changes are durable at a cut, and in which combinations the others
+//! may survive (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a
+//! folder with the content of the state.
 
 #![forbid(unsafe_code)]
 

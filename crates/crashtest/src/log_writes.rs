@@ -1,8 +1,9 @@
-//! Reads logs of a block device by dm-log-writes of Linux or `blklogwrites` of QEMU. The device becomes a recorded folder
-//! with one file.
+//! Reads logs of block device writes by Linux's dm-log-writes or QEMU's `blklogwrites`. The device becomes a recorded
+//! folder with one file.
 //!
-//! Format: `drivers/md/dm-log-writes.c`. A super block takes the first sector; then each entry takes a sector, and the
-//! data of a write follow. Entries are in the order of completion, so a flush makes all earlier entries durable.
+//! Format: `drivers/md/dm-log-writes.c`. A super block takes the first sector. Each entry takes a sector, and a
+//! write's data follow its entry. Entries are in the order of completion, so a flush makes all earlier entries
+//! durable.
 
 use crate::change::{Change, Made, NodeId};
 use crate::history::{Event, History};
@@ -20,14 +21,14 @@ const ENTRY_BYTES: u64 = 32;
 /// Maximum size of a logged device, bytes.
 const DEVICE_BYTES_MAX: u64 = 1 << 50;
 
-/// Whether a file begins with the magic number of such a log.
+/// Whether a file begins with the magic number of a dm-log-writes log.
 #[must_use]
 pub fn is_log(bytes: &[u8]) -> bool {
     number(bytes, 0) == Ok(MAGIC)
 }
 
-/// Reads a log. The device is the file [`DISK`]: that of `start`, or one of zeros that ends with the last write.
-/// Discarded sectors read as zeros. A mark counts as a line of output.
+/// Parses a log of dm-log-writes. The initial device is the file [`DISK`] of `start`, extended with zeros to the last
+/// write or discard if shorter or missing. Discarded sectors read as zeros. A mark counts as a line of output.
 ///
 /// # Errors
 /// The file is not such a log, or ends within an entry; the message names the entry.

@@ -1,4 +1,4 @@
-//! Searches for the smallest wrong state: one that loses as little as possible and still has the same verdict.
+//! Searches for the smallest wrong state: the one that loses the least and still has the same verdict.
 
 use crate::check::Verdict;
 use crate::job::Job;
@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// A wrong state, reduced to the fewest lost effects.
+/// A wrong state, minimised to as few lost effects as possible.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Verdict of the checker on the state.
     pub verdict: Verdict,
-    /// Name of the smallest wrong state found, which `--state` accepts.
+    /// Name of the minimised state, as accepted by `--state`.
     pub name: StateName,
-    /// Class of the wrong state from which the search started.
+    /// Class of the wrong state before minimisation.
     pub class: &'static str,
-    /// States of the run in which the last cut falls: the program's run, or a recovery.
+    /// All states of the run that the last power cut interrupts: the program's run, or a recovery.
     pub states: Arc<States>,
-    /// Surviving effects of the smallest wrong state.
+    /// Surviving effects in the minimised state.
     pub choice: Choice,
     /// Output of the program under test up to the power cut.
     pub acknowledged: Vec<u8>,
@@ -30,8 +30,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the program had printed nothing before the cut. Then nothing was promised, and the state may be one of
-    /// a store that was still being created.
+    /// Whether the program had printed nothing before the cut. Nothing was then acknowledged, and the store may have
+    /// been incomplete because it was still being created.
     #[must_use]
     pub fn is_before_output(&self) -> bool {
         self.acknowledged.is_empty()
@@ -41,8 +41,9 @@ impl Finding {
 /// Maximum number of states that are judged to minimise one finding.
 const TRIALS_MAX: usize = 200;
 
-/// Gives effects back to a wrong state while it keeps its verdict: the torn part first, then halves, quarters and so on
-/// of the lost effects, down to single ones (delta debugging), until the instant or until the flag is set.
+/// Restores lost effects of a wrong state as long as it keeps its verdict: first the torn part, then halves, quarters
+/// and so on of the lost effects, down to single ones (delta debugging). Stops at the instant, or when the flag is
+/// set.
 ///
 /// # Errors
 /// The checker can't be started.
@@ -105,7 +106,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Positions of the lost effects among the open ones.
+    /// Positions of the lost effects in the list of those that the cut could lose.
     fn lost(&self) -> Vec<usize> {
         let torn = self.smallest.torn.map(|torn| torn.position);
         let survives = &self.smallest.survives;

@@ -1,8 +1,9 @@
 //! Names of states, which a result prints and `--state` reads: epoch, lost effects, and the torn write.
 //!
-//! `12:` loses nothing of epoch 12, `12:3,7-9` loses four open effects, `12:5~0-2` keeps only units 0 and 1 of
-//! open write 5, `12:5~!0-2` loses them. A state after a second cut, during recovery, has two such parts with `/`
-//! between them.
+//! An epoch is the time between two syncs. Positions count the effects that its power cut can lose. `12:` loses
+//! nothing of epoch 12, `12:3,7-9` loses four effects. Of write 5, `12:5~0-2` keeps only units 0 and 1, and
+//! `12:5~!0-2` loses only these. A state after a second cut, during recovery, has two such parts with `/` between
+//! them.
 
 use crate::states::{Choice, States, Torn};
 use std::fmt::Write as _;
@@ -15,9 +16,9 @@ pub struct StateName(pub Vec<CutName>);
 /// The part of a state's name that describes one power cut.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CutName {
-    /// Number of the epoch in which power is cut, from 0.
+    /// Number of the epoch (time between two syncs) in which power is cut, from 0.
     pub epoch: usize,
-    /// Positions of the lost effects among the open ones, ascending. A torn write is not among them.
+    /// Positions of the lost effects in [`Epoch::open`](crate::Epoch::open), ascending, without that of a torn write.
     pub lost: Vec<usize>,
     /// The torn write; `None` if no write is torn.
     pub torn: Option<Torn>,
@@ -33,7 +34,7 @@ impl CutName {
         Self { epoch, lost, torn: choice.torn }
     }
 
-    /// Returns the choice of surviving effects; `None`: the run has no such epoch or effects.
+    /// Surviving effects of the named state; `None` if the run has no such epoch or effects.
     #[must_use]
     pub fn choice(&self, states: &States) -> Option<Choice> {
         let mut survives = vec![true; states.epochs.get(self.epoch)?.open.len()];

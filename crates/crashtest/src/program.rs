@@ -39,7 +39,6 @@ pub struct Program {
     pub stop: Arc<AtomicBool>,
 }
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The program ended by itself or by a signal.
@@ -48,7 +47,6 @@ pub enum Ended {
     TimedOut,
 }
 
-/// How a checker ended, and what it printed.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// How the checker ended.
@@ -60,10 +58,10 @@ pub struct Checked {
 }
 
 impl Program {
-    /// Runs the program in a folder that records. Its standard output becomes [`crate::Event::Output`], in order with
-    /// its operations: bytes printed before an operation began come before the operation. `IODYNO_DIR` is the
-    /// folder. Standard error is inherited, standard input is empty. At the end, the processes of its process group
-    /// are killed.
+    /// Runs the program under test in a recording folder. Its standard output becomes [`crate::Event::Output`]; bytes
+    /// printed before an operation began precede that operation. The environment variable `IODYNO_DIR` is the folder.
+    /// Standard error is inherited, standard input is empty. At the end, the processes of its process group are
+    /// killed.
     ///
     /// # Errors
     /// The program does not exist or can't be executed.
@@ -79,9 +77,9 @@ impl Program {
         ended
     }
 
-    /// Runs a checker in a folder. `IODYNO_DIR` is the folder, `IODYNO_ACKNOWLEDGED` is the file with the output of the
-    /// program under test up to the cut. Standard input is empty. At the end, the processes of its process group are
-    /// killed.
+    /// Runs a checker in a folder. The environment variable `IODYNO_DIR` is the folder, `IODYNO_ACKNOWLEDGED` the
+    /// file with the output of the program under test up to the cut. Standard input is empty. At the end, the
+    /// processes of its process group are killed.
     ///
     /// # Errors
     /// The program does not exist or can't be executed.

@@ -1,5 +1,5 @@
-//! A recorded run as a file: JSON lines, the first with format and version, then the folder's initial content as the
-//! changes that create it, then the events in order.
+//! File format of a recorded run: JSON lines. The first line has the format and version. The next lines create the
+//! folder's initial content, the others are the events in order.
 
 use crate::change::{Change, Made};
 use crate::history::{Event, History};
@@ -21,7 +21,7 @@ struct Head {
     start: usize,
 }
 
-/// Formats a run as the text of such a file.
+/// Formats a run as the text of a recording file.
 #[must_use]
 pub fn to_text(history: &History) -> String {
     let start = changes_of(&history.start);
@@ -36,11 +36,11 @@ pub fn to_text(history: &History) -> String {
     text
 }
 
-/// Parses the text of a recorded run.
+/// Parses the text of a recording file.
 ///
 /// # Errors
 ///
-/// The text is not such a file, or a line of it can't be read; the message names the line.
+/// The text is not a recording, or a line can't be read; the message names the line.
 pub fn of_text(text: &str) -> Result<History, String> {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default();

@@ -9,17 +9,16 @@ use crate::name::StateName;
 use crate::tree::Tree;
 use std::io;
 
-/// A state of a run, with what the program had printed before the cut.
+/// A state that a power cut can leave, with the output that the program had printed before.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// Content of the folder in this state.
     pub tree: Tree,
     /// Output of the program under test up to the first power cut.
     pub acknowledged: Vec<u8>,
 }
 
-/// Re-creates a state of a run. If its name has several cuts, `check` recovers the state of each cut before the last,
-/// and the next cut belongs to that recovery.
+/// Re-creates a named state of a run. If the name has several cuts, `check` recovers from each cut except the last,
+/// and the next cut interrupts that recovery.
 ///
 /// # Errors
 ///

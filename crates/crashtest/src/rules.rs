@@ -1,34 +1,34 @@
 //! Rules by which file systems make changes durable.
 //!
-//! Each set is a model with a documented origin, not the file system itself. A finding under a set is a claim about
-//! the set; a test on the real file system, in a guest, confirms it.
+//! Each set of rules is a model with a documented origin, not the file system itself. A finding is a claim about the
+//! model; a test on the real file system, in a virtual machine, can confirm it.
 
-/// Promises of a file system about changes that were not yet made durable.
+/// Guarantees of a file system about changes that are not yet durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Name of the set in the command line and in output, such as `ext4`.
     pub name: &'static str,
     /// One-line description of the set, shown with a result.
     pub about: &'static str,
-    /// Whether changes of names, permissions and sizes, and punched holes, survive in their order, as in a journal.
+    /// Whether changes of names, permissions and sizes, and punched holes, become durable in order, as in a journal.
     pub metadata_in_order: bool,
-    /// Which changes of names an fsync makes durable.
+    /// Names that an fsync makes durable.
     pub commit: Commit,
-    /// Which growth of a file survives a crash only if the data written there survives too.
+    /// Growth of a file that survives a crash only together with the data written there.
     pub growth_with_data: Growth,
-    /// What survives of a file whenever its rename over another file survives.
+    /// Part of a file that survives whenever its rename over another file survives.
     pub replace: Replace,
     /// Unit of atomic writes, bytes. A longer write can be torn at multiples of it.
     pub atomic_bytes: u32,
 }
 
-/// Growth of a file by a write that survives only with the written data. Other growth may survive alone, and the data
-/// then read as zeros.
+/// Growth of a file by a write that survives only with the written data. If other growth survives alone, the data
+/// read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// No growth at all: after a cut, a file can have its new size without the data.
     Never,
-    /// Growth by a write that needs new blocks. A write inside the last block sets the size at once (ext4).
+    /// Growth by a write that allocates blocks. A write inside the last block sets the size at once (ext4).
     NewBlocks,
     /// All growth.
     Always,
@@ -37,7 +37,7 @@ pub enum Growth {
 /// The part of a file that survives whenever its rename over another file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// Nothing: the new name may survive without data.
+    /// Neither size nor data: the new name may refer to an empty file.
     Nothing,
     /// The file's size, because its blocks were allocated; its data may read as zeros.
     Size,
@@ -48,17 +48,17 @@ pub enum Replace {
 /// Names that become durable with an fsync of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// Names in a directory by an fsync of that directory alone, as in POSIX.
+    /// Names in a directory, by an fsync of that directory only, as in POSIX.
     Directory,
-    /// The names of the file itself and of the directories above it, by a log for each fsync (btrfs).
+    /// The names of the file and of its parent directories, by a log per fsync (btrfs).
     OwnNames,
-    /// All metadata changes up to the last change of the file, because they share a journal (ext4, XFS).
+    /// All metadata up to the file's last metadata change, because they share a journal (ext4, XFS).
     Journal,
 }
 
 const PAGE: u32 = 4096;
 
-/// All sets of rules. The first is the default.
+/// All rule sets: `ext4` (the default), `ext4-writeback`, `xfs`, `btrfs` and `worst`.
 pub const ALL: [Rules; 5] = [
     Rules {
         name: "ext4",

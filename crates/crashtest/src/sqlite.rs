@@ -1,5 +1,5 @@
-//! The built-in judgement of a SQLite database. It runs in a process of its own: a process that mapped a file of the
-//! folder while it serves the folder would wait for itself.
+//! Built-in checker of SQLite databases. It runs in a separate process, because SQLite maps files: a process that
+//! maps a file of a folder that it serves itself would deadlock.
 
 use crate::check::Verdict;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -9,7 +9,7 @@ use std::path::Path;
 /// A rejected database: verdict and reason.
 pub type Rejected = (Verdict, String);
 
-/// Judges a database: recovers it, checks its integrity, and with `query` requires each line of `acknowledged` as the
+/// Checks a database: recovers it, checks its integrity, and with `query` requires each line of `acknowledged` as the
 /// first column of a row.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! States that a power cut can leave. A run is split into epochs at each event that makes effects durable. A state of an
-//! epoch is a combination of its open effects (those that are not yet durable) that survive; classes group the states.
+//! States that a power cut can leave. A run is split into epochs at each event that makes effects durable. In a state
+//! of an epoch, some of the effects that are not yet durable (open) survive. Classes group the states by pattern.
 
 use crate::effects::{Act, Effects};
 use crate::history::{Event, History};
@@ -7,24 +7,24 @@ use crate::rules::Growth;
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// A pattern by which states are chosen: which of the open effects survive.
+/// Pattern by which a state keeps or loses the effects that are not durable at the power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// The first k effects survive.
+    /// The first k effects survive, for any k.
     Prefix,
     /// The first k effects survive, except one and the effects that require it.
     OneMissing,
     /// Only one effect survives, with the effects that it requires.
     OneAlone,
-    /// One write is torn. Of the other effects, either only those before the write survive, or all.
+    /// One write is torn. Of the other effects, only those before the write survive, or all.
     Torn,
-    /// All effects survive except a few, or only a few survive.
+    /// All effects survive except a few, or only a few survive; [`Plan::bound`](crate::Plan::bound) says how many.
     Subset,
-    /// No open effect survives: on a device whose log says when data landed, exactly what it keeps at that instant.
+    /// No effect survives except those that became durable on an emulated device before the cut.
     Model,
 }
 
-/// All classes of what may survive, in the order in which a result lists them. [`Class::Model`] is not among them.
+/// All classes except [`Class::Model`], in the order of a result.
 pub const CLASSES: [Class; 5] =
     [Class::Prefix, Class::OneMissing, Class::OneAlone, Class::Torn, Class::Subset];
 
@@ -46,28 +46,27 @@ impl Class {
 /// Identifies a state by its class, epoch and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId {
-    /// Class of the state, the pattern of surviving effects.
     pub class: Class,
-    /// Number of the epoch in which power is cut, from 0.
+    /// Number of the epoch (time between two syncs) in which power is cut, from 0.
     pub epoch: usize,
     /// Number of the state within its class and epoch, from 0.
     pub number: u64,
 }
 
-/// An epoch: the time between two events that make something durable. Effects that are not durable at its end (open)
-/// may be lost.
+/// An epoch: the time between two events that make effects durable. A power cut in it may lose the effects that are
+/// not durable by then (open).
 #[derive(Clone, Debug)]
 pub struct Epoch {
-    /// Index of the event that ends the epoch, and has not taken effect; the number of events for the last epoch.
+    /// Index of the event that ends the epoch, excluded from it; the number of events for the last epoch.
     pub end: usize,
-    /// Indices of the open effects, in order.
+    /// Indices of the effects that a power cut in the epoch may lose, ascending.
     pub open: Vec<usize>,
 }
 
-/// One state, as a choice among the open effects of an epoch.
+/// One state of an epoch, as a choice of surviving effects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
-    /// For each effect that was not durable yet at the power cut (each open effect), whether all of it survives.
+    /// Whether each effect of [`Epoch::open`] survives as a whole.
     pub survives: Vec<bool>,
     /// The write that survives only in part; `None` if no write is torn.
     pub torn: Option<Torn>,
@@ -76,11 +75,12 @@ pub struct Choice {
 /// The part of a write that survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Torn {
-    /// Position of the write among the open effects.
+    /// Position of the write in [`Epoch::open`].
     pub position: usize,
-    /// Atomic units of the write that the pattern names: the first, and the exclusive end. Counted from 0.
+    /// Range of the write's atomic units, such as pages: first and exclusive end, from 0. [`Torn::is_lost`] says
+    /// whether they are lost.
     pub units: (usize, usize),
-    /// Whether the named units are lost. Otherwise only they survive.
+    /// Whether the units are lost and the rest of the write survives. Otherwise only the units survive.
     pub is_lost: bool,
 }
 
@@ -129,13 +129,11 @@ impl States {
         Self { history, effects, epochs, bound, atomic_bytes }
     }
 
-    /// The recorded run.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// The run's effects, with the rules under which they were derived.
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.effects
@@ -153,7 +151,7 @@ impl States {
         output
     }
 
-    /// Number of states of a class in an epoch, before equal ones are recognised.
+    /// Number of states of a class in an epoch, including duplicates.
     #[must_use]
     pub fn count(&self, class: Class, epoch: usize) -> u64 {
         let open = &self.epochs[epoch].open;
@@ -230,7 +228,7 @@ impl States {
         Some(Choice { survives, torn })
     }
 
-    /// Whether each surviving effect of a choice comes with all effects that it requires.
+    /// Whether a file system can leave this choice: each surviving effect needs all effects that it requires.
     #[must_use]
     pub fn is_possible(&self, epoch: usize, choice: &Choice) -> bool {
         let open = &self.epochs[epoch].open;
@@ -328,7 +326,8 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// Returns the base of every 16th epoch: the folder with all effects before the epoch's first open one.
+    /// Folder contents on which the states of every 16th epoch are built: all effects before the epoch's first open
+    /// effect are applied.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();
@@ -351,7 +350,7 @@ impl States {
         (end, open.first().copied().unwrap_or(end))
     }
 
-    /// Builds the folder that a choice leaves in an epoch, from the nearest earlier one of [`States::bases`].
+    /// Builds the folder that a choice leaves in an epoch, starting from the last of [`States::bases`] before it.
     #[must_use]
     pub fn tree_on(&self, bases: &[Tree], epoch: usize, choice: &Choice) -> Tree {
         let mut tree = bases[epoch / BASE_PERIOD].clone();

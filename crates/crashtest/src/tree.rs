@@ -48,14 +48,15 @@ impl std::fmt::Debug for Page {
     }
 }
 
-/// A kind of node, with its content.
+/// Content of a node, by type.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A regular file.
     File {
         /// Length of the file, bytes.
         size_bytes: u64,
-        /// Written pages by number. Pages past the end are not visible; a write whose new size was lost leaves them.
+        /// Written pages by number. Pages past the end are invisible; they exist where a power cut kept a write but
+        /// lost the size.
         pages: BTreeMap<u64, Arc<Page>>,
     },
     /// Names in the directory, with their nodes. `.` and `..` are not included.
@@ -69,7 +70,6 @@ pub enum Kind {
 pub struct Node {
     /// Permissions, as in `st_mode` without the type.
     pub mode: u32,
-    /// Kind and content.
     pub kind: Kind,
 }
 
@@ -106,7 +106,7 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Returns the node with this number; `None` if no such node exists.
+    /// Node with this number; `None` if there is none.
     #[must_use]
     pub fn node(&self, node: NodeId) -> Option<&Node> {
         self.nodes.get(&node).map(|node| &**node)
@@ -118,7 +118,7 @@ impl Tree {
         self.nodes.last_key_value().map_or(ROOT, |(node, _)| *node)
     }
 
-    /// The node with a name in a directory; `None`: no such name, or not a directory.
+    /// Number of the node with a name in a directory; `None` if the name is free or `directory` is not a directory.
     #[must_use]
     pub fn lookup(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         match &self.node(directory)?.kind {
@@ -137,7 +137,7 @@ impl Tree {
         }
     }
 
-    /// Returns a page of a file; `None` if the page was never written, so that it reads as zeros.
+    /// Page of a file; `None` if the page was never written and reads as zeros.
     #[must_use]
     pub fn page(&self, node: NodeId, number: u64) -> Option<&Arc<Page>> {
         match &self.node(node)?.kind {
@@ -160,7 +160,7 @@ impl Tree {
         bytes
     }
 
-    /// Applies a change to the tree. Ignored if the changed node or its directory does not exist.
+    /// Applies a change to the tree. No effect if the changed node or its directory does not exist.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Make { directory, name, node, made, mode } => {
@@ -192,8 +192,8 @@ impl Tree {
         }
     }
 
-    /// Adds a node without a name if it does not exist, so that later changes to it have a target in states that lose
-    /// its creation.
+    /// Adds a node without a name if it does not exist. States that lose the node's creation need it as the target of
+    /// later changes.
     pub fn ensure(&mut self, node: NodeId, new: impl FnOnce() -> Node) {
         self.nodes.entry(node).or_insert_with(|| Arc::new(new()));
     }
@@ -230,7 +230,7 @@ impl Tree {
         }
     }
 
-    /// Extends a file to a size; a longer file is left as it is.
+    /// Extends a file to a size. No effect on a file that is longer.
     pub fn grow(&mut self, node: NodeId, size_bytes: u64) {
         if let Some(Kind::File { size_bytes: size, .. }) = self.kind_mut(node) {
             *size = size_bytes.max(*size);
@@ -270,8 +270,8 @@ impl Tree {
         }
     }
 
-    /// Hash of everything that a program can see: names, permissions, links and content of what the top directory
-    /// reaches. Node numbers matter only where two names share one.
+    /// Hash of all that a program can see below the top directory: names, permissions, links and file contents. Node
+    /// numbers count only where two names share a node.
     #[must_use]
     pub fn content_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();

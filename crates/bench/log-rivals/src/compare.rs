@@ -1,5 +1,4 @@
-//! The comparison: rounds of all contenders in random order, for each batch size; the table of rates, latencies and
-//! ratios.
+//! Runs all contenders in random order, in several rounds per batch size, and tabulates rates, latencies and ratios.
 
 use crate::quiet::{self, Ticks};
 use crate::trial::{self, Trial};

@@ -1,5 +1,5 @@
-//! Counts the operations that make a batch durable: system calls by strace, including the server's, and flushes of the
-//! disk.
+//! Counts the operations that make a batch durable: flushes of the disk, and system calls (by strace, including the
+//! server's).
 
 use crate::trial::{self, MARK_BEGIN, MARK_END};
 use crate::{Options, Outcome};

@@ -1,4 +1,5 @@
-//! Embedded key-value stores and SQLite: the key is the message's number, each batch is one transaction.
+//! Embedded databases redb, fjall and SQLite as contenders. The key is the message's number; each batch is one
+//! transaction.
 
 use crate::Outcome;
 use crate::contender::{Contender, Held};

@@ -24,7 +24,6 @@ use std::process::ExitCode;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Command line options.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Folder for the stores. Each trial uses its own folder in it.

@@ -1,4 +1,4 @@
-//! The message log on a file with O_DIRECT.
+//! The message log as a contender, on a file opened with O_DIRECT.
 
 use crate::Outcome;
 use crate::contender::{Contender, Held};

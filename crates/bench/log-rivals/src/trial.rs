@@ -1,5 +1,5 @@
-//! One contender with one batch size, in its own process: warm-up, a measured time, then the store is reopened and must
-//! hold all acknowledged messages.
+//! Runs one contender with one batch size in its own process: a warm-up, the measurement, then a check that the
+//! reopened store holds all acknowledged messages.
 
 use crate::contender::BODY_BYTES;
 use crate::{Options, Outcome, by_name};

@@ -28,8 +28,7 @@ use std::time::{Duration, SystemTime};
 const FOREVER: Duration = Duration::from_secs(86_400 * 365);
 /// Maximum size of one request, bytes.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Size of the file system that statfs reports, in pages: 1 TiB, all of it free. The next constant is the reported
-/// number of files.
+/// File system size that statfs reports, in pages: 1 TiB, all of it free.
 const CAPACITY_PAGES: u64 = 1 << 28;
 const FILES_MAX: u64 = 1 << 24;
 

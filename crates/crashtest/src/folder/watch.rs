@@ -13,7 +13,8 @@ pub enum Item {
         /// Number of the page in the file, from 0.
         number: u64,
     },
-    /// Content of a page and of all later ones, overwritten by a truncation. Reads are watched page by page instead.
+    /// Content of a page and of all later ones. Used when a truncation overwrites them; reads are passed page by
+    /// page.
     PagesFrom {
         /// File that contains the pages.
         node: NodeId,
@@ -24,7 +25,7 @@ pub enum Item {
     Size(NodeId),
     /// Permissions of a node.
     Mode(NodeId),
-    /// Node that has a name in a directory, or the fact that the name is free.
+    /// Result of looking up a name in a directory: a node, or that the name is free.
     Name {
         /// Directory in which the name is looked up.
         directory: NodeId,
@@ -35,7 +36,7 @@ pub enum Item {
     Names(NodeId),
 }
 
-/// Kind of use of an [`Item`] by an operation.
+/// Type of access to an [`Item`] by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// The operation's result depends on the item's value.
@@ -44,11 +45,11 @@ pub enum Access {
     Overwrite,
 }
 
-/// Observes how a folder's tree is used, and may change the tree just before.
+/// Observer of a folder's tree, which may change a part of the tree just before it is used.
 ///
 /// `before` is called with the folder locked, before the operation looks at the item. It may change the value of that
-/// item, and nothing that was passed to it before: the kernel keeps names, attributes and pages that it was told, and
-/// asks again only after it changed them itself. So most items are passed once, when a program first uses them.
+/// item, but of none passed to it earlier: the kernel caches names, attributes and pages until it changes them
+/// itself. Most items are therefore passed once, when a program first uses them.
 ///
 /// | operation | calls |
 /// |---|---|
@@ -66,7 +67,7 @@ pub enum Access {
 /// | search for data or holes | `Size` read: a watched file appears to have no holes |
 /// | chmod | `Mode` overwritten |
 ///
-/// Link counts are not items: they come from the tree as it is.
+/// Link counts are not items; they are computed from the current tree.
 pub trait Watch: Send {
     /// Called before an operation uses an item. May change the item's value in the tree.
     fn before(&mut self, tree: &mut Tree, item: &Item, access: Access);
