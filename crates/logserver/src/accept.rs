@@ -1,5 +1,5 @@
-//! Accepts connections. Each begins as a handshake with a deadline, in a thread of its own, and counts as a connection
-//! once the client has presented the token.
+//! Accepts connections. Each starts with a handshake in its own thread, with a deadline, and counts as a connection
+//! once the client has presented the access token.
 
 use crate::handshakes::Handshake;
 use crate::receive::{self, Input, Stop};

@@ -1,5 +1,5 @@
-//! The committer: one thread that carries out the log's writes and flushes. Messages appended during a write share
-//! the next one.
+//! The committer: one thread that executes the log's writes and flushes. Messages appended during a write share the
+//! next write.
 
 use crate::shared::{ChunkBuffer, Core, wait};
 use iodyno_msglog::Action;

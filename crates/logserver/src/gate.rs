@@ -1,5 +1,5 @@
-//! Limits costly scans to half of the processors, so that cheap work is served immediately during any number of scans.
-//! Scans wait in order of arrival, and leave after some milliseconds.
+//! Limits costly scans to half of the processors, so that cheap requests are served immediately during any number of
+//! scans. Scans wait in order of arrival, and give way to the next after some milliseconds.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

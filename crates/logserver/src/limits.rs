@@ -1,39 +1,39 @@
-//! Limits of a server: the resources and times that it allows its clients.
+//! Limits of a log server on the resources that clients may use, and timeouts.
 
 use iodyno_msglog::Layout;
 use std::time::Duration;
 
-/// Limits on the resources that clients may use, and timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of authenticated connections.
     pub connections: usize,
-    /// Number of authenticated connections that are reserved for Unix sockets.
+    /// Number of authenticated connections, out of [`Self::connections`], that are reserved for Unix sockets.
     pub connections_local: usize,
-    /// Maximum number of unauthenticated connections, for TCP and Unix sockets each.
+    /// Maximum number of unauthenticated connections. Applies separately to TCP and Unix sockets.
     pub handshakes: usize,
     /// Timeout for the TLS handshake and the client's hello together, and for sending a final error.
     pub handshake: Duration,
     /// Memory limit for all clients together, beyond a small fixed amount per connection, bytes.
     pub memory_bytes: usize,
-    /// Size of encoded replies per client at which encoding pauses until they are sent, bytes; one chunk may
-    /// exceed it.
+    /// Size of the encoded replies to one client, bytes, at which encoding pauses until they are sent. A single chunk
+    /// may exceed it.
     pub send_bytes: usize,
     /// Maximum total size of the recent chunks cached in memory for subscribers, bytes.
     pub recent_bytes: usize,
-    /// Maximum number of streams with read-ahead, which takes threads and memory; other streams read on demand.
+    /// Maximum number of streams with read-ahead threads and buffers; other streams read on demand.
     pub readers_ahead: usize,
     /// Time that connections have to finish when the server stops.
     pub stop: Duration,
-    /// Idle time after which an end marker is appended to the log: an empty chunk that states that all before it
-    /// is durable.
+    /// Idle time after which an end marker is appended to the log: an empty chunk that declares all earlier chunks
+    /// durable.
     pub idle: Duration,
-    /// Timeout for a client that does not read, or that leaves a frame incomplete, before it is disconnected.
+    /// Time without progress after which a client is disconnected, because it does not read or leaves a frame
+    /// incomplete.
     pub stall: Duration,
-    /// Shorter form of `stall`, for clients that occupy memory for which another client waits. Also the idle time
+    /// Replaces [`Self::stall`] for clients that occupy memory for which another client waits. Also the idle time
     /// after which large buffers are released.
     pub short_stall: Duration,
-    /// Time that a client has to close its end of the connection after it was sent an error.
+    /// Time that a client has to close its end of the connection after receiving an error.
     pub linger: Duration,
 }
 

@@ -1,6 +1,6 @@
-//! The memory of the server that all clients share, beyond each connection's own allowance. Each use has its own part,
-//! so that one use can't starve another. A request that gets no memory waits for a moment, uses less, or is refused.
-//! While a request waits, a client that holds memory and reads nothing loses the memory.
+//! Accounting of the memory that all clients share, beyond a fixed amount per connection. Each purpose has its own
+//! pool, so that none can starve another. A request that gets no memory waits for a moment, uses less, or is refused.
+//! While a request waits, a client that holds memory but reads nothing loses that memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Reads the log on a target, to serve or check it.
+//! Reads the whole log on a target, before serving or checking it.
 
 use crate::read_ahead::ReadingThreads;
 use iodyno_msglog::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS};
@@ -6,17 +6,17 @@ use iodyno_msglog::recovery::recover_ahead;
 use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
 use std::sync::Arc;
 
-/// Findings of reading the whole log on a target.
+/// Result of reading the whole log on a target.
 #[derive(Debug)]
 pub struct Found {
     /// End, state and damage of the log.
     pub recovered: Recovered,
     /// Highest publisher number in any record of the log.
     pub publisher_max: u64,
-    /// Number of the oldest message still in the log; None if the log has no messages.
+    /// Number of the oldest message still in the log; `None` if the log has no messages.
     pub first_message: Option<u64>,
-    /// Offsets of the damaged copies of the log's description, bytes from the start of the target. Another program
-    /// overwrote them, or the target lost them.
+    /// Offsets of the damaged copies of the log's description, bytes from the start of the target. Such damage means
+    /// that another program overwrote them, or the target lost them.
     pub lost_descriptions: Vec<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Publishers by name, with the connection and the last appended sequence of each. The log's state holds the persisted
-//! sequences.
+//! Table of publishers by name: the connection of each, and the last sequence number that it appended. The log's
+//! state holds the persisted sequence numbers.
 
 use iodyno_msglog::protocol::{ErrorCode, NAME_BYTES_MAX, Published, ServerError};
 use iodyno_msglog::{AppendError, Log, Message, MessageKind, State};

@@ -1,4 +1,4 @@
-//! The receiving side of a connection: one thread reads requests and appends messages, and leaves the rest to the
+//! The receiving side of a connection: one thread reads requests and appends messages. It leaves replies to the
 //! sending thread (`send.rs`).
 
 use crate::memory::Charge;

@@ -1,6 +1,6 @@
-//! A slice of work. A scan that finds nothing to send stops after some milliseconds, so that its thread can check
-//! whether the client is gone, other replies are due, or the server ends. A connection whose scans take
-//! many slices waits for one of the [`Gate`]'s few passes.
+//! A time slice of a scan. A scan that finds nothing to send stops after some milliseconds, so that its thread can
+//! check whether the client is gone, other replies are due, or the server ends. A connection whose scans take many
+//! slices waits for one of the [`Gate`]'s few permits.
 
 use crate::gate::{Gate, Pass};
 use std::thread;

@@ -1,6 +1,6 @@
-//! A snapshot of the current values. It is taken in one step under the lock, as references to leaves, and encoded piece
-//! by piece. Values that are superseded later are kept in memory only for the snapshot, which ends with an error if
-//! there is no memory for them.
+//! A snapshot of the current values. It is taken atomically under the lock, as references to leaves (blocks of
+//! values), and encoded piece by piece. Values that are superseded later stay in memory only for the snapshot, which
+//! ends with an error if that memory runs out.
 
 use crate::memory::{Charge, Waits};
 use crate::shared::{Core, Shared};

@@ -1,4 +1,4 @@
-//! Opens targets by name as a log's storage, under the safety checks of the crate `targets`, and describes them.
+//! Opens targets as storage for a log, with the safety checks of the crate `targets`.
 
 mod aligned;
 mod file;
@@ -24,11 +24,11 @@ const PAGE_BYTES: u64 = 4096;
 /// Purpose of opening a target, which decides the safety checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To read the target's log, without any write.
+    /// Reads the target's log, without any write.
     Read,
-    /// Append to the target's log. An existing log is then not a reason to refuse the target.
+    /// Appends to the target's log, which is then no reason to refuse the target.
     Serve(Confirm),
-    /// To create a new log on the target. Existing content is lost.
+    /// Creates a new log on the target. Existing content is lost.
     Create(Confirm),
 }
 
@@ -56,8 +56,7 @@ impl core::fmt::Debug for OpenStorage {
 /// Opens a target as storage for a log. A file that must be created or extended is first written in full.
 ///
 /// # Errors
-/// The target can't be opened; [`TargetError::Unsupported`] if it stores no data or has no location of its
-/// own.
+/// The target can't be opened; [`TargetError::Unsupported`] if it stores no data.
 pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetError> {
     match name {
         TargetName::Ram { size_bytes } => {

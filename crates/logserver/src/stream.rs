@@ -1,6 +1,6 @@
 //! A stream of messages: reads the log with its own cursor, from recent chunks in memory or from the target, and
-//! encodes matching messages. It never waits, stops after a slice of work, and buffers at most one batch that its
-//! client has not read.
+//! encodes matching messages. Encoding never waits, stops after a time slice, and buffers at most one batch until the
+//! client reads.
 
 use crate::memory::Charge;
 use crate::read_ahead::{Permit, ReadingThreads};

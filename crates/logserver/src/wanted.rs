@@ -1,4 +1,4 @@
-//! A client's request: topics and filter of messages or values, and start and end of a stream.
+//! Parameters of a client's request: topic and filter of messages or values, and start and end of a stream.
 
 use crate::memory::Charge;
 use iodyno_msglog::filter::FILTER_MEMORY_FACTOR;

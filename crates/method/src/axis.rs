@@ -1,4 +1,4 @@
-//! Axes of a grid, and the effect of their values on a workload.
+//! Axes of a sweep, and the effect of their values on a workload.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisKind {
-    /// Workload, one of those that the stage names.
+    /// One of the stage's workloads.
     Workload,
     /// Share of reads among the operations; the rest are writes.
     Read,
@@ -28,11 +28,11 @@ pub enum AxisKind {
     Think,
     /// Number of targets used at the same time.
     Targets,
-    /// Fraction of the target that is written before the cell.
+    /// Fraction of the target that is written before the measurement.
     Fill,
     /// I/O engine, by its name on the command line.
     Engine,
-    /// Number of writes by a worker between flushes; 0 for no flushes.
+    /// Number of writes per worker between flushes; 0 for no flushes.
     Fsync,
 }
 
@@ -124,7 +124,7 @@ impl AxisKind {
     }
 }
 
-/// One value of an axis: a name, share, size, number, rate or time, depending on the axis.
+/// One value of an axis. Its type depends on the axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {

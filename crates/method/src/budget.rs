@@ -1,22 +1,22 @@
-//! Budget of a method, computed before its start: minimum, and maximum if it continues until a steady state.
+//! Budget of a method, computed before its start. Minimum and maximum differ if stages run until a steady state.
 
 use crate::next_step::Method;
 use crate::rate_search::PROBES_MAX;
 use crate::stage::{Act, Cells, Points, Rounds, Series};
 use serde::Serialize;
 
-/// Estimated duration and written bytes of a method, as far as they are known in advance.
+/// Estimated duration, number of measurements and written bytes of a method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Budget {
-    /// Minimum number of cells.
+    /// Minimum number of cells (single measurements).
     pub cells_min: u64,
-    /// Maximum number of cells.
+    /// Maximum number of cells (single measurements).
     pub cells_max: u64,
-    /// Minimum total duration, ns, without fills, whose duration is not known in advance.
+    /// Minimum total duration, ns. Excludes fills, whose duration is not known in advance.
     pub time_min_ns: u64,
-    /// Maximum total duration, ns, without fills, whose duration is not known in advance.
+    /// Maximum total duration, ns. Excludes fills, whose duration is not known in advance.
     pub time_max_ns: u64,
-    /// Bytes that the method's fills write to a target with the capacity passed to [`Self::new`].
+    /// Number of bytes that fills write to a target of the capacity passed to [`Self::new`].
     pub fill_bytes: u64,
 }
 

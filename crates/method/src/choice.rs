@@ -1,4 +1,4 @@
-//! The operator's choices for a method, and a method as stored with a run.
+//! The operator's options for a method, and the form in which a run stores its method.
 
 use crate::sweep::Sweep;
 use iodyno_catalog::FileError;
@@ -6,15 +6,15 @@ use iodyno_workload::ActiveRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Options of a method that the operator chose. Options that the operator did not choose follow the method file.
+/// The operator's options for a method. Options that are not set follow the method file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {
     /// Name of the group of settings in the method file to use; `None` for the first.
     pub setting: Option<String>,
-    /// Number of worker threads for stages that do not specify it.
+    /// Number of worker threads for stages that do not specify it; `None` for the method file's default.
     pub threads: Option<u32>,
-    /// Queue depth per worker for stages that do not specify it.
+    /// Queue depth per worker for stages that do not specify it; `None` for the method file's default.
     pub depth: Option<u32>,
     /// Active range in the notation of a method file, such as `0%..75%`; `None` for that of the file.
     pub active: Option<String>,
@@ -43,7 +43,7 @@ impl Choice {
     }
 }
 
-/// What a run stores of its method, from which the method can be built again.
+/// All inputs of a method, as stored with a run, from which the method can be built again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MethodSource {
     /// Name of the method.
@@ -53,7 +53,7 @@ pub struct MethodSource {
     /// Sweep defined on the command line; `None` for a method file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
-    /// Text of each workload file that the method refers to, by the file's name.
+    /// Text of each workload file to which the method refers, by the file's name.
     #[serde(default)]
     pub workloads: BTreeMap<String, String>,
     /// Options that the operator chose.

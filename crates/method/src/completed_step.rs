@@ -1,4 +1,4 @@
-//! A method's completed steps and the figures that its next steps depend on.
+//! Completed steps of a method, with the results on which later steps depend.
 
 use iodyno_measure::metric::Quantity;
 use iodyno_measure::{Cell, Histogram, Level, Place, Role, Summary};
@@ -14,7 +14,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// Converts a stored cell to a completed step; `None` for a cell outside a method.
+    /// Converts a stored cell (one measurement) to a completed step; `None` for a cell outside a method.
     pub fn of(cell: &Cell) -> Option<Self> {
         let place = cell.key.place.clone()?;
         let measured = place.role == Role::Measure && !cell.is_skipped();
@@ -23,7 +23,7 @@ impl Done {
     }
 }
 
-/// Results of one cell on which a method bases its decisions.
+/// Results of one cell (measurement) on which a method bases its decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Rates and latencies of the cell.
@@ -41,7 +41,7 @@ pub struct Figures {
     pub offered_iops: Option<f64>,
     /// Number of targets used at the same time; 0 counts as 1.
     pub targets: u32,
-    /// Whether the figures may be used: the cell has no verdict of the level `Invalid`.
+    /// Whether the figures may be used: no verdict of the cell has the level `Invalid`.
     pub sound: bool,
 }
 

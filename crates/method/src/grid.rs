@@ -1,4 +1,4 @@
-//! A grid: a workload over some axes, and the order of its points.
+//! A grid: workloads combined with values of axes, and the order of its points.
 
 use crate::axis::{Axis, AxisKind, Value, applied};
 use core::str::FromStr;
@@ -19,12 +19,11 @@ pub enum Order {
     Given,
     /// In random order, reshuffled for each repeat; the order depends only on the run's seed.
     Random,
-    /// Forwards and backwards by turns, so that a linear drift affects all points equally.
+    /// Forwards and backwards alternately, so that a linear drift affects all points equally.
     Abba,
 }
 
 impl Order {
-    /// All orders.
     pub const ALL: [Self; 3] = [Self::Given, Self::Random, Self::Abba];
 
     /// Name of the order in a method file.
@@ -46,7 +45,7 @@ impl FromStr for Order {
     }
 }
 
-/// Points to measure: all combinations of one or more workloads and the values of the axes.
+/// All combinations of one or more workloads and the values of the axes. Each combination is a point to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     /// Workloads before the axes are applied, with their names; at least one. If there are several, the first
@@ -54,11 +53,11 @@ pub struct Grid {
     pub base: Vec<(String, Spec)>,
     /// Axes, outermost first; empty for a single point.
     pub axes: Vec<Axis>,
-    /// Measured time of a cell, ns.
+    /// Measured time of a point, ns.
     pub time_ns: u64,
-    /// State of an emulated device at the start of each cell.
+    /// State of an emulated device at the start of each measurement.
     pub state: Precondition,
-    /// Whether cells may end early once their mean is precise (virtual time only); false if tail latencies are
+    /// Whether measurements may end early once their mean is precise (virtual time only). False if tail latencies are
     /// needed.
     pub settles: bool,
     /// Index of the stage whose highest IOPS is 100 % for relative rates; `None` without relative rates.
@@ -74,13 +73,13 @@ pub struct Point {
     pub words: Vec<(String, String)>,
     /// Name of the point in output and stored results.
     pub name: String,
-    /// Workload at the point, without a relative rate, which is set later from a measured one.
+    /// Workload at the point. A relative rate is missing here, and is set later from a measured one.
     pub spec: Spec,
     /// Offered rate as a fraction of another stage's highest IOPS; `None` for an absolute rate or a closed loop.
     pub rate_share: Option<f64>,
     /// Number of targets used at the same time; `None` for all.
     pub targets: Option<u32>,
-    /// Fraction of the target that is written before the cell; `None` for all of it.
+    /// Fraction of the target that is written before the measurement; `None` for all of it.
     pub fill: Option<f64>,
     /// Name of the I/O engine; `None` for that of the run.
     pub engine: Option<String>,

@@ -1,14 +1,15 @@
-//! Methods: ordered plans of cells. A method file becomes a validated [`Method`]. [`Method::next`] returns the next
-//! step, from the completed steps alone, and [`findings()`] evaluates the finished cells.
+//! Methods: ordered plans of cells, which are single measurements. A method file becomes a validated [`Method`].
+//! [`Method::next`] computes the next step from the completed steps alone, and [`findings()`] evaluates the finished
+//! cells.
 //!
 //! A method is a list of stages. Each has one of eight acts: `purge`, `fill` (preconditioning independent of the
-//! workload), `wait`, `cells` (a grid of workloads over some axes), `rounds` (a grid repeated until the steady state of
-//! SNIA's performance test specification), `series` (one workload, sampled for long), `points` (a few operating points,
-//! chosen from an earlier stage's results), and, in sweeps only, a search for the highest rate under a latency limit.
-//! The tests of SNIA's specification are such files in the catalog, and so are plain sweeps.
+//! workload), `wait`, `cells` (a grid of workloads over some axes), `rounds` (a grid repeated until the steady state
+//! of SNIA's performance test specification), `series` (one workload, sampled for long), `points` (a few operating
+//! points, chosen from an earlier stage's results), and, in sweeps only, a search for the highest rate under a
+//! latency limit. The tests of SNIA's specification are such files in the catalog, and so are plain sweeps.
 //!
-//! **Invariant:** pure. This crate reads no clock, does no I/O, and draws random numbers only from named streams of the
-//! run's seed. So a killed run continues after its last finished cell, and an old run can be judged again.
+//! **Invariant:** pure. This crate reads no clock, does no I/O, and draws random numbers only from named streams of
+//! the run's seed. A killed run therefore continues after its last finished cell, and an old run can be judged again.
 
 #![forbid(unsafe_code)]
 

@@ -33,15 +33,15 @@ pub struct Method {
     pub reuse: bool,
     /// Name of the group of settings in effect; `None` if the file has none.
     pub setting: Option<String>,
-    /// Thresholds by which the figures of the cells are judged.
+    /// Thresholds of verdicts on the measurements.
     pub thresholds: Vec<Threshold>,
     /// Stages of the method, in order.
     pub stages: Vec<Stage>,
 }
 
 impl Method {
-    /// Returns every cell that the method may run, to check in advance whether it fits the targets and what it
-    /// may overwrite.
+    /// Returns every cell (measurement) that the method may run, to check in advance whether each fits the targets
+    /// and what it overwrites.
     pub fn all_cells(&self) -> Vec<CellSpec> {
         let mut all = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Method {
         all
     }
 
-    /// Adapts the axes of target numbers to the number of available targets: drops larger values, and adds the
+    /// Adapts the axes of target numbers to the number of available targets. Drops larger values, and adds the
     /// available number if it is missing.
     #[must_use]
     pub fn with_targets(mut self, targets: u32) -> Self {
@@ -94,13 +94,13 @@ impl Method {
         self
     }
 
-    /// Whether a stage starts its cells in the device state left by the previous cell.
+    /// Whether a stage starts its measurements in the device state left by the previous one.
     pub fn carries_state(&self) -> bool {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
-    /// Whether all stages are grids whose cells depend neither on each other's results nor on the device state left
-    /// by other cells.
+    /// Whether all stages are grids whose measurements depend neither on earlier results nor on the device state left
+    /// by earlier ones.
     pub fn has_independent_cells(&self) -> bool {
         self.stages.iter().all(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. }) => {
@@ -247,8 +247,8 @@ impl Method {
         Ok(Some(Step::Cell(Box::new(step))))
     }
 
-    /// Returns the operating point of type `which` among the points of an earlier stage: the stage's grid, and
-    /// the index of the point in it.
+    /// Returns the operating point of type `which`, chosen from an earlier stage: that stage's grid, and the point's
+    /// index in the grid.
     ///
     /// # Errors
     /// If the earlier stage has no such point.

@@ -1,4 +1,4 @@
-//! Prologue of a method: the stages before its first measurement, which an earlier run may have done already.
+//! Prologue of a method: the stages before its first measurement. An earlier run may have done them already.
 
 use crate::next_step::Method;
 use crate::stage::{Act, Fill};
@@ -10,8 +10,8 @@ pub struct Prologue<'a> {
     pub stages: u32,
     /// Whether one of these preparatory stages is a purge.
     pub purges: bool,
-    /// Fill that determines the state of the targets. `None` unless there is exactly one fill without a later purge;
-    /// other combinations cannot be recognised as the work of an earlier run.
+    /// The only fill, if there is exactly one and no purge follows it. Otherwise `None`: other combinations cannot be
+    /// recognised as the work of an earlier run.
     pub fill: Option<&'a Fill>,
 }
 

@@ -4,8 +4,8 @@
 //! The first cell runs the workload in a closed loop: its rate is the target's capacity. Each further cell offers a
 //! rate in an open loop, where response time counts from the intended start and so includes the queue before an
 //! overloaded target. The search bisects between the highest rate that met the limit and the lowest that missed it;
-//! initially these are zero and the capacity. Cells of one rate may differ, so a rate misses by two of three cells,
-//! and the answer is repeated until two of three meet the limit (`rate_search/course.rs`).
+//! initially these are zero and the capacity. Since cells at the same rate may differ, two of three decide that a
+//! rate misses, and the final rate is repeated until two of three cells meet the limit (`rate_search/course.rs`).
 
 mod course;
 
@@ -33,7 +33,7 @@ const MET_SHARE: f64 = 0.98;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LatencyLimit {
-    /// Limited latency metric, of one kind of operation or of all.
+    /// Latency metric to which the limit applies, for one kind of operation or for all.
     pub metric: Metric,
     /// Value that the latency must stay below, ns.
     pub below_ns: u64,
@@ -108,7 +108,7 @@ impl LatencyLimit {
     }
 }
 
-/// Arguments of [`Act::RateSearch`](crate::Act::RateSearch).
+/// Search for the highest rate that meets a latency limit: parameters of [`Act::RateSearch`](crate::Act::RateSearch).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateSearch {
     /// Workload whose rate is searched, as a grid of one point.

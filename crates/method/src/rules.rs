@@ -1,4 +1,4 @@
-//! Conversion of a method file to a method: parses every value, looks up every name, and reports every error at its
+//! Conversion of a method file to a method. Parses every value, looks up every name, and reports every error at its
 //! position.
 
 mod grid;
@@ -106,7 +106,7 @@ impl Method {
         })
     }
 
-    /// Names of the workload files to which a method's text refers.
+    /// Names of the workload files to which the text of a method file refers.
     pub fn workloads_named(text: &str) -> Vec<String> {
         workloads_named(text)
     }

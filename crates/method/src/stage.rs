@@ -9,7 +9,6 @@ use iodyno_units::parse_duration_ns;
 use iodyno_workload::Spec;
 use serde::{Deserialize, Serialize};
 
-/// One stage of a method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     /// Name of the stage, unique within the method.
@@ -21,7 +20,7 @@ pub struct Stage {
 /// Action of a stage, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    /// Purges the targets where possible, so that they are as if never written.
+    /// Purges the targets (NVMe format, discard) where possible, so that they are as if never written.
     Purge,
     /// Writes the active range sequentially: workload-independent preconditioning.
     Fill(Fill),
@@ -51,7 +50,7 @@ pub struct Fill {
     pub passes: u8,
 }
 
-/// Arguments of [`Act::Cells`].
+/// A grid to measure once or several times: parameters of [`Act::Cells`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cells {
     /// Points to measure.
@@ -99,12 +98,12 @@ impl FromStr for Ceiling {
     }
 }
 
-/// Arguments of [`Act::Rounds`].
+/// A grid to measure in rounds until the steady state: parameters of [`Act::Rounds`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
     /// Points to measure in each round.
     pub grid: Grid,
-    /// Workload of the writes before each round, and their duration, ns; `None` for no such writes.
+    /// Workload and duration, ns, of writes before each round; `None` for no such writes.
     pub before: Option<(Spec, u64)>,
     /// Tracking variables, which must all be steady over the same window of rounds.
     pub track: Vec<Track>,
@@ -125,7 +124,7 @@ pub struct Track {
     pub name: String,
 }
 
-/// Arguments of [`Act::Series`].
+/// A workload to sample over time: parameters of [`Act::Series`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Workload of each sample, as a grid of one point.
@@ -137,17 +136,17 @@ pub struct Series {
     /// Number of drive fills (bytes written divided by the active range) after which the series ends; `None` for
     /// no such end.
     pub fills_max: Option<f64>,
-    /// Ends the series once the steady-state test is passed, which uses every n-th sample; `None` to continue up to
-    /// the maximum number of samples.
+    /// Interval of the samples that the steady-state test uses: every n-th. The series ends once the test is passed.
+    /// `None` to continue up to the maximum number of samples.
     pub steady_every: Option<u32>,
     /// Limits of the steady-state test.
     pub limits: SteadyLimits,
 }
 
-/// Arguments of [`Act::Points`].
+/// Operating points to measure: parameters of [`Act::Points`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
-    /// Index of the earlier stage (of cells or of rounds) from whose results the points are chosen.
+    /// Index of the earlier stage (cells or rounds) from whose results the points are chosen.
     pub of: usize,
     /// Types of operating point to choose.
     pub choose: Vec<Which>,
@@ -155,7 +154,7 @@ pub struct Points {
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,
-    /// Workload of the writes before each point, and their duration, ns; `None` for no such writes.
+    /// Workload and duration, ns, of writes before each point; `None` for no such writes.
     pub before: Option<(Spec, u64)>,
 }
 

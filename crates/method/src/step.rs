@@ -6,7 +6,7 @@ use iodyno_workload::{CellSpec, Spec};
 /// Next step of a method, to be carried out by the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Purge the targets where possible.
+    /// Purge the targets where possible, so that they are as if never written.
     Purge {
         /// The step's position in the method: stage, round and point.
         place: Place,
@@ -27,7 +27,7 @@ pub enum Step {
         /// Duration of the wait, ns.
         ns: u64,
     },
-    /// Run a cell.
+    /// Run a cell, which is one measurement.
     Cell(Box<CellStep>),
     /// The method is complete.
     Finished,
@@ -46,10 +46,10 @@ impl Step {
     }
 }
 
-/// A cell to run, with its position in the method and the number of targets.
+/// A cell (measurement) to run, with its position in the method and the number of targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellStep {
-    /// Cell to run. The caller must set its seed.
+    /// Measurement to run. The caller must set its seed.
     pub cell: CellSpec,
     /// Position of the step in the method.
     pub place: Place,

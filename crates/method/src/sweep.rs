@@ -1,4 +1,4 @@
-//! A sweep: a grid given as values rather than as a method file. `rules/sweep.rs` makes the method.
+//! A sweep: a grid defined on the command line instead of in a method file. `rules/sweep.rs` converts it to a method.
 
 use crate::axis::Axis;
 use crate::grid::Order;
@@ -7,16 +7,16 @@ use crate::stage::Ceiling;
 use serde::{Deserialize, Serialize};
 
 /// A grid over the workloads of a [`MethodSource`](crate::MethodSource), defined on the command line. All
-/// cells run for the longest time limit of the workloads.
+/// measurements last for the longest time limit of the workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// Axes, outermost first.
     pub axes: Vec<Axis>,
     /// Order in which the points are measured.
     pub order: Order,
-    /// Number of times that each cell is measured, at least 1.
+    /// Number of times that each point is measured, at least 1.
     pub repeats: u32,
-    /// Number of sequential passes that fill the active range before the cells, 0 to 3.
+    /// Number of sequential passes that fill the active range before the measurements, 0 to 3.
     #[serde(default)]
     pub fill_passes: u8,
     /// Latency limit for a search for the highest rate that meets it, instead of a grid. Allows no axes and only

@@ -1,4 +1,4 @@
-//! Flags of `iodyno-mpi` itself, and the start of `mpirun`.
+//! Command line flags of `iodyno-mpi` itself, and the start of `mpirun`.
 
 use iodyno::Terminals;
 use iodyno_ranks::Timing;

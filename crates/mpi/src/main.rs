@@ -1,4 +1,4 @@
-//! `iodyno-mpi`: the commands of `iodyno` on many hosts, each executed by one process of an MPI job. Given hosts, it
+//! `iodyno-mpi`: executes a command of `iodyno` on many hosts, by one process of an MPI job on each. Given hosts, it
 //! starts `mpirun` with itself; started by `mpirun`, `srun` or an MPI operator, it is one of the ranks. The protocol
 //! between ranks is in the crate `iodyno-ranks`, its use by a run in `iodyno-run`.
 

@@ -1,5 +1,5 @@
-//! Checks that all ranks execute the same program: results of two builds can't be combined, and their messages may
-//! differ.
+//! Checks that all ranks execute the same build of the program. Results of two builds can't be combined, and their
+//! messages may differ.
 
 use iodyno_ranks::{Lost, Ranks};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Messages between ranks by MPI: non-blocking sends and receives, so that a lost rank blocks nobody.
+//! Messages between ranks by MPI. Sends and receives are non-blocking, so that a lost rank blocks no other.
 
 use iodyno_ranks::Transport;
 use mpi::ffi;

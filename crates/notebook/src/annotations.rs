@@ -1,5 +1,5 @@
-//! What people wrote about runs, such as a change of the kernel or of the drive's firmware before one. The table is
-//! created with the first annotation.
+//! Annotations that people wrote about runs, such as "new kernel" or "new drive firmware". The table is created with
+//! the first annotation.
 
 use crate::tables::has_table;
 use rusqlite::{Connection, OptionalExtension as _, params};

@@ -1,4 +1,4 @@
-//! Conversion of cells and intervals to rows and back.
+//! Conversion between cells (measurements), intervals and rows.
 //!
 //! A cell's row holds the cell as JSON, without its series and its lateness histogram. The series has one row for
 //! each interval and kind of operation; an empty interval has no row, and `cells.intervals` holds the number of
@@ -239,8 +239,7 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
-/// Returns the kinds of operation that a cell's IOPS do not count, each with its statistics over all
-/// intervals.
+/// Statistics over all intervals of the kinds of operation that a cell's IOPS do not count.
 pub(crate) fn read_beside(
     db: &rusqlite::Connection,
     cell: i64,
@@ -280,8 +279,9 @@ pub(crate) struct Series {
     pub(crate) ops: Vec<u64>,
 }
 
-/// Reads the intervals `range` of a cell's time series of `count`, and merges each `merge` neighbours into one. Deducts the memory of the merged intervals from `memory_left`; the caller has already deducted
-/// that of [`Series::ops`].
+/// Reads the intervals `range` of a cell's time series, which has `count` intervals. Merges each `merge` neighbours
+/// into one. Deducts the memory of the merged intervals from `memory_left`; the caller has already deducted that of
+/// [`Series::ops`].
 pub(crate) fn read_series(
     db: &rusqlite::Connection,
     cell: i64,

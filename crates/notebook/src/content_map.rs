@@ -1,5 +1,5 @@
-//! Maps of the content that verified runs left on their targets, one row per target; the next run checks against
-//! them. The notebook compresses a map and does not interpret it.
+//! Maps of the content that verified runs left on their targets, one row per target, against which the next run
+//! checks. The notebook compresses a map and does not interpret it.
 //!
 //! A value in a row has a size limit, but the map of a large target does not. A map of more than [`PART_BYTES`] is
 //! stored in the rows of a second table, each part compressed separately, and its row in the first table holds an

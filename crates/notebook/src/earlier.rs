@@ -1,4 +1,4 @@
-//! Notes of earlier runs, which the terminal does not repeat.
+//! Verdicts of level note on earlier runs, which the terminal does not repeat.
 
 use crate::model::EarlierNotes;
 use iodyno_measure::{Level, Verdict};

@@ -1,4 +1,4 @@
-//! Errors of a notebook, each with the remedy.
+//! Errors of a notebook, each with a remedy.
 
 use std::path::PathBuf;
 
@@ -77,13 +77,13 @@ pub enum Error {
         /// Timeout that expired, seconds.
         seconds: u64,
     },
-    /// No run matches the selector.
+    /// The text that selects a run matches none.
     #[error(
         "there is no run `{selector}` in `{}`: `iodyno ls` lists the runs; name a run by its id, \
          the beginning of its id, `last`, `last~1`, or its name", path.display()
     )]
     UnknownRun {
-        /// Selector of a run as entered by the user.
+        /// Text by which the user selected a run: an id, a prefix of it, `last` or a name.
         selector: String,
         /// Path of the notebook.
         path: PathBuf,
@@ -133,7 +133,7 @@ pub enum Error {
         /// Description of the invalid table or column, as a clause.
         what: String,
     },
-    /// A value exceeds the maximum size of a value in a row.
+    /// A value is larger than a row of the notebook may hold.
     #[error(
         "the notebook `{}` can't store a value of more than {most}, but {doing} needs a larger \
          value: nothing was written", path.display()
@@ -170,7 +170,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the error is in the user's selector of a run, not in the notebook.
+    /// Whether the error is in the user's selection of a run, not in the notebook.
     pub fn is_of_selector(&self) -> bool {
         matches!(self, Self::UnknownRun { .. } | Self::NoRuns { .. } | Self::AmbiguousRun { .. })
     }

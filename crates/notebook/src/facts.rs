@@ -1,13 +1,13 @@
-//! Reads the facts about targets, their health and the machine, which runs store as JSON (older runs: in their cells).
-//! No other code reads a fact by its key. A fact that is missing, or of another form, is empty here.
+//! Parses the facts about targets, their health and the machine, which runs store as JSON. In older runs they are
+//! part of the cells. No other code reads a fact by its key. Missing or malformed facts are empty.
 
 use crate::model::{RunHead, TargetRecord};
 use iodyno_measure::{Cell, Preparation};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// JSON key of a fingerprint of all writes to a target, in the target's health after a run. `iodyno-targets`
-/// makes it.
+/// JSON key of a fingerprint of all writes to a target, computed by `iodyno-targets` and stored in the target's
+/// health after a run.
 pub const WRITES_SEEN: &str = "writes_seen";
 
 /// JSON key, in a run's plan, of the changes that command line flags made to the named workload.
@@ -31,7 +31,8 @@ pub struct TargetDescription {
     pub opened_bytes: Option<u64>,
     /// Type of the file system that contains the target.
     pub file_system: Option<String>,
-    /// The block device that is the target, or the one that the file's file system is on.
+    /// Facts about the target if it is a block device, otherwise about the block device below the target's file
+    /// system.
     pub device: DeviceDescription,
     /// Physical devices at the bottom of the block device stack.
     pub physical: Vec<DeviceDescription>,
@@ -146,9 +147,8 @@ impl TargetRecord {
 }
 
 impl RunHead {
-    /// Describes the workload and the changes that flags made to it: `random-read, sequential, fsync every 8`. A
-    /// run with its own name starts with it: `before: random-read, sequential`. Without changes, returns only the
-    /// name.
+    /// Describes the workload and the changes that flags made to it: `random-read, sequential, fsync every 8`. For a
+    /// named run, the name comes first: `before: random-read, sequential`. Without changes, returns only the name.
     pub fn heading(&self) -> String {
         let name = &self.name;
         match self.plan.get(CHANGED).and_then(Value::as_str) {
@@ -158,9 +158,8 @@ impl RunHead {
         }
     }
 
-    /// Returns the command line for repeating the run, without the flag that confirms destruction, because the
-    /// target may have other data by now and the run may be a stranger's. The boolean is true if the flag was
-    /// removed.
+    /// Command line that repeats the run, without the flag that confirms destruction: the target may hold other data
+    /// by now, or the run may be a stranger's. The boolean is true if the flag was removed.
     pub fn command_to_repeat(&self) -> (Vec<String>, bool) {
         let mut kept = Vec::new();
         let mut words = self.command.iter();

@@ -1,4 +1,4 @@
-//! Reading errors before the file and the run are known, and the limit on memory for reading.
+//! Errors of reading before the file and the run are known, and the memory limit of reading.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
-//! Ids of runs: how they are made and how a user selects a run.
+//! Ids of runs: their creation, and the selection of a run by a user.
 //!
-//! An id is ten characters of Crockford's base 32 in lower case: digits and letters without `i`, `l`, `o` and
-//! `u`, so that none can be mistaken for another when it is read out or typed off a screen. 50 random bits; the
-//! file's UNIQUE constraint catches the improbable collision.
+//! An id is ten characters of Crockford's base 32 in lower case: digits and letters without `i`, `l`, `o` and `u`, so
+//! that none can be mistaken for another when read out or typed. It has 50 random bits; the file's UNIQUE constraint
+//! catches the improbable collision.
 
 /// The 32 characters that a run's id may contain; `i`, `l`, `o` and `u` are left out.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -10,7 +10,8 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Number of characters in a run's id.
 pub(crate) const LENGTH: usize = 10;
 
-/// Id of a run from the low 50 bits of a hash: the same for each import of the same files.
+/// Id of an imported run, from the low 50 bits of a hash of its files. Repeated imports of the same files give the
+/// same id.
 pub fn id_of_digest(digest: u64) -> String {
     from_random(digest)
 }
@@ -39,7 +40,7 @@ pub(crate) enum Selector {
 /// Checks a name for a run, which commands accept in place of its id.
 ///
 /// # Errors
-/// It is empty, longer than 100 characters, could be taken for `last` or a list of runs, or has line ends.
+/// The name is empty, longer than 100 characters, could be taken for `last` or a list of runs, or has line ends.
 pub fn check_name(text: &str) -> Result<(), String> {
     let is_taken = text.trim().to_ascii_lowercase().starts_with("last");
     let is_odd = text.trim() != text || text.contains(|c: char| c == ',' || c.is_control());

@@ -1,7 +1,7 @@
 //! Reads runs back, including runs that never ended.
 //!
-//! Nothing in the file is repaired: each reader finds anew that a run crashed, because its writer is gone, and judges
-//! its unfinished cell by the committed intervals.
+//! Nothing in the file is repaired: each reader detects a crashed run by its missing writer, and judges the
+//! unfinished cell by the committed intervals.
 //!
 //! The file may be untrusted. Every number is checked against its range, every text quoted in an error is cleaned,
 //! and memory is limited.

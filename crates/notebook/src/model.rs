@@ -1,5 +1,5 @@
-//! Values that the notebook stores and returns: the facts known when a run begins, its outcome, the stored run, and the
-//! figures that a list of runs shows.
+//! Data that the notebook stores and returns: facts known when a run begins, its outcome, the stored run, and the
+//! summary that a list of runs shows.
 //!
 //! Descriptions of targets, workloads and machines are JSON values made by other crates. The notebook stores them
 //! unchanged; `facts.rs` extracts the values that code needs.
@@ -21,7 +21,7 @@ pub struct RunHead {
     pub iodyno_version: String,
     /// Seed of all random number streams of the run.
     pub seed: u64,
-    /// Facts about the machine: kernel, processors, memory and so on, as JSON.
+    /// Facts about the machine as JSON, such as kernel, processors and memory.
     pub machine: Value,
     /// Targets of the run, in command line order.
     pub targets: Vec<TargetRecord>,
@@ -48,7 +48,6 @@ pub struct TargetRecord {
 /// A workload of a run, with its specification.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadRecord {
-    /// Name of the workload.
     pub name: String,
     /// Complete specification of the workload, after all overrides, as JSON.
     pub spec: Value,
@@ -68,7 +67,7 @@ pub enum Outcome {
 /// Status of a run, as determined by a reader of the notebook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The run has not ended: its process is alive, or can't be inspected (for instance in a container).
+    /// The run has not ended. Its process is alive, or can't be inspected, for instance in a container.
     Running,
     /// The run ended by itself, neither interrupted nor failed.
     Finished,
@@ -104,9 +103,9 @@ pub struct Run {
     pub ended: Option<Timestamp>,
     /// Status of the run, as far as a reader can determine.
     pub status: Status,
-    /// Facts known at the start of the run, and the targets' health after it.
+    /// Facts known at the start of the run. Includes the targets' health after it, which is added at the end.
     pub head: RunHead,
-    /// Measured cells of the run, in order. An unfinished cell contains the intervals written so far; its field
+    /// Cells (measurements) of the run, in order. An unfinished cell contains the intervals written so far; its field
     /// `ended` and its verdicts say that it is unfinished.
     pub cells: Vec<Cell>,
     /// Path of the notebook that the run was loaded from.
@@ -117,14 +116,14 @@ pub struct Run {
     pub annotation: Option<String>,
 }
 
-/// Verdicts of level note on the first cell of an earlier run.
+/// Verdicts of level note on the first measurement of an earlier run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlierNotes {
     /// Facts about the earlier run's machine, as JSON.
     pub machine: Value,
     /// Name of the target, in canonical form.
     pub target: String,
-    /// Verdicts of level note on the cell; more severe verdicts are omitted.
+    /// Verdicts of level note on the measurement; more severe verdicts are omitted.
     pub notes: Vec<Verdict>,
 }
 
@@ -141,47 +140,48 @@ pub struct RunSummary {
     pub status: Status,
     /// Name of the workload or method as the user gave it.
     pub name: String,
-    /// Whether the run followed a method, so that its result is that of the whole run, not of single cells.
+    /// Whether the run followed a method. Its result is then that of the whole run, not of single measurements.
     pub has_method: bool,
     /// Names of the run's targets, in canonical form.
     pub targets: Vec<String>,
     /// Names of the run's workloads, in order. Unlike [`Self::name`] they do not depend on `run --name`.
     pub workloads: Vec<String>,
-    /// Summaries of the run's measured cells, in order.
+    /// Summaries of the run's cells (measurements), in order.
     pub cells: Vec<CellSummary>,
 }
 
-/// Summary of a measured cell, for lists.
+/// Summary of a cell (measurement), for lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSummary {
-    /// Name of the cell within the run.
+    /// Name of the measurement within the run.
     pub name: String,
-    /// Canonical name of the cell's target; `all (N targets)` for a cell that merges several.
+    /// Canonical name of the target; `all (N targets)` if the cell merges the measurements of several.
     pub target: String,
-    /// Most frequent block size in the cell, bytes.
+    /// Most frequent block size, bytes.
     pub block_bytes: u32,
-    /// I/O operations per second of the measured window; [`iodyno_measure::IoKinds`] defines the kinds that count.
+    /// I/O operations per second in the measured window. [`iodyno_measure::IoKinds`] defines which kinds of operation
+    /// count.
     pub iops: f64,
     /// Rates of the kinds of operation that are not counted in `iops`, such as flushes.
     pub beside: Vec<KindRate>,
     /// Throughput of reads and writes together in the measured window, bytes/s.
     pub bytes_per_s: f64,
-    /// Level of the most severe verdict; None while the cell is not finished.
+    /// Level of the most severe verdict; `None` while the measurement is not finished.
     pub level: Option<Level>,
 }
 
-/// A cell's rate and latency for one kind of operation, as lists of runs show them.
+/// Rate and latency of one kind of operation in a measurement, for lists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KindRate {
     /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Operations of this kind per second in the measured window.
     pub per_s: f64,
-    /// 99th percentile of the response time, ns; None if there are too few samples for it.
+    /// 99th percentile of the response time, ns; `None` with too few samples.
     pub p99_ns: Option<u64>,
 }
 
-/// Progress of a run, without its figures.
+/// Progress of a run, without results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     /// Id of the run.
@@ -190,25 +190,25 @@ pub struct Progress {
     pub name: String,
     /// Status of the run, as far as a reader can determine.
     pub status: Status,
-    /// Cells that have begun, in order.
+    /// Cells (measurements) that have begun, in order.
     pub cells: Vec<CellProgress>,
 }
 
-/// Progress of a cell, without its figures.
+/// Progress of a cell (measurement), without results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellProgress {
     /// Index of the cell in the run.
     pub index: usize,
-    /// Name of the cell within the run.
+    /// Name of the measurement within the run.
     pub name: String,
-    /// Canonical name of the cell's target; `all (N targets)` for a cell that merges several.
+    /// Canonical name of the target; `all (N targets)` if the cell merges the measurements of several.
     pub target: String,
-    /// Whether the cell has ended and was judged.
+    /// Whether the measurement has ended and was judged.
     pub is_finished: bool,
-    /// Level of the most severe verdict; None while the cell is not finished.
+    /// Level of the most severe verdict; `None` while the measurement is not finished.
     pub level: Option<Level>,
-    /// Length of an interval of the series, ns.
+    /// Interval length of the time series, ns.
     pub interval_ns: u64,
-    /// Number of intervals so far. The last ones may still grow, since workers deliver their parts separately.
+    /// Number of intervals so far. The last ones may still grow, since workers deliver their results separately.
     pub intervals: usize,
 }

@@ -1,4 +1,4 @@
-//! Interface of the notebook: opens it, begins runs, lists and loads them.
+//! Interface of the notebook: opens the file, begins runs, lists and loads them.
 
 use crate::id::Selector;
 use crate::{
@@ -47,35 +47,34 @@ impl Notebook {
         RunWriter::begin(&self.path, head)
     }
 
-    /// Resumes the incomplete run `id`: its first `keep` cells are kept, the others are removed and measured
-    /// again. The caller must have checked that no living process is writing the run.
+    /// Resumes the incomplete run `id`. Keeps its first `keep` cells (measurements), and removes the others, which
+    /// must be measured again. The caller must have checked that no living process is writing the run.
     pub fn resume(&self, id: &str, keep: usize) -> Result<RunWriter, Error> {
         RunWriter::resume(&self.path, id, keep)
     }
 
-    /// Returns a summary of every run, in order of their start.
+    /// Returns a summary of every run, ordered by start.
     pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
         let mut list = Vec::new();
         self.update_list(&mut list)?;
         Ok(list)
     }
 
-    /// Brings the result of an earlier [`Self::list`] up to date, and returns whether it changed. Reads only runs that
-    /// are new or in progress, and those whose name or status has changed since.
+    /// Updates the result of an earlier [`Self::list`], and returns whether it changed. Reads only runs that are new,
+    /// in progress, renamed, or whose status has changed.
     pub fn update_list(&self, list: &mut Vec<RunSummary>) -> Result<bool, Error> {
         summaries::update(&self.db, &self.path, list)
     }
 
-    /// Loads several runs, each once, in order of their start. `list` has comma-separated selectors as for
-    /// [`Self::load`], or names of runs. A name selects all runs with that name, and takes precedence over an id
-    /// that starts with it.
+    /// Loads several runs, each once, ordered by start. `list` has comma-separated selectors as for [`Self::load`],
+    /// or names of runs. A name selects all runs with that name, and takes precedence over an id that starts with it.
     pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
         self.load_several_merged(list, None, false)
     }
 
-    /// Loads runs like [`Self::load_several`], but merges neighbouring intervals in runs with more than
-    /// `intervals_max`; the cells' `interval_ns` is the resulting length. `alone`: the caller has no other runs
-    /// in memory, so a single run may take as much memory as with [`Self::load`].
+    /// Like [`Self::load_several`], but merges neighbouring intervals in runs with more than `intervals_max`, which
+    /// increases the cells' `interval_ns`. `alone`: the caller has no other runs in memory, so a single run may take
+    /// as much memory as with [`Self::load`].
     pub fn load_several_merged(
         &self,
         list: &str,
@@ -91,7 +90,7 @@ impl Notebook {
         numbers.into_iter().map(load).collect()
     }
 
-    /// Ids of several runs, selected as for [`Self::load_several`], or of all runs; in order of their start.
+    /// Ids of several runs, selected as for [`Self::load_several`], or of all runs, ordered by start.
     pub fn ids(&self, list: Option<&str>) -> Result<Vec<String>, Error> {
         let chosen = list.map(|list| self.select(list)).transpose()?;
         let read = || -> rusqlite::Result<Vec<String>> {
@@ -129,8 +128,8 @@ impl Notebook {
         Ok(numbers)
     }
 
-    /// Ids of the finished runs that have the workloads and the targets of the selected run, and this name if there is one,
-    /// in order of their start; of more than `count_max`, the latest.
+    /// Ids of the finished runs with the same workloads and targets as the selected run, and with `name` if given,
+    /// ordered by start. Returns at most the latest `count_max`.
     pub fn of_same_work(
         &self,
         selector: &str,
@@ -160,8 +159,8 @@ impl Notebook {
         Ok(ids)
     }
 
-    /// Changes the name of a run, selected as for [`Self::load`]. The notebook must be open for writing. The caller has
-    /// checked the name ([`crate::check_name`]).
+    /// Changes the name of a run, selected as for [`Self::load`]. The notebook must be open for writing. The caller
+    /// must have checked the name with [`crate::check_name`].
     pub fn rename(&self, selector: &str, name: &str) -> Result<(), Error> {
         let number = self.find(selector)?;
         let renamed =
@@ -170,7 +169,7 @@ impl Notebook {
     }
 
     /// Sets the annotation of a run, selected as for [`Self::load`]; `None` removes it. The notebook must be open for
-    /// writing. The caller has checked the text ([`crate::check_annotation`]).
+    /// writing. The caller must have checked the text with [`crate::check_annotation`].
     pub fn annotate(&self, selector: &str, text: Option<&str>) -> Result<(), Error> {
         annotations::put(&self.db, self.find(selector)?, text)
             .map_err(|e| schema::explain_writing(&self.path, "annotating a run", e))
@@ -192,8 +191,8 @@ impl Notebook {
         Ok(there.is_none())
     }
 
-    /// Loads one run, selected by its id, a prefix of its id, `last`, `last~1` for the one before the last, or by a name that
-    /// no other run has. A name takes precedence over an id that starts with it.
+    /// Loads one run, selected by its id, a prefix of its id, `last` (`last~1` for the one before), or a name that no
+    /// other run has. A name takes precedence over an id that starts with it.
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
@@ -204,8 +203,8 @@ impl Notebook {
         progress::progress(&self.db, &self.path, self.find(selector)?)
     }
 
-    /// Returns intervals of cell `cell` of a run, selected as for [`Self::load`]: those from `from` on that exist, at most
-    /// `count`.
+    /// Returns at most `count` existing intervals of cell (measurement) number `cell`, starting with interval `from`.
+    /// The run is selected as for [`Self::load`].
     pub fn intervals(
         &self,
         selector: &str,
@@ -216,21 +215,20 @@ impl Notebook {
         progress::intervals(&self.db, &self.path, self.find(selector)?, cell, from, count)
     }
 
-    /// Returns the number of the process that writes a run, selected as for [`Self::load`]. None if the run has ended,
-    /// or the process is not certain to be alive and visible to this one.
+    /// PID of the process that writes a run, selected as for [`Self::load`]. `None` if the run has ended, or if the
+    /// process is not certainly alive and visible to this process.
     pub fn writing_process(&self, selector: &str) -> Result<Option<u32>, Error> {
         load::writing_process(&self.db, &self.path, self.find(selector)?)
     }
 
-    /// Returns the id of the run that a selector as for [`Self::load`] selects.
+    /// Id of a run, selected as for [`Self::load`].
     pub fn find_id(&self, selector: &str) -> Result<String, Error> {
         let number = self.find(selector)?;
         let id = self.db.query_row("SELECT id FROM runs WHERE number = ?1", [number], |r| r.get(0));
         id.map_err(|e| schema::explain(&self.path, "looking for a run", e))
     }
 
-    /// Returns the verdicts of level note on the runs just before run `id`, latest first; empty if they can't be
-    /// read.
+    /// Verdicts of level note on the runs just before run `id`, latest first; empty if they can't be read.
     pub fn notes_before(&self, id: &str) -> Vec<EarlierNotes> {
         earlier::notes_before(&self.db, id).unwrap_or_default()
     }

@@ -4,9 +4,9 @@ use crate::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Returns the path of the default notebook: `$XDG_DATA_HOME/iodyno/notebook.sqlite`, or without that
-/// variable `~/.local/share/iodyno/notebook.sqlite`. Relative values are ignored, as the XDG specification
-/// says. Fails if neither the variable nor `HOME` is an absolute path.
+/// Path of the default notebook: `$XDG_DATA_HOME/iodyno/notebook.sqlite`, or `~/.local/share/iodyno/notebook.sqlite`
+/// without that variable. Relative values are ignored, as the XDG specification requires. Fails if neither the
+/// variable nor `HOME` is an absolute path.
 pub fn default_path() -> Result<PathBuf, Error> {
     from_variables(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
 }

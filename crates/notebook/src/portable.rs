@@ -1,8 +1,7 @@
-//! A run as one text, embedded in a report so that the report can be read back.
+//! A run as one text, embedded in a report so that the run can be read back.
 //!
-//! The text is a JSON object with a format name, around a notebook of one run: the same tables in the same
-//! version, so that the reader of old notebooks reads old reports. It is compressed (zlib) and written in
-//! base64.
+//! The text is a JSON object with a format name, around a notebook of one run: the same tables in the same version,
+//! so that the reader of old notebooks reads old reports. It is compressed (zlib) and written in base64.
 //!
 //! A file of unknown origin is not trusted: its size is limited, no view or trigger in it is executed, and its
 //! content is checked like that of any notebook.
@@ -28,7 +27,7 @@ const BYTES_MAX: usize = 96 << 20;
 /// Substitute for the notebook's path in errors about a run embedded in a report.
 const PLACE: &str = "the embedded run";
 
-/// Exports a run as text, which [`from_text`] reads. A run in progress is exported in its present state.
+/// Exports a run as text that [`from_text`] reads. A run in progress is exported in its present state.
 pub fn to_text(run: &Run) -> Result<String, Error> {
     let place = Path::new(PLACE);
     let failed = |e| schema::explain_writing(place, "writing a run out", e);

@@ -1,8 +1,8 @@
-//! The notebook's file: opening it, and checking that it is a notebook.
+//! Opens the notebook's file, and checks that it is a notebook.
 //!
-//! `application_id` marks a notebook, `user_version` holds its version. A file that is neither empty nor a
-//! notebook is left alone. `docs/formats/notebook.md` describes every column; change both together, and never a
-//! version that was released.
+//! `application_id` marks a notebook, `user_version` holds its version. A file that is neither empty nor a notebook
+//! is left alone. `docs/formats/notebook.md` describes every column; change both together, and never a version that
+//! was released.
 
 use crate::tables::{self, APPLICATION_ID, VERSION, create_tables};
 use crate::{Error, untrusted};

@@ -13,8 +13,8 @@ use std::path::Path;
 /// Memory limit for all run summaries in a list, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
 
-/// Brings a list of all runs up to date, in order of their start: reads only runs that are new, in progress,
-/// renamed, or have ended differently since. Returns whether the list changed. With an empty list, reads everything.
+/// Updates a list of all runs, ordered by start. Reads only runs that are new, in progress, renamed, or have ended
+/// differently since; with an empty list, all runs. Returns whether the list changed.
 pub(crate) fn update(
     db: &Connection,
     path: &Path,

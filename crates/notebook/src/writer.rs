@@ -1,4 +1,4 @@
-//! Writing a run while it happens.
+//! Writes a run while it happens.
 //!
 //! Each call is one transaction; when it returns, its data survives the process. An interval costs some tens of
 //! microseconds and no fsync, so it can be written during a cell. The log is checkpointed into the file when a cell
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Size of the write-ahead log, in pages of 4 KiB, at which SQLite checkpoints it into the file.
 const LOG_PAGES_MAX: i64 = 16_384;
 
-/// Writer of one run to the notebook. Dropping it before [`Self::finish`] leaves the run marked as crashed.
+/// Writes one run to the notebook. Dropping it before [`Self::finish`] leaves the run marked as crashed.
 #[derive(Debug)]
 pub struct RunWriter {
     db: Connection,
@@ -62,8 +62,8 @@ impl RunWriter {
         &self.id
     }
 
-    /// Stores the key, the interval length and the target's facts of cell `index` before the cell is measured.
-    /// The cell's series is ignored. An earlier cell with this index is removed.
+    /// Stores the key, the interval length and the target's facts of cell (measurement) `index` before the start. The
+    /// cell's series is ignored. Replaces any earlier cell with this index.
     pub fn begin_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self
@@ -72,8 +72,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Adds completed operations to interval `interval_index` of a cell that was begun. Calls for the same
-    /// interval are merged, so workers may deliver their parts late and separately.
+    /// Adds completed operations to interval `interval_index` of a cell (measurement) that was begun. Calls for the
+    /// same interval are merged, so workers may deliver their results late and separately.
     ///
     /// # Panics
     /// If the cell was never begun.
@@ -86,8 +86,8 @@ impl RunWriter {
         self.add_intervals(&[(cell_index, interval_index, interval)])
     }
 
-    /// Adds several intervals, each given as cell index, interval index and completed operations. It uses one
-    /// transaction, so either all are stored or none.
+    /// Adds several intervals, each given as cell index, interval index and completed operations. All are stored in
+    /// one transaction, or none.
     ///
     /// # Panics
     /// If one of the cells was never begun.
@@ -104,8 +104,8 @@ impl RunWriter {
         })
     }
 
-    /// Replaces everything written of a cell by the finished cell, including series and verdicts. The cell need not
-    /// have been begun: the merged cell of several targets never is.
+    /// Replaces all stored data of a cell (measurement) by the finished cell, including series and verdicts. The cell
+    /// need not have been begun: the merged cell of several targets never is.
     pub fn finish_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self.transaction("finishing a cell", |tx| {
@@ -122,7 +122,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Ends the run with its outcome. `health_after` has the health of each target, in order; missing entries are
+    /// Ends the run with its outcome. `health_after` is the health of each target, in order; missing entries are
     /// unknown.
     pub fn finish(
         mut self,

@@ -19,8 +19,6 @@ pub struct FileStorage {
 }
 
 impl FileStorage {
-    /// Creates storage on an open file or block device.
-    ///
     /// # Errors
     /// The target's descriptor can't be duplicated.
     pub fn new(opened: Opened) -> io::Result<Self> {

@@ -1,5 +1,5 @@
-//! An emulated volume in real time as a log's storage. Its data is in memory, so the log ends with the server. The
-//! thread that waits for an operation advances the machine itself.
+//! An emulated volume in real time as a log's storage. Its data is in memory, so the log ends with the server. No
+//! thread runs the emulation: the thread that waits for an operation advances it.
 
 use super::aligned::{ALIGN_BYTES, AlignedBuffer};
 use super::{OpenStorage, PAGE_BYTES};

@@ -1,4 +1,4 @@
-//! Memory as a log's storage. The log ends with its server.
+//! Memory as a log's storage. The log ends with the server.
 
 use super::aligned::{ALIGN_BYTES, AlignedBuffer};
 use iodyno_msglog::Storage;

@@ -28,7 +28,7 @@ pub struct NbdStorage {
 }
 
 impl NbdStorage {
-    /// Connects to an NBD export.
+    /// Connects to an NBD export. Reads get a second connection if the server announces multi-connection consistency.
     ///
     /// # Errors
     /// The server can't be reached, or refuses.

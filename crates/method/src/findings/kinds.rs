@@ -1,11 +1,11 @@
-//! JSON of a point's figures per kind of operation: rates, and latencies at the percentiles of a table.
+//! JSON form of a point's results per kind of operation: rates and latency percentiles.
 
 use iodyno_measure::statistics::within::Within;
 use iodyno_measure::{KindSummary, Latency, PERCENTILES, Quantity};
 use iodyno_units::OpKind;
 use serde::{Serialize, Serializer};
 
-/// Percentiles that tables show, with their labels: the median, and two to five nines.
+/// Percentiles that tables show, as fractions with their labels: the median, and two to five nines.
 pub const NINES: [(f64, &str); 5] =
     [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
 

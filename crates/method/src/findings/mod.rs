@@ -1,5 +1,5 @@
-//! Findings of a method: figures to be printed, drawn and stored, computed by a pure function from the method and its
-//! cells.
+//! Findings: results of a method to be printed, drawn and stored. A pure function computes them from the method and
+//! its cells (measurements).
 
 mod kinds;
 mod points;
@@ -28,7 +28,7 @@ pub use table::{Row, Table, kinds_apart};
 pub use verdicts::verdicts;
 pub use within_cell::Stalls;
 
-/// Results of a complete run of a method.
+/// Results of a run of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
     /// Name of the method.
@@ -44,10 +44,10 @@ pub struct Findings {
     pub deviations: Vec<String>,
     /// Whether all stages were carried out.
     pub complete: bool,
-    /// Verdicts on the run as a whole, most severe first. [`iodyno_measure::Level::Invalid`] means that the method
-    /// failed.
+    /// Verdicts on the run as a whole, most severe first. [`iodyno_measure::Level::Invalid`]: the method failed.
     pub verdicts: Vec<Verdict>,
-    /// Results for each target separately, or a single entry for all targets together.
+    /// One entry per target if the method is applied to each separately, otherwise a single one for all targets
+    /// together.
     pub subjects: Vec<Subject>,
 }
 
@@ -78,7 +78,7 @@ pub struct StageFinding {
     pub showed: Option<Showed>,
 }
 
-/// Result of a stage, by kind of stage.
+/// Result of a stage, by the stage's type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "there are as many as stages")]
@@ -91,9 +91,9 @@ pub enum Showed {
         #[serde(skip)]
         words: Vec<String>,
     },
-    /// Result of measuring a grid of points.
+    /// Result of measuring all points of a grid.
     Sweep(SweepFinding),
-    /// Result of rounds repeated until the steady state.
+    /// Result of rounds, which repeat a grid until the steady state.
     Rounds(RoundsFinding),
     /// Result of one workload sampled over time.
     Series(SeriesFinding),
@@ -112,8 +112,8 @@ pub(crate) struct Step<'a> {
     pub(crate) cell: &'a Cell,
 }
 
-/// Derives the results of a method from the cells of its run. `subjects` is the number of targets if the
-/// method is applied to each separately, otherwise 1.
+/// Derives the results of a method from the cells (measurements) of its run. `subjects` is the number of targets if
+/// the method is applied to each separately, otherwise 1.
 pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Findings {
     let (done, cells) = finished(cells);
     let steps = steps(&done, &cells);

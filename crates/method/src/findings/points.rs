@@ -1,4 +1,5 @@
-//! Operating points: the choice, its reason, and latencies up to the 99.999th percentile.
+//! Results at operating points: the chosen point, the reason for the choice, and latencies up to the 99.999th
+//! percentile.
 
 use super::table::Row;
 use super::{Step, measured};

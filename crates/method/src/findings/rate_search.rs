@@ -1,5 +1,5 @@
-//! Result of the search for the highest rate that meets a latency limit: the rates that enclose it, by single outcomes
-//! and with 95 % confidence.
+//! Result of the search for the highest rate that meets a latency limit: lower and upper bound of that rate, by
+//! single outcomes and with 95 % confidence.
 
 use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
@@ -19,50 +19,51 @@ const EDGE_SHARE_MIN: f64 = 0.5;
 pub struct RateSearchFinding {
     /// Latency limit, as text.
     pub limit: String,
-    /// Kinds of operation to which the limit applies and that occurred.
+    /// Kinds of operation that occurred and to which the limit applies.
     #[serde(serialize_with = "kinds::names")]
     pub covers: Vec<OpKind>,
     /// Latency metric to which the limit applies.
     #[serde(skip)]
     pub metric: Metric,
-    /// Capacity: rate of the closed-loop cell, operations per second.
+    /// Capacity: rate of the closed-loop measurement, operations per second.
     pub capacity_iops: f64,
     /// Rate at which the search gave up because too few operations completed to determine the latency; `None` if the
     /// search did not give up.
     pub unknown_iops: Option<f64>,
     /// Measuring time that would have sufficed to determine the latency at `unknown_iops`, s.
     pub time_needed_s: Option<f64>,
-    /// The highest rate that met the limit; None if none did.
+    /// Highest rate that met the limit; `None` if none did.
     pub holds_iops: Option<f64>,
-    /// Lowest rate that missed the limit; `None` if all rates up to almost the capacity met it.
+    /// Lowest rate that missed the limit; `None` if all rates up to nearly the capacity met it.
     pub fails_iops: Option<f64>,
-    /// Highest rate that certainly meets the limit: its latency's 95 % confidence interval is below the limit, and no
-    /// cell at this or a lower rate missed the limit. `None` if there is no such rate.
+    /// Highest rate that certainly meets the limit: the latency's 95 % confidence interval is below the limit, and no
+    /// measurement at this or a lower rate missed the limit. `None` if there is no such rate.
     pub surely_holds_iops: Option<f64>,
-    /// Lowest rate that certainly misses the limit: its latency's 95 % confidence interval is above the limit, or too
-    /// few operations completed, and no cell at this or a higher rate met the limit. `None` if there is no such rate.
+    /// Lowest rate that certainly misses the limit: the latency's 95 % confidence interval is above the limit, or too
+    /// few operations completed, and no measurement at this or a higher rate met the limit. `None` if there is no
+    /// such rate.
     pub surely_fails_iops: Option<f64>,
-    /// Range of rates with mixed outcomes, from the lowest at which a cell missed the limit to the highest at
-    /// which one met it. `None` if all misses are at higher rates than all successes.
+    /// Range of rates with mixed outcomes: from the lowest rate that missed the limit to the highest that met it.
+    /// `None` if all misses are at higher rates than all successes.
     pub mixed_iops: Option<(f64, f64)>,
-    /// Number of cells measured at the highest rate that met the limit.
+    /// Number of measurements at the highest rate that met the limit.
     pub cells_at_answer: usize,
-    /// Description of an external limit that determined a rate. The limit was read from the kernel in any cell, or
-    /// inferred in the closed-loop cell or at the highest rate. `None` if no limit was found.
+    /// Description of a limit outside the device that determined a rate. It was read from the kernel in any
+    /// measurement, or inferred in the closed-loop one or at the highest rate. `None` if none was found.
     pub limited_by: Option<String>,
     /// Results at all rates tried, in ascending order.
     pub probes: Vec<Probe>,
 }
 
 impl RateSearchFinding {
-    /// Latency of one kind of operation at a tried rate, ns, in the metric that is limited; `None` with too few
-    /// samples.
+    /// Latency of one kind of operation at a tried rate, ns, in the metric to which the limit applies; `None` with
+    /// too few samples.
     pub fn of_kind(&self, probe: &Probe, kind: OpKind) -> Option<f64> {
         let of = probe.kinds.iter().find(|of| of.kind == kind)?;
         of.response_time.get(self.metric.quantity)
     }
 
-    /// Formats the result of the search as a message.
+    /// Summarises the result of the search in one sentence.
     pub fn sentence(&self) -> String {
         let rate = |iops: f64| format!("{}/s", human::count(iops));
         let capacity = rate(self.capacity_iops);
@@ -106,8 +107,7 @@ impl RateSearchFinding {
         }
     }
 
-    /// Describes the external limit that determined the highest rate instead of the device; `None` if there is
-    /// none.
+    /// Describes the limit outside the device that determined the highest rate; `None` if there is none.
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;
         let is_edge =
@@ -144,15 +144,16 @@ impl RateSearchFinding {
 /// Result at one tried rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Probe {
-    /// Offered rate, operations per second; `None` for the closed-loop cell.
+    /// Offered rate, operations per second; `None` for the closed-loop measurement.
     pub offered_iops: Option<f64>,
     /// Completed operations of all kinds per second.
     pub iops: f64,
-    /// Latency in the limited metric, ns; `None` with too few samples.
+    /// Latency in the metric to which the limit applies, ns; `None` with too few samples.
     pub latency_ns: Option<f64>,
     /// 95 % confidence interval of the latency; `None` for a mean, or with too few samples.
     pub within: Option<Within>,
-    /// Whether the target sustained the rate with the latency under the limit; `None` for the closed-loop cell.
+    /// Whether the target sustained the rate with the latency under the limit; `None` for the closed-loop
+    /// measurement.
     pub holds: Option<bool>,
     /// Results of each kind of operation.
     #[serde(serialize_with = "kinds::serialize")]

@@ -1,5 +1,5 @@
-//! Result of rounds: steady state by the specification's rule and by iodyno's drift test, and the
-//! table over the measurement window.
+//! Result of rounds, which repeat a grid until the steady state: the verdicts of the specification's test and of
+//! iodyno's drift test, and the table over the measurement window.
 
 use super::table::Table;
 use super::{Step, measured, within_cell};
@@ -11,7 +11,7 @@ use iodyno_measure::statistics::steady::{Progress, SteadyReport};
 use iodyno_measure::{Quantity, Role};
 use serde::Serialize;
 
-/// Result of a stage of rounds.
+/// Result of a stage that repeats a grid in rounds until the steady state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsFinding {
     /// Verdict of the specification's steady-state test; `None` if a tracking variable could not be measured.
@@ -24,7 +24,7 @@ pub struct RoundsFinding {
     pub variables: Vec<Variable>,
     /// Number of complete rounds.
     pub rounds: u32,
-    /// Results of the grid's points over the rounds of the measurement window.
+    /// Results of all grid points over the measurement window.
     pub table: Table,
     /// Number of the measurement window's first round, counted from 1.
     pub window_first: u32,
@@ -43,8 +43,8 @@ pub struct Variable {
     pub quantity: Quantity,
     /// Value in each round, in operations per second, bytes per second or ns; `None` if it could not be measured.
     pub values: Vec<Option<f64>>,
-    /// Result of iodyno's own drift test, in addition to the specification's. It uses the rates of all intervals
-    /// in the measurement window. `None` for too few intervals.
+    /// Result of iodyno's own drift test on the rates of all intervals in the measurement window, in addition to the
+    /// specification's test. `None` for too few intervals.
     pub drift: Option<Drift>,
 }
 

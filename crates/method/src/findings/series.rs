@@ -1,4 +1,4 @@
-//! Result of a series: one workload over time, in samples.
+//! Result of a series: one workload sampled over time.
 
 use super::table::Row;
 use super::within_cell::{self, Stalls};
@@ -15,29 +15,30 @@ use serde::Serialize;
 pub struct SeriesFinding {
     /// Samples in order of time.
     pub samples: Vec<Sample>,
-    /// Verdict of the specification's steady-state test on every n-th sample; `None` if the method does not
-    /// require it.
+    /// Verdict of the specification's steady-state test on every n-th sample; `None` if the method requires no steady
+    /// state.
     pub steady: Option<SteadyReport>,
     /// Result of iodyno's own drift test on the rates of all intervals; `None` for too few intervals.
     pub drift: Option<Drift>,
     /// Stalls: intervals with a rate below a tenth of the median.
     pub stalls: Stalls,
-    /// Figures over the last fifth of the samples, at least ten.
+    /// Figures over the last fifth of the samples, but over at least ten samples.
     pub end: Row,
     /// Figures of the first sample.
     pub first: Row,
 }
 
-/// Figures of one interval of a series.
+/// Figures of one sample of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// Time from the start of the series to the end of the sample, including idle time, s.
     pub at_s: f64,
-    /// Bytes written since the start of the series, divided by the active range (drive fills); `None` if unknown.
+    /// Bytes written since the start of the series, divided by the size of the active range (drive fills); `None` if
+    /// unknown.
     pub fills: Option<f64>,
     /// Operations per second.
     pub iops: f64,
-    /// Bytes read and written per second, in this round.
+    /// Bytes read and written per second.
     pub bytes_per_s: f64,
     /// Mean latency, ns.
     pub mean_ns: Option<f64>,

@@ -1,5 +1,5 @@
-//! Result of a grid, measured once or several times: its table, the load curve if an axis is load, and scaling if an
-//! axis is targets or threads.
+//! Result of measuring a grid: its table, the load curve if all axes are loads, and the scaling if the only axis is
+//! targets or threads.
 
 use super::table::Table;
 use super::{Step, measured};
@@ -34,21 +34,20 @@ pub struct Load {
     pub ceilings: Vec<String>,
     /// Latency ceilings: text such as `p99 ≤ 1 ms`, and the maximum in ns.
     pub limits: Vec<(String, f64)>,
-    /// Result of the search for the best point among those that meet all latency ceilings; its indices refer to
-    /// `points`.
+    /// Best point among those that meet all latency ceilings; its indices refer to [`Self::points`].
     pub optimum: Optimum,
-    /// Indices in `points` of the points statistically indistinguishable from the best one, because the 95 %
-    /// confidence intervals of their IOPS overlap. Without ceilings, the reference is the point of highest IOPS.
+    /// Indices in [`Self::points`] of the points statistically indistinguishable from the best one, because the 95 %
+    /// confidence intervals of their IOPS overlap. Without ceilings, the best one is the point of highest IOPS.
     pub ties: Vec<usize>,
-    /// Indices in `points` of the points whose IOPS exceed those of all points with fewer outstanding I/Os.
+    /// Indices in [`Self::points`] of the points whose IOPS exceed those of all points with fewer outstanding I/Os.
     pub outside: Vec<usize>,
-    /// Description of the external limit that determined the highest IOPS; `None` if no limit is known or
+    /// Description of the limit outside the device that determined the highest IOPS; `None` if none is known or
     /// inferred.
     pub limited_by: Option<String>,
 }
 
 impl Load {
-    /// States that the curve's knee is due to an external limit, not the device; `None` without an external
+    /// States that a limit outside the device, not the device, determines the curve's knee; `None` without such a
     /// limit.
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;

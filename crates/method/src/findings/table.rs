@@ -1,4 +1,4 @@
-//! A grid as a table: a row for each grid point, with figures from the point's valid cells.
+//! Results of a grid as a table with a row for each grid point, computed from the point's valid cells (measurements).
 
 use super::Step;
 use super::kinds::{self, NINES};
@@ -20,7 +20,7 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// Results of one point, over all of its cells.
+/// Results of one point, over all of its cells (measurements).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Value of the point on each axis, as text.
@@ -31,12 +31,12 @@ pub struct Row {
     pub skipped: Option<String>,
     /// Outstanding I/Os of all threads of a target.
     pub oio: u32,
-    /// Mean of the cells' IOPS.
+    /// Mean of the cells' IOPS; `None` without valid cells.
     pub iops: Option<f64>,
     /// Half width of the 95 % confidence interval of `iops` over the cells, as a fraction of `iops`; `None` for
     /// fewer than two cells.
     pub iops_half_width: Option<f64>,
-    /// Mean of the cells' bytes per second.
+    /// Mean of the cells' bytes per second; `None` without valid cells.
     pub bytes_per_s: Option<f64>,
     /// Mean latency over all operations of all cells, of any kind, ns.
     pub mean_ns: Option<f64>,
@@ -49,11 +49,11 @@ pub struct Row {
     pub max_ns: Option<u64>,
     /// Number of operations completed in all cells.
     pub ops: u64,
-    /// Level of the most severe verdict on the cells; `None` if they were not judged.
+    /// Level of the most severe verdict on the cells; `None` without verdicts.
     pub level: Option<Level>,
-    /// Codes of the cells' verdicts of the level `Warning` or worse, without duplicates.
+    /// Codes of the cells' verdicts of level `Warning` or worse, without duplicates.
     pub codes: Vec<String>,
-    /// Whether a cell ended early because its mean was precise enough (virtual time only).
+    /// Whether a cell ended early because its mean was precise enough. Occurs only in virtual time.
     pub settled: bool,
     /// Results of each kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
@@ -79,14 +79,15 @@ impl Table {
 }
 
 impl Table {
-    /// Kinds of operation whose latencies must be shown separately, because a point has several; otherwise empty.
+    /// Kinds of operation whose latencies must be shown separately, because a point has several kinds; otherwise
+    /// empty.
     pub fn kinds_apart(&self) -> Vec<OpKind> {
         kinds_apart(self.rows.iter())
     }
 }
 
-/// Kinds of operation in `rows` whose latencies must be shown separately, because a row has several;
-/// otherwise empty.
+/// Kinds of operation in `rows` whose latencies must be shown separately, because a row has several kinds; otherwise
+/// empty.
 pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
     let (mut all, mut has_several) = (BTreeSet::new(), false);
     for row in rows {

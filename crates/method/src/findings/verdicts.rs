@@ -1,5 +1,6 @@
-//! Verdicts on a run of a method as a whole: whether it reached its aim, and deviations from its file and its standard.
-//! Verdicts of cells don't cover that: each cell of a search for a steady state may be sound, and the search may fail.
+//! Verdicts on a run of a method as a whole: whether it reached its aim, and how it deviates from its file and
+//! standard. Verdicts on single cells don't cover this: a search for a steady state can fail although each cell is
+//! valid.
 
 use super::{Step, finished, noted, steps};
 use crate::completed_step::Done;

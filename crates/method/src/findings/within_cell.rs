@@ -1,4 +1,4 @@
-//! Steadiness within cells, in addition to the specification's verdict: drift of the rate from interval to interval,
+//! Tests of steadiness within cells, in addition to the specification's test: drift of the rate between intervals,
 //! and stalls.
 
 use super::Step;

@@ -1,12 +1,13 @@
-//! Course of a search for the highest rate that holds a limit: outcomes so far, and the next rate to try.
+//! Course of a search for the highest rate that meets a latency limit: outcomes so far, and the next rate to try.
 //!
-//! A measured cell is a sample: near the edge the next one at the same rate may differ, and far below it a stall may
-//! spoil one. Such a search starts below a measured capacity, and two of three cells decide a rate
-//! ([`Course::below`]). A simulated cell repeats exactly, so one decides; such a search may start from a rate that
-//! holds, and raises it until one fails ([`Course::above`]). Both then bisect to the same precision.
+//! A measurement is a sample: near the highest rate, the next one at the same rate may differ, and far below it a
+//! stall may spoil one. A search on real storage starts below a measured capacity, and two of three measurements
+//! decide a rate ([`Course::below`]). A simulation repeats exactly, so one decides. A search in virtual time may
+//! start from a rate that meets the limit, and raises it until one fails ([`Course::above`]). Both then bisect to the
+//! same precision.
 
-/// Precision of the search. The search ends when the gap between the highest rate that met the limit and the lowest
-/// that missed it is at most this fraction of the highest rate that met it.
+/// Precision of the result. The search ends when the highest rate that met the limit and the lowest that missed it
+/// differ by at most this fraction of the former.
 pub const PRECISION_SHARE: f64 = 0.02;
 /// Fraction of the capacity below which no rate is tried.
 const LEAST_SHARE: f64 = 0.001;
@@ -16,7 +17,7 @@ const STEP_SHARE: f64 = 0.12;
 /// Maximum number of cells to confirm the final rate.
 const CELLS_MAX: usize = 3;
 
-/// Outcome of a cell that offered a rate.
+/// Outcome of a measurement at an offered rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The target sustained the rate, with the latency under the limit.
@@ -93,8 +94,7 @@ impl Course {
         }
     }
 
-    /// Starts a search above a rate that meets the limit. Outcomes are reproducible, so a single cell decides a
-    /// rate.
+    /// Starts a search above a rate that meets the limit. Outcomes must be reproducible: a single one decides a rate.
     pub fn above(holds_iops: f64) -> Self {
         Self { holds_iops, deciding: 1, ..Self::below(f64::INFINITY) }
     }
@@ -123,7 +123,7 @@ impl Course {
         (!is_least).then(|| f64::midpoint(self.holds_iops, self.fails_iops))
     }
 
-    /// Records the outcome of a cell that offered `rate_iops`.
+    /// Records the outcome of a measurement that offered `rate_iops`.
     pub fn add(&mut self, rate_iops: f64, outcome: Outcome) {
         let place = self.tried.iter().position(|tried| tried.is(rate_iops));
         let place = place.unwrap_or_else(|| {
@@ -159,8 +159,8 @@ impl Course {
         }
     }
 
-    /// Records that the offered rate `rate_iops` failed and only `completed_iops` completed. Rates above the
-    /// latter are then taken to fail too.
+    /// Records that the offered rate `rate_iops` failed and only `completed_iops` completed. All rates above
+    /// `completed_iops` then count as failed.
     pub fn add_failed(&mut self, rate_iops: f64, completed_iops: f64) {
         self.add(rate_iops, Outcome::Fails);
         let least_iops = self.holds_iops * (1.0 + PRECISION_SHARE / 2.0);

@@ -1,4 +1,4 @@
-//! Workloads of a stage, and the axes over them. The limits of a stage are in `stage`.
+//! Conversion of a stage's workloads and axes to a grid.
 
 use super::stage::{PLAIN_SEQUENTIAL, Reader};
 use super::{active_range, wrong, wrong_because};

@@ -1,4 +1,4 @@
-//! Conversion of a sweep to a method of one stage.
+//! Conversion of a sweep on the command line to a method of one stage.
 
 use super::stage::PLAIN_SEQUENTIAL;
 use super::workload;
