@@ -20,7 +20,7 @@ pub struct Stage {
 /// Action of a stage, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    /// Purges the targets (NVMe format, discard) where possible, so that they are as if never written.
+    /// Purges the targets where possible (NVMe format, discard), so that they are as if never written.
     Purge,
     /// Writes the active range sequentially: workload-independent preconditioning.
     Fill(Fill),

@@ -1,4 +1,4 @@
-//! The latest progress report of each rank. A rank writes its own, and sends it with its heartbeats.
+//! The latest progress report of each rank. A rank writes its own report, and sends it with its heartbeats.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

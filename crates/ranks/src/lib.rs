@@ -1,13 +1,13 @@
-//! Ranks: the processes, usually on several hosts, that execute one run together. This crate provides messages between
-//! them, clock offsets, an agreed start, and detection of lost ranks.
+//! Ranks: the processes, usually on several hosts, that execute one run together. This crate provides messages
+//! between them, clock offsets, an agreed start, and detection of lost ranks.
 //!
 //! A [`Transport`] only moves messages: MPI in `iodyno-mpi`, channels between threads in tests ([`in_threads`]). All
-//! protocols are here, so that the same tests run with and without MPI. Each rank has two threads: the one that may
-//! call the transport runs [`serve`], and the one that executes the run holds [`Ranks`]. So a measuring rank calls no
-//! transport; its server thread sleeps, and wakes for heartbeats.
+//! protocols are here, so that the same tests run with and without MPI. Each rank has two threads: a server thread,
+//! which alone may call the transport, runs [`serve`]; the thread that executes the run holds [`Ranks`]. During a
+//! measurement only the server thread communicates; it sleeps, and wakes for heartbeats.
 //!
 //! **Invariant:** nothing here depends on the content of a run, and nothing blocks without a limit: a rank that is
-//! silent for longer than the patience ends every wait with [`Lost`].
+//! silent for longer than [`Timing::patience`] ends every wait with [`Lost`].
 
 mod board;
 mod clock;

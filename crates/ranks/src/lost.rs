@@ -1,4 +1,4 @@
-//! Timeout between ranks, and the error for a lost rank.
+//! Timeouts of communication between ranks, and the error for a lost rank.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Timeouts for communication between ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Timeout without any message after which a rank counts as lost.
+    /// Time without any message after which a rank counts as lost.
     pub patience: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! A run's handle to its ranks: votes, gathered and distributed values, the agreed start.
+//! A run's handle to its ranks (processes): votes, gathered and distributed values, and an agreed start.
 
 use crate::board::Board;
 use crate::clock::{ClockOffset, monotonic_ns};
@@ -44,7 +44,7 @@ impl Host {
     }
 }
 
-/// Start time of a cell that all ranks have agreed on.
+/// Start time of a measurement, agreed on by all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommonStart {
     /// Start time by this rank's CLOCK_MONOTONIC, ns.
@@ -89,7 +89,8 @@ impl Ranks {
         Self { rank: 0, hosts, link: None, batches: AtomicU64::new(0), board }
     }
 
-    /// Creates rank `rank` of `size`, and the channels for its server thread. `stop` is set when a rank is lost.
+    /// Creates rank `rank` of `size`, and the channels for its server thread, which must run [`crate::serve`]. `stop`
+    /// is set when a rank is lost.
     pub fn connected(
         rank: u32,
         size: u32,
@@ -204,7 +205,7 @@ impl Ranks {
         link.value(0)
     }
 
-    /// Exchanges values among all ranks. Returns them in rank order at every rank.
+    /// Exchanges values among all ranks. Every rank gets all values, in rank order.
     ///
     /// # Errors
     /// A rank is lost.
@@ -213,7 +214,7 @@ impl Ranks {
         self.of_first(gathered.as_ref())
     }
 
-    /// Number of threads that this rank may use for computing. Ranks on one machine divide its processors.
+    /// Number of threads that this rank may use for computing. Ranks on the same machine divide its processors.
     pub fn threads_here(&self) -> usize {
         let Host { kernel, cpus, .. } = &self.hosts[self.rank as usize];
         let sharing = self.hosts.iter().filter(|host| host.kernel == *kernel).count();
@@ -229,8 +230,8 @@ impl Ranks {
         all.sum()
     }
 
-    /// Agrees with all ranks on a future start time of a cell. `None` if some rank is not ready. Every rank must
-    /// call this once for each cell, even if the cell has failed at that rank.
+    /// Agrees with all ranks on a future start time of a measurement. `None` if some rank is not ready. Every rank
+    /// must call this once for each measurement, even if the measurement has failed at that rank.
     ///
     /// # Errors
     /// A rank is lost.
@@ -260,23 +261,22 @@ impl Ranks {
         Ok(clocks.first().map(start))
     }
 
-    /// Reports this rank's progress, as a value of any type. Rank 0 has the latest report within half a second;
-    /// earlier reports may be lost.
+    /// Reports this rank's progress, as a value of any type. Rank 0 receives the latest report within half a second,
+    /// and may miss earlier ones.
     pub fn say<T: Serialize>(&self, progress: &T) {
         self.board.write(self.rank, encoded(progress));
     }
 
-    /// Latest progress report of each rank; `None` if it has sent none. Meaningful only at rank 0.
+    /// Latest progress report of each rank; `None` if the rank has sent none. Meaningful only at rank 0.
     pub fn said<T: DeserializeOwned>(&self) -> Vec<Option<T>> {
         let of = |rank| Some(self.board.read(rank)).filter(|words| !words.is_empty());
         (0..self.size()).map(|rank| of(rank).map(|words| decoded(&words))).collect()
     }
 
-    /// Executes all jobs, each at one of the ranks. Rank 0 hands them out in order, one at a time to each of
-    /// `threads` threads per rank. Returns the results at all ranks; `None` for jobs not begun because an earlier
-    /// one failed. All ranks must call this with the same jobs. `for_others` reduces a result to what ranks other
-    /// than rank 0 need. At rank 0, `begun` receives the number of jobs begun at all ranks, several times per
-    /// second.
+    /// Executes all jobs, each at one of the ranks. All ranks must call this with the same jobs. Rank 0 hands them
+    /// out in order, one at a time to each of `threads` threads per rank. Returns the results at all ranks; `None`
+    /// for jobs not begun because an earlier one failed. `for_others` reduces a result to the part that ranks other
+    /// than rank 0 need. At rank 0, `begun` receives the number of jobs begun at all ranks, several times per second.
     ///
     /// # Errors
     /// A rank is lost.
@@ -365,8 +365,8 @@ impl Ranks {
         self.of_first(None)
     }
 
-    /// Tells the server thread whether the rank is measuring. During a measurement it sleeps longer, to disturb
-    /// less.
+    /// Tells the server thread whether the rank is measuring. During a measurement the thread sleeps longer, to
+    /// disturb less.
     pub fn measures(&self, measures: bool) {
         if let Some(link) = self.link() {
             let _ = link.commands.send(Command::Quiet(measures));
@@ -382,7 +382,7 @@ impl Ranks {
         link.lost
     }
 
-    /// Ends this rank's part in the run and stops its server thread.
+    /// Ends this rank's participation in the run, and stops its server thread.
     pub fn leave(&self) {
         if let Some(link) = self.link() {
             let _ = link.commands.send(Command::Leave);

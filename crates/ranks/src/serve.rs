@@ -1,5 +1,5 @@
-//! The thread of a rank that calls the transport: forwards messages, sends heartbeats, detects silent ranks, and
-//! measures clock offsets. It sleeps between turns, longer while its rank measures.
+//! The server thread of a rank, which alone calls the transport. It forwards messages, sends heartbeats, detects
+//! silent ranks, and measures clock offsets. It sleeps between rounds, and longer while its rank measures.
 
 use crate::board::Board;
 use crate::clock::{ClockOffset, ROUND_TRIPS, RoundTrip, monotonic_ns};
@@ -82,7 +82,7 @@ pub(crate) enum Event {
     Claimed(u64),
 }
 
-/// Channels and state for a rank's server thread. See [`Ranks::connected`](crate::Ranks::connected).
+/// Channels and state of a rank's server thread, created by [`Ranks::connected`](crate::Ranks::connected).
 #[derive(Debug)]
 pub struct Server {
     pub(crate) commands: Receiver<Command>,

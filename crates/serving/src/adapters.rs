@@ -1,5 +1,5 @@
-//! Fault commands for RAID adapters: checks of the numbers in them, the faults that clear all others, and a description
-//! of the faults in effect.
+//! Fault commands for RAID adapters: checks of their adapter, link and volume numbers, the commands that clear all
+//! faults, and a description of the faults in effect.
 
 use iodyno_emulate::{AdapterFault, AdaptersState, System};
 use iodyno_live::frontend::Served;

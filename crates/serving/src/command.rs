@@ -1,4 +1,4 @@
-//! A command that runs while storage is served: `serve DEVICE -- CMD`.
+//! A command that runs while storage is served, as in `serve DEVICE -- CMD`.
 
 use crate::error::ServeError;
 use iodyno_units::text::clean;

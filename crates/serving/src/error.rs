@@ -1,4 +1,4 @@
-//! Errors of serving storage.
+//! Errors of servers of emulated storage.
 
 use iodyno_run::RunError;
 
@@ -11,7 +11,7 @@ pub enum ServeError {
     /// The storage, a frontend or an address is not available, or failed.
     #[error("{0}")]
     Target(String),
-    /// The name of the storage could not be resolved to an emulated system.
+    /// The name of the storage is not that of an emulated system.
     #[error(transparent)]
     System(#[from] RunError),
 }

@@ -1,4 +1,4 @@
-//! The effect that a fault has at the injected offset. Determined before the fault is applied, so that no test passes
+//! The effect that a fault has at its offset. It is determined before the fault is applied, so that no test passes
 //! only because its fault hit nothing.
 
 use iodyno_emulate::spec::Part;

@@ -1,4 +1,4 @@
-//! Faults at the interface of storage that has no model: failed requests, and replies that are held back.
+//! Faults at the interface of storage without a timing model: failed requests, and delayed replies.
 
 use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::nbd::Reply;
@@ -63,7 +63,7 @@ impl Interface {
         self.faults.listed()
     }
 
-    /// Serves a request that meets a fault.
+    /// Serves a request that a fault affects.
     pub(crate) fn serve(&self, disk: &impl Disk, op: &Op, met: &Met, io: Io<'_>) {
         let mut bytes = Vec::new();
         let result = perform(disk, op, met, io.data(), &mut bytes);
@@ -81,7 +81,7 @@ impl Interface {
     }
 }
 
-/// Performs an operation as its fault has it. `bytes` receives the data of a read.
+/// Performs an operation as its fault demands. `bytes` receives the data of a read.
 fn perform(
     disk: &impl Disk,
     op: &Op,
@@ -110,7 +110,7 @@ fn perform(
     }
 }
 
-/// Replies that are held back. A thread sends them; it ends when none is left.
+/// Delayed replies. A thread sends them, and ends when none is left.
 #[derive(Default)]
 struct Late {
     replies: Mutex<LateReplies>,
@@ -128,7 +128,7 @@ impl Late {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a reply at a time on the clock of `faults`.
+    /// Sends a reply at time `at_ns` on the clock of `faults`.
     fn hold(
         self: &Arc<Self>,
         at_ns: u64,

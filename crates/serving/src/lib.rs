@@ -1,8 +1,8 @@
 //! Servers of emulated storage for other programs, over NBD and the frontends of the build.
 //!
-//! Each volume is an export; the first one is also the export without a name. There are two speeds: `model` (each
-//! completion at the model's time) and `native` (as fast as this machine can; acknowledged writes survive the server).
-//! `ram:4GiB` is plain memory.
+//! Each volume is an export; the first one is also the default export, without a name. There are two speeds: `model`
+//! (each request completes at the model's time) and `native` (as fast as this machine can). Acknowledged writes at
+//! `native` speed survive the server. `ram:4GiB` is plain memory.
 //!
 //! | module | content |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `model`, `native`, `plain` | the servers |
 //! | `setup`, `volumes`, `frontends`, `interface`, `transport_calibration` | parts of the servers |
 //! | `ready`, `command` | a ready server's notifications, and the command that it serves |
-//! | `steady` | the factor of `--steady`, and how well this machine keeps up |
+//! | `steady` | the time factor of `--steady`, and whether this machine keeps up |
 //! | `apply_fault`, `fault_effect`, `adapters`, `scenario` | fault commands: answers, effects, and plans |
 
 #![forbid(unsafe_code)]
@@ -43,9 +43,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 pub use system::{Access, enlarge, system};
 
-/// Serves storage until the flag `stop` is set, or until the command in the request ends. Returns the command's exit
-/// status; `None`: the request has no command. A command that still runs when `stop` is set gets SIGTERM, and SIGKILL
-/// 5 s later.
+/// Serves storage until the flag `stop` is set or the command in the request ends. Returns the command's exit status;
+/// `None` without a command. A command that still runs when `stop` is set gets SIGTERM, and SIGKILL 5 s later.
 ///
 /// # Errors
 /// The request is invalid, or the storage, a frontend or an address is not available.

@@ -1,4 +1,4 @@
-//! The server of emulated storage at the model's times.
+//! The server of emulated storage with the latencies of the model.
 
 use crate::command::Places;
 use crate::error::ServeError;
@@ -28,7 +28,6 @@ use std::net::SocketAddr;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-/// Serves volumes with the model's latencies until the stop flag is set.
 pub(crate) fn serve(
     setup: &Setup<'_>,
     opened: Opened,

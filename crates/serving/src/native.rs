@@ -1,5 +1,5 @@
-//! `--speed native`: the store without a machine. Acknowledged writes are in the backing store, as
-//! in a device with a protected buffer: killing the server loses none.
+//! The server for `--speed native`, which has stored data but no timing model. Acknowledged writes are in the backing
+//! store, as in a device with a protected buffer: killing the server loses none.
 
 use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;

@@ -1,4 +1,4 @@
-//! Which devices and volumes the numbers in fault commands refer to.
+//! Meaning of the device and volume numbers in fault commands.
 
 use crate::adapters::{Named, no_such};
 use iodyno_emulate::{Fault, System};

@@ -1,5 +1,5 @@
-//! `serve ram:4GiB`: plain memory over NBD, without a model. It shows the upper limit of a client and its transport, and
-//! has faults at its interface alone.
+//! `serve ram:4GiB`: plain memory over NBD, without a model, as an upper bound for a client and its transport. Faults
+//! are possible only at its interface.
 
 mod faulty;
 

@@ -1,4 +1,4 @@
-//! Notification of other programs that the server is ready.
+//! Notifies other programs that the server is ready.
 
 use std::env;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The request to serve storage: which storage, how fast, and at which addresses.
+//! A request to serve storage: the storage, its timing, and the addresses.
 
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, ServerConfig};
@@ -18,10 +18,10 @@ pub enum Speed {
     Native,
 }
 
-/// What to serve, with which timing, and at which addresses.
+/// The storage to serve, its timing, and the addresses.
 #[allow(clippy::struct_excessive_bools)]
 pub struct ServeRequest {
-    /// The storage: emulated, or plain memory.
+    /// Name of the storage: emulated, or plain memory.
     pub device: TargetName,
     /// Addresses of the NBD server.
     pub endpoints: Vec<Endpoint>,
@@ -37,9 +37,10 @@ pub struct ServeRequest {
     pub speed: Speed,
     /// Files or folders in which the data is stored, one per volume; empty: in memory.
     pub backing: Vec<PathBuf>,
-    /// Existing disk images with the volumes' initial content, one per volume: paths or URIs of NBD exports.
+    /// Existing disk images with the volumes' initial content, one per volume: paths or URIs of NBD exports. Empty:
+    /// zeros.
     pub image: Vec<String>,
-    /// Whether writes of clients change the image files.
+    /// Whether clients' writes change the image files.
     pub write_image: bool,
     /// Size of each volume, bytes; `None`: the size of its image or device.
     pub size: Option<u64>,
@@ -55,21 +56,22 @@ pub struct ServeRequest {
     pub record_data: Option<PathBuf>,
     /// Address at which to serve metrics over HTTP; `None`: no metrics.
     pub metrics: Option<SocketAddr>,
-    /// Factor by which the model's latencies are multiplied; `None`: 1.
+    /// Factor by which the model's latencies are multiplied; `None`: 1, unless [`Self::steady_ns`] is set.
     pub dilate: Option<f64>,
-    /// Time of a flushed write of 4 KiB, ns, from which the factor follows by which the model's latencies are multiplied;
-    /// `None`: `dilate` has the factor.
+    /// Latency that a flushed write of 4 KiB shall have, ns; all latencies of the model are stretched by the same
+    /// factor. `None`: [`Self::dilate`] sets the factor.
     pub steady_ns: Option<u64>,
     /// Whether writes from clients are refused.
     pub read_only: bool,
-    /// Whether to skip the compensation of transport latency. By default, the server subtracts it from the
-    /// model's latencies.
+    /// Whether to skip the compensation of transport latency, which by default is subtracted from the model's
+    /// latencies.
     pub no_floor: bool,
-    /// Seed of all random behaviour of the device.
+    /// Seed of the device's random numbers.
     pub seed: u64,
-    /// File to which the server writes a line when clients can connect, and which it then closes; `None`: no such file.
+    /// File to which the server writes a line once clients can connect, and which it then closes; `None`: no such
+    /// file.
     pub ready: Mutex<Option<File>>,
-    /// Program and arguments of a command that runs while storage is served. Its end ends the server. Empty: no
+    /// Program and arguments of a command that runs while storage is served, and whose end ends the server. Empty: no
     /// command; a signal or the control socket ends the server.
     pub command: Vec<OsString>,
 }
@@ -82,7 +84,7 @@ impl ServeRequest {
     }
 }
 
-/// Functions that print a server's output on the console.
+/// Functions that print the output of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
     /// Prints a text. The function adds no newline.

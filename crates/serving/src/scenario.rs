@@ -1,5 +1,4 @@
-//! The format and the execution of a scenario: faults at given times, one per line; `#` begins a
-//! comment.
+//! Scenarios: faults at given times, one per line. `#` begins a comment.
 //!
 //! ```text
 //! 2s     slow x10

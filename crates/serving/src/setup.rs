@@ -1,4 +1,4 @@
-//! Parts of all servers: the system and its volumes, exports, sockets and announcements.
+//! Parts that all servers share: the system and its volumes, exports, sockets and announcements.
 
 use crate::command::{Places, Running, absolute};
 use crate::error::ServeError;

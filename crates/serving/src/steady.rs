@@ -1,5 +1,5 @@
-//! `--steady`: the model's time is stretched by a constant factor, so that this machine's own delays are a small share of the
-//! times that clients measure. The factor follows from the device alone, so that it is the same in each run.
+//! `--steady`: stretches the model's time by a constant factor, so that this machine's own delays are a small share
+//! of the latencies that clients measure. The factor depends on the device alone, so that it is the same in each run.
 
 use crate::request::Console;
 use iodyno_drive::realtime;
@@ -12,8 +12,9 @@ const WRITES: u64 = 15;
 /// Share of the time of a flushed write above which the median delay of completions is a warning.
 const LATE_SHARE: f64 = 0.01;
 
-/// Returns the factor, at least 1 and rounded up to two digits, with which a flushed write of 4 KiB takes `time_ns` on the
-/// fastest volume. `machine` has a worker per volume, the first of which is numbered by `worker_of`; it does not change.
+/// Returns the factor with which a flushed write of 4 KiB takes `time_ns` on the fastest volume: at least 1, rounded
+/// up to two digits. `machine` has a worker per volume, the first of which is numbered by `worker_of`; it does not
+/// change.
 pub(crate) fn dilation(machine: &Machine, time_ns: u64, worker_of: impl Fn(u32) -> u32) -> f64 {
     let of_volume = |volume| flushed_write_ns(&mut machine.fork(), volume, worker_of(volume));
     let fastest_ns = (0..machine.volumes()).map(of_volume).min().unwrap_or(time_ns).max(1);

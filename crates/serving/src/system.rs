@@ -1,4 +1,4 @@
-//! Resolves the system that is served.
+//! Finds the emulated system by its name, and adapts it for serving.
 
 use crate::error::ServeError;
 use iodyno_emulate::System;

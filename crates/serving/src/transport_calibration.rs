@@ -1,6 +1,6 @@
-//! Transport time of this machine: the time by which isolated sequential 4 KiB reads over a Unix socket
-//! take longer than in the model, and the additional time if the server's threads have gone to sleep
-//! between them. Waking takes longer than everything else, on virtual machines several times as long.
+//! Measures this machine's transport time: the time by which isolated sequential 4 KiB reads over a Unix socket take
+//! longer than in the model, and the additional time if the server's threads have gone to sleep between reads. Waking
+//! a thread takes longer than everything else, on virtual machines several times as long.
 //!
 //! A measurement takes 0.2 s, so it is kept for an hour in the user's cache folder.
 

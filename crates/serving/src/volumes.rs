@@ -1,5 +1,5 @@
-//! The volumes of a server: their sizes, the existing images on which they are based, and the memory or the files
-//! that store their bytes.
+//! The volumes of a server: their sizes, the disk images with their initial content, and the memory or files that
+//! store their data.
 
 use crate::error::ServeError;
 use crate::numbered::Numbered;

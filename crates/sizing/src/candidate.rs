@@ -1,7 +1,8 @@
-//! Candidates for a search: adapters or a server, with devices of one kind in arrays of one level and width.
+//! Candidates of a search: RAID adapters or a server, with devices of one model in arrays of one level and width.
 //!
-//! By default: RAID adapters with the catalog's SAS devices, each kind of adapter in its fastest slots, and servers
-//! with other drives whose files name them. Devices that can't be hot-swapped are searched only by name.
+//! By default these are RAID adapters with the catalog's SAS devices, each adapter model in its fastest slots, and
+//! servers with other drives whose files name the servers. Devices that can't be hot-swapped are searched only by
+//! name.
 
 use crate::demand::Demand;
 use iodyno_catalog::{Kind as FileKind, list};
@@ -15,8 +16,7 @@ use iodyno_units::OpKind;
 /// Maximum number of drives in a server without RAID adapters: the bays of a server with two rack units.
 pub const SERVER_BAYS: u32 = 24;
 
-/// The user's restrictions of a search to certain systems, devices and RAID levels. An empty list means all suitable
-/// ones in the catalog.
+/// The user's restrictions of a search. An empty list means all suitable systems, devices or levels of the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Names of systems to search.
@@ -25,17 +25,17 @@ pub struct Choice {
     pub devices: Vec<String>,
     /// RAID levels to search.
     pub levels: Vec<Level>,
-    /// Number of devices per array; `None`: the usual number for the RAID level.
+    /// Number of devices per array; `None`: the default for the RAID level.
     pub width: Option<u32>,
 }
 
 /// Default RAID levels: those that survive the loss of a device.
 pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 
-/// A combination of system, device and array to search.
+/// A system to be sized: host, device model and RAID level.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the host, as in a target's name: a system with RAID adapters, or a server without.
+    /// Name of the host, as in the name of an emulated target: a system with RAID adapters, or a server without them.
     pub host: String,
     /// Description of the host in one line.
     pub host_summary: String,
@@ -43,7 +43,7 @@ pub struct Candidate {
     pub host_parameters: Vec<Parameter>,
     /// RAID adapters of the host; `None` for a server without.
     pub adapters: Option<Adapters>,
-    /// Name of the device, as in a target's name.
+    /// Name of the device, as in the name of an emulated target.
     pub device_name: String,
     /// Description of the device from the catalog or a file.
     pub device: DescribedDevice,
@@ -68,7 +68,7 @@ impl Candidate {
         self.level.word()
     }
 
-    /// Name of an emulated target: one system with this number of arrays.
+    /// Name of the emulated target: one system with this number of arrays.
     pub fn target(&self, arrays: u32) -> String {
         format!("model:{}*{arrays}@{}", self.array(), self.host)
     }
@@ -83,8 +83,7 @@ impl Candidate {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Upper bound of one system's operations per second. Each operation occupies an adapter's processor, and its
-    /// data the adapter's PCIe slot.
+    /// Upper bound of one system's operations per second, from its adapters' processors and PCIe slots; infinite without adapters.
     pub fn iops_max(&self, demand: &Demand) -> f64 {
         let Some(a) = &self.adapters else { return f64::INFINITY };
         let writes = demand.write_share();
@@ -108,8 +107,8 @@ struct Host {
 /// Lists the candidates that match the user's choice, in the catalog's order.
 ///
 /// # Errors
-/// An unknown name, an invalid file, a number of devices that the RAID level does not allow, or no candidate
-/// at all.
+/// A name is unknown, a file is invalid, the RAID level does not allow the number of devices, or there is no
+/// candidate.
 pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
     let mut files = Files::default();
     let mut devices = Vec::new();

@@ -1,5 +1,4 @@
-//! Finds parameters that determine the bottleneck's capacity but are only assumed, so that they put the result in
-//! doubt.
+//! Finds the assumed parameters that determine the bottleneck's capacity, and so put the result in doubt.
 
 use crate::candidate::Candidate;
 use iodyno_emulate::describe::{Parameter, Source};

@@ -1,4 +1,4 @@
-//! The demand: workload, rate, latency limits, and other conditions on a system.
+//! Requirements on a system to be sized: workload, rate, latency limits and other conditions.
 
 use crate::log_demand::LogDemand;
 use iodyno_units::OpKind;
@@ -8,7 +8,7 @@ use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 /// million.
 const WORKER_IOPS_MAX: f64 = 250e3;
 
-/// High percentile of response times, on which a demand may set a limit.
+/// High percentile of response times, to which a latency limit applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// The 99th percentile.
@@ -38,9 +38,9 @@ impl Tail {
 /// Upper bound of a percentile of response times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Kind of operation that the limit concerns; `None`: all kinds.
+    /// Kind of operation to which the limit applies; `None`: all kinds.
     pub of: Option<OpKind>,
-    /// The percentile that is limited.
+    /// Percentile to which the limit applies.
     pub tail: Tail,
     /// Longest response time allowed at that percentile, ns.
     pub ns: u64,
@@ -68,36 +68,37 @@ impl Loss {
     }
 }
 
-/// Workload, rate, latency and other requirements that a system must meet.
+/// Requirements on a system: workload, rate, latency, capacity and lifetime.
 #[derive(Clone, Debug)]
 pub struct Demand {
     /// Name of the workload.
     pub name: String,
     /// Recorded run from which the workload was derived; `None`: the workload called `name`.
     pub like: Option<String>,
-    /// Message log from which the demand was derived, if any.
+    /// Message log from which the demand was derived; `None`: the demand is not that of a log.
     pub log: Option<LogDemand>,
-    /// Workload to simulate. Its rate, loop and limits are replaced by those of the demand.
+    /// Workload to simulate. The demand replaces its rate, its closed or open loop, and its limits.
     pub spec: Spec,
     /// Required operations per second, over all systems together.
     pub rate_iops: f64,
-    /// Maximum 99th percentile of response times, over all operations, ns.
+    /// Maximum 99th percentile of the response times of all operations, ns.
     pub p99_ns: u64,
     /// Limits on response times in addition to `p99_ns`.
     pub limits: Vec<Limit>,
     /// Component whose loss the system must survive while meeting the demand; `None`: none.
     pub survive: Option<Loss>,
-    /// Minimum life of flash devices according to their rated endurance, years. `None`: the rated life of the device;
-    /// 0: no requirement.
+    /// Minimum life of flash devices by their rated endurance, years. `None`: the device's rated life; 0: no
+    /// requirement.
     pub life_years: Option<f64>,
     /// Minimum usable capacity, bytes.
     pub capacity_bytes: u64,
-    /// Size of the working set over the whole system, bytes; `None`: each array has the workload's own active range.
+    /// Size of the working set on all systems together, bytes; `None`: each array has the workload's own active
+    /// range.
     pub active_bytes: Option<u64>,
 }
 
 impl Demand {
-    /// Creates the demand of a workload without further limits and conditions.
+    /// Creates a demand without further limits or conditions.
     pub const fn new(name: String, spec: Spec, rate_iops: f64, p99_ns: u64) -> Self {
         Self {
             name,
@@ -124,7 +125,7 @@ impl Demand {
         Ok(Self { log: Some(log), ..demand })
     }
 
-    /// All limits on response times, beginning with that on the 99th percentile of all operations.
+    /// All limits on response times. The first is that on the 99th percentile of all operations.
     pub fn all_limits(&self) -> impl Iterator<Item = Limit> + '_ {
         let first = Limit { of: None, tail: Tail::P99, ns: self.p99_ns };
         core::iter::once(first).chain(self.limits.iter().copied())

@@ -1,4 +1,4 @@
-//! Further simulations of the recommended system: its rate after failures, the benefit of its cache, and its
+//! Further simulations of the recommended system: its rate after failures, the benefit of its write cache, and its
 //! sequential throughput.
 
 use crate::candidate::Candidate;
@@ -21,7 +21,7 @@ const SEQUENTIAL: Length = Length { ramp_ns: 60 * MS, window_ns: 60 * MS };
 /// Further simulation results for the recommended system.
 #[derive(Clone, Debug)]
 pub struct Detail {
-    /// Results at the requested rate under each failure or other condition, with the write cache on.
+    /// Results at the requested rate, with the write cache on, under each failure or changed setting.
     pub what_ifs: Vec<WhatIf>,
     /// Comparison of write cache on and off; `None` without a cache.
     pub cache: Option<CacheAdvice>,
@@ -40,10 +40,10 @@ pub struct Sequential {
     pub write_bytes_per_s: f64,
 }
 
-/// Result at the requested rate under a condition, such as the loss of a device.
+/// Result at the requested rate under a failure or a changed setting.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
-    /// Injected failure, or changed setting, during the simulation.
+    /// Failure or changed setting during the simulation.
     pub condition: Condition,
     /// Result of the simulation under `condition`.
     pub measured: Measured,
@@ -54,16 +54,17 @@ pub struct WhatIf {
 /// Comparison of a system with its write cache on and off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheAdvice {
-    /// 99th percentile of response times at the requested rate with the cache on and off, ns. `None` if nothing
-    /// completed.
+    /// 99th percentile of response times at the requested rate, ns: with the cache on, and with it off. `None` if
+    /// nothing completed.
     pub p99_ns: (Option<f64>, Option<f64>),
-    /// Highest rate of all systems within the latency limit, operations per second, with the cache on and with it
-    /// off. The latter is `None` if even the requested rate can't be sustained.
+    /// Highest operations per second of all systems within the latency limit: with the cache on, and with it off. The
+    /// latter is `None` if not even the requested rate is sustained.
     pub highest_iops: (f64, Option<f64>),
 }
 
 impl CacheAdvice {
-    /// True if the write cache should stay on, because the system then sustains 5 % more or else responds faster.
+    /// Whether the write cache should stay on. It should if the system then sustains at least 5 % more, or responds
+    /// no slower at about the same rate.
     pub fn leave_on(&self) -> bool {
         let (on, Some(off)) = self.highest_iops else { return true };
         let (on_ns, off_ns) = (self.p99_ns.0, self.p99_ns.1.unwrap_or(f64::INFINITY));

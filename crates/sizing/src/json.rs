@@ -1,5 +1,5 @@
-//! The answer as one JSON document, after `docs/schema/size-v1.schema.json`. Within a version, keys are added but never
-//! changed or removed. `null` means unknown, never 0.
+//! Result of a sizing as one JSON document, after `docs/schema/size-v1.schema.json`. Within a schema version, keys
+//! are added but never changed or removed. `null` means unknown, never 0.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Limit, Loss};
@@ -23,7 +23,7 @@ pub(crate) fn limits(demand: &Demand) -> Vec<Value> {
     demand.limits.iter().map(limit).collect()
 }
 
-/// The complete result of a sizing as JSON.
+/// Formats the complete result of a sizing as JSON.
 pub fn document(sizing: &Sizing) -> Value {
     let demand = &sizing.demand;
     json!({

@@ -1,4 +1,4 @@
-//! Simulates the cells of a search, several in parallel, and counts them.
+//! Runs the simulations of a search, several in parallel, and counts them.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;

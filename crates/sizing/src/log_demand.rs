@@ -1,4 +1,4 @@
-//! Demand of a message log: converts a rate of messages into the log's writes and its replays' reads, and computes the
+//! Demand of a message log: converts a message rate into the log's writes and its replays' reads, and computes the
 //! storage stall that publishers survive. Pure arithmetic; the resulting demand is sized like any other.
 
 use iodyno_workload::Spec;
@@ -7,23 +7,23 @@ use std::fmt::Write as _;
 /// Length of a sequential read in a replay, bytes, as in the catalog's workload `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
-/// Rates and sizes of a message log, from which its demand is computed.
+/// Rates and sizes of a message log, from which the demand on storage is computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogDemand {
     /// Messages per second from publishers.
     pub messages_per_s: f64,
     /// Size of a message in the log, bytes.
     pub message_bytes: u64,
-    /// Size of a chunk, bytes. A chunk contains as many whole messages as fit, and is written by one operation.
+    /// Size of a chunk, bytes. One operation writes a chunk, which contains as many whole messages as fit.
     pub chunk_bytes: u64,
     /// Messages read per second, over all replays together.
     pub replayed_per_s: f64,
-    /// Size of the publishers' buffers for messages not yet durable, bytes; 0: not specified.
+    /// Size of the publishers' buffers for messages that are not durable yet, bytes; 0: not specified.
     pub room_bytes: u64,
 }
 
 impl LogDemand {
-    /// Checks that the log is possible.
+    /// Checks that the rates and sizes are consistent.
     ///
     /// # Errors
     /// The problem, as a sentence.
@@ -67,7 +67,8 @@ impl LogDemand {
     }
 
     /// Time from the end of a stall of length [`Self::survived_ns`] until the backlog is durable, ns, on a system
-    /// that sustains `highest_iops` of this mix. `None` if it can't catch up or no buffer size was specified.
+    /// that sustains `highest_iops` of the log's writes and reads. `None` if it can't catch up or no buffer size was
+    /// specified.
     pub fn caught_up_ns(&self, highest_iops: f64) -> Option<f64> {
         let spare = highest_iops / (self.writes_per_s() + self.reads_per_s()) - 1.0;
         self.survived_ns().filter(|_| spare > 0.0).map(|stall_ns| stall_ns / spare)

@@ -1,5 +1,5 @@
-//! The answer as an HTML page: the table of systems, charts of latency by load and by number of devices, and figures
-//! of the best system.
+//! Result of a sizing as an HTML page: the table of systems, charts of latency by load and by number of devices, and
+//! figures of the best system.
 
 use crate::row::{Row, Trial};
 use crate::sizing::Sizing;
@@ -20,8 +20,8 @@ use iodyno_units::human;
 const SUSTAINED: &str = "Dots mark rates that can't be sustained: a buffer or a cache fills, or a resource is busy \
                          for more than 98 % of the time, so the latency would rise in a longer run.";
 
-/// Builds the page of a sizing. `made_by` names program and version; `command` is the command line that reproduces
-/// the result.
+/// Builds the page of a sizing. `made_by` is program and version; `command` is the command line that reproduces the
+/// result.
 pub fn document(sizing: &Sizing, made_by: &str, command: &str) -> Document {
     let demand = demand_in_words(sizing);
     let mut sections = vec![answer(sizing)];

@@ -1,4 +1,4 @@
-//! Prices of devices, systems and drawers, from a file. If given, rows are sorted by price.
+//! Prices of devices, systems and drawers, from a file. With prices, systems are sorted by price.
 
 use crate::candidate::Candidate;
 use crate::search::Count;
@@ -41,7 +41,7 @@ impl Prices {
         Ok(Self { currency, devices, systems, drawers })
     }
 
-    /// Price of the given number of systems; `None` if the price of a component is missing.
+    /// Price of the given number of systems and arrays; `None` if the price of a component is missing.
     pub fn of(&self, candidate: &Candidate, count: Count) -> Option<f64> {
         let find = |all: &[(String, f64)], name: &str| {
             all.iter().find(|(of, _)| of == name).map(|(_, price)| *price)

@@ -1,18 +1,17 @@
-//! A sized candidate: the number of systems and arrays that meet the demand, and the trials that led to it.
+//! A sized candidate: the number of systems and arrays that meet the demand, and the simulations that led to it.
 
 use crate::candidate::Candidate;
 use crate::search::Count;
 use crate::simulate::Measured;
 use crate::textbook::Textbook;
 
-/// One simulated trial of a system.
+/// One simulation of a system at an offered rate.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// Number of arrays in the system.
     pub arrays: u32,
     /// Rate offered to the system, operations per second.
     pub offered_iops: f64,
-    /// Simulation result of the trial.
     pub measured: Measured,
 }
 
@@ -23,40 +22,38 @@ pub struct Life {
     pub years: f64,
     /// Required lifetime, years.
     pub asked_years: f64,
-    /// Drive writes per day: bytes written per device and day, as a multiple of its capacity; then the device's
-    /// rating.
+    /// Drive writes per day: actual and rated, as multiples of the device's capacity.
     pub drive_writes_per_day: (f64, f64),
-    /// Simulated write amplification: flash pages programmed per page written.
+    /// Simulated write amplification: flash pages programmed per page written by the host.
     pub write_amplification: f64,
-    /// Number of arrays needed for the rate alone, without regard to lifetime.
+    /// Number of arrays of all systems needed for the rate alone, without regard to lifetime.
     pub arrays_by_rate: u32,
 }
 
-/// A candidate that meets the demand, with its smallest sufficient configuration.
+/// A candidate that meets the demand, in its smallest sufficient configuration.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Index in the list of candidates.
     pub candidate: usize,
     /// Number of systems and arrays.
     pub count: Count,
-    /// Simulation result of one system at its share of the requested rate.
+    /// Simulation of one system at its share of the requested rate.
     pub asked: Measured,
-    /// Simulation result of one system with one array less, at its share of the requested rate. `None` if fewer
-    /// arrays are not possible.
+    /// Simulation of one system with one array less, at its share of the requested rate. `None` if fewer arrays are
+    /// not possible.
     pub fewer: Option<Measured>,
-    /// Lifetime of flash devices at the requested rate of writes; `None` for other devices.
+    /// Lifetime of flash devices at the requested write rate; `None` for other devices.
     pub life: Option<Life>,
     /// Highest rate of all systems within the latency limit; `None` until it is simulated.
     pub highest: Option<Highest>,
-    /// The next larger configuration, and the operations per second that it sustains.
+    /// The next larger configuration, and the operations per second that it sustains; `None` if not simulated.
     pub next: Option<(Count, f64)>,
-    /// Power of the devices under load, W.
+    /// Power of the devices under load, W; `None` if unknown.
     pub devices_w: Option<f64>,
     /// Price of all systems; `None` if no prices are given.
     pub price: Option<f64>,
-    /// Result of the textbook formula for the same candidate.
+    /// Result of the textbook formula, for comparison.
     pub textbook: Textbook,
-    /// Simulated trials, in the order of the search.
+    /// Simulations of the search, in order.
     pub trials: Vec<Trial>,
 }
 
@@ -76,9 +73,8 @@ pub struct Highest {
 /// A candidate that does not meet the demand.
 #[derive(Clone, Debug)]
 pub struct Missed {
-    /// Index in the list of candidates.
     pub candidate: usize,
-    /// The trial of one system that came closest to the demand. `None` if nothing was simulated, because no
+    /// The simulation of one system that came closest to the demand. `None` if nothing was simulated, because no
     /// allowed number of systems has the capacity or the transfer rate.
     pub nearest: Option<Trial>,
 }

@@ -1,6 +1,5 @@
-//! Simulates how many devices a system can use fully, by the method of a study of RAID adapters: the rate of one
-//! array is extrapolated in a straight line up to the rate of as many arrays as can be attached (`useful_devices` of
-//! a study).
+//! Determines how many devices a system can use fully, by the method of a study of RAID adapters: the rate of one
+//! array is extrapolated linearly up to the rate of as many arrays as can be attached (`useful_devices` of a study).
 
 use crate::candidate::Candidate;
 use crate::lab::together;
@@ -56,20 +55,21 @@ const LOADS: [Load; 2] = [
 #[derive(Clone, Debug)]
 pub struct Saturation {
     load: Load,
-    /// Number of devices whose full performance the system can use; at most all that can be attached.
+    /// Number of devices whose full performance the system can use, at most all that can be attached.
     pub devices: f64,
-    /// Operations per second, and bytes per second, of one array.
+    /// Operations per second and bytes per second of one array.
     pub one: (f64, f64),
-    /// Operations per second, and bytes per second, of as many arrays as can be attached, together.
+    /// Total operations per second and bytes per second of as many arrays as can be attached.
     pub all: (f64, f64),
-    /// Name of the busiest resource with all arrays attached, and its utilisation, 0 to 1.
+    /// Name of the busiest resource with all arrays attached, and its utilisation, 0 to 1; `None` if no resource is
+    /// used.
     pub binds: Option<(String, f64)>,
 }
 
-/// Simulates how many devices saturate a system, under each of the two workloads.
+/// Simulates how many devices saturate a system under each of the study's two workloads.
 ///
 /// # Errors
-/// A system that can't be built, or an interruption.
+/// The system can't be built, or the simulation is interrupted.
 pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation>, RunError> {
     let jobs: Vec<(Load, u32)> =
         LOADS.into_iter().flat_map(|load| [(load, of.arrays_max), (load, 1)]).collect();
@@ -96,7 +96,7 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
     Ok(LOADS.into_iter().zip(cells.chunks_exact(2)).map(answer).collect())
 }
 
-/// Formats the results for both workloads as text.
+/// Formats the number of devices that saturate a system, for both workloads, as text.
 pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
     let mut text = Lines::new(style);
     let heading =
@@ -125,7 +125,7 @@ pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
     text.end()
 }
 
-/// Formats the results for both workloads as a JSON document.
+/// Formats the number of devices that saturate a system, for both workloads, as a JSON document.
 pub fn document(of: &Candidate, all: &[Saturation]) -> Value {
     let answer = |answer: &Saturation| {
         json!({

@@ -1,6 +1,6 @@
 //! Searches for the fewest arrays that sustain a rate, and for the highest rate that a number of arrays sustains.
-//! Does no I/O: a trial tells whether a number of arrays sustains a rate, and the search decides the next trial. No
-//! result is accepted without a trial.
+//! Does no I/O: the caller's trial tells whether a number of arrays sustains a rate, and the search decides the next
+//! trial. No result is accepted without a trial.
 //!
 //! Both searches assume monotonicity: if some arrays sustain a rate, more arrays sustain it too, and the same arrays
 //! sustain any lower rate.
@@ -14,7 +14,7 @@ const BUSY_GUESS: f64 = 0.92;
 /// Estimated utilisation above which a number of arrays is ruled out without a trial.
 const WORK_SHARE_MAX: f64 = 1.15;
 
-/// Outcome of one trial: whether the rate was sustained, and how busy the arrays were.
+/// Outcome of one trial of a number of arrays at a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
     /// True if the system sustained the rate within the latency limits.
@@ -25,7 +25,6 @@ pub struct Tried {
     pub busy: f64,
 }
 
-/// Number of equal systems, and number of arrays in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count {
     /// Number of equal systems to buy.
@@ -39,7 +38,7 @@ pub struct Count {
 pub struct Bounds {
     /// Maximum number of arrays in one system.
     pub arrays_max: u32,
-    /// Minimum number of arrays in all systems together, given by the required capacity.
+    /// Minimum number of arrays in all systems together, from the required capacity.
     pub all_arrays_min: u32,
     /// Upper bound of one system's operations per second, with any number of arrays.
     pub unit_iops_max: f64,
@@ -50,15 +49,15 @@ pub struct Bounds {
 pub enum Found {
     /// The smallest configuration that sustains the rate.
     Fewest(Count),
-    /// Every configuration that sustains the rate is too large for the caller's condition `worth`.
+    /// All configurations that sustain the rate are too large for the caller's condition `worth`.
     NotWorth,
     /// Even [`UNITS_MAX`] systems can't sustain the rate.
     Impossible,
 }
 
 /// Finds the fewest systems that together sustain a rate, then the fewest arrays in each. Gives up if `worth` is
-/// false for every such configuration; `worth` must be monotonic: true for any smaller count. `trial` simulates one
-/// system with a number of arrays at a rate.
+/// false for every such configuration; `worth` must be monotonic: if true for a count, also true for smaller counts.
+/// `trial` simulates one system with a number of arrays at a rate.
 ///
 /// # Errors
 ///

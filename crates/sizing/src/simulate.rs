@@ -1,5 +1,5 @@
-//! Simulates cells in virtual time. A cell applies the demand to a number of a candidate's arrays, which are intact or have a
-//! failed part.
+//! Simulates the demand on some arrays of a candidate in virtual time; the arrays are intact or have a failed part.
+//! One simulation is called a cell.
 //!
 //! Arrivals are random, as from independent users. The measured window is long compared with the latency limit, so
 //! that an unsustainable rate shows up as late or incomplete operations.
@@ -59,16 +59,16 @@ pub(crate) const WORKS_AHEAD: &str = "heads";
 /// Minimum completed rate, as a fraction of the offered rate. Random arrivals vary by about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
 
-/// Purpose of a simulated cell, which determines its length.
+/// Purpose of a simulation, which determines its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// The cell decides only what a search tries next, so it is the shortest.
+    /// Decides only the next step of a search: the shortest.
     Search,
-    /// Cell for results that are shown: twice as long as in the search.
+    /// Provides results to be shown: twice as long as in the search.
     Shown,
-    /// Cell that confirms a result: ten times as long as in the search.
+    /// Confirms a result: ten times as long as in the search.
     Confirm,
-    /// Cell that checks results in tests: forty times as long as in the search, after an unlimited warm-up.
+    /// Checks results in tests: forty times as long as in the search, after an unlimited warm-up.
     Soak,
 }
 
@@ -85,7 +85,7 @@ impl Effort {
     }
 }
 
-/// Condition of the system in a cell: intact, with a failure, or with another setting.
+/// Condition of a simulated system: intact, with a failure, or with another setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
     /// Intact, with the write cache on.
@@ -98,7 +98,7 @@ pub enum Condition {
     AdapterLost,
     /// One link between the adapters of a pair is down.
     LinkLost,
-    /// This fraction of the capacity, 0 to 1, contains data and is accessed.
+    /// This fraction of the capacity, 0 to 1, contains data and is accessed. Otherwise the system is intact.
     Filled(f64),
     /// The adapters' write cache is off.
     CacheOff,
@@ -118,7 +118,7 @@ impl Condition {
     }
 }
 
-/// State of the system at the start of a cell's window.
+/// State of a simulated system at the start of the measured window.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     /// Injected failure, or changed setting; [`Condition::Whole`] for an intact system.
@@ -133,10 +133,10 @@ impl State {
         Self { condition: Condition::Whole, warm_up_events_max: CellPlan::WARM_UP_EVENTS_MAX };
 }
 
-/// Length of a simulated cell, and condition of the system in it.
+/// Length of a simulation, and condition of the system in it.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// Purpose of the cell, which determines its length.
+    /// Purpose of the simulation, which determines its length.
     pub effort: Effort,
     /// Injected failure, or changed setting; [`Condition::Whole`] for an intact system.
     pub condition: Condition,
@@ -152,7 +152,7 @@ impl From<Loss> for Condition {
     }
 }
 
-/// Rates, latencies and utilisation of a simulated cell.
+/// Rates, latencies and utilisation in a simulation.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Completed operations per second.
@@ -168,7 +168,7 @@ pub struct Measured {
     /// For each kind of operation: the 99th and the 99.9th percentile of response time, ns; each is `None` if nothing
     /// completed.
     pub of_kinds: Vec<(OpKind, Option<f64>, Option<f64>)>,
-    /// Name of a buffer or cache that fills up, because more is written to it than leaves it; `None` if all are
+    /// Name of a buffer or cache that fills up, because writes arrive faster than they leave; `None` if all are
     /// steady.
     pub fills: Option<String>,
     /// True if disk heads are busy destaging in advance, so that their utilisation does not show an overload.
@@ -215,7 +215,7 @@ impl Measured {
         }
     }
 
-    /// Measured value of the quantile that `limit` concerns, ns.
+    /// Percentile to which `limit` applies, as simulated, ns; `None` if nothing completed.
     pub fn tail_ns(&self, limit: &Limit) -> Option<f64> {
         let (p99, p999) = match limit.of {
             None => (self.p99_ns, self.p999_ns),
@@ -230,7 +230,7 @@ impl Measured {
         }
     }
 
-    /// True if the cell sustained the rate and met all latency limits of the demand.
+    /// Whether the system sustained the rate and met all latency limits of the demand.
     pub fn holds(&self, rate_iops: f64, demand: &Demand) -> bool {
         let idle_heads = |name: &str| self.works_ahead && name.starts_with(WORKS_AHEAD);
         let mut active = self.shares.iter().filter(|share| !share.held && !idle_heads(&share.name));
@@ -247,8 +247,8 @@ impl Measured {
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
 
-    /// Returns the bottleneck as the load grows: the busiest of the resources that do work, as opposed to being
-    /// merely occupied.
+    /// The bottleneck: the busiest resource, except those that are occupied without doing work. `None` if there is
+    /// none.
     pub fn binds(&self) -> Option<&Share> {
         self.shares.iter().find(|share| !share.held)
     }
@@ -284,10 +284,9 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }
 
-/// Arrays of a candidate in one of several equal systems.
+/// One of several equal systems of a candidate, with its number of arrays.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
-    /// Candidate that the system is an instance of.
     pub of: &'a Candidate,
     /// Number of arrays in this system.
     pub arrays: u32,
@@ -296,7 +295,7 @@ pub struct Arrays<'a> {
 }
 
 impl Arrays<'_> {
-    /// Target name of the emulated system under a condition.
+    /// Name of the emulated target: this system under a condition.
     pub fn target(&self, condition: Condition) -> String {
         let cache = if condition == Condition::CacheOff { "?cache=off" } else { "" };
         format!("{}{cache}", self.of.target(self.arrays))
@@ -306,7 +305,7 @@ impl Arrays<'_> {
 /// Simulates one system under its part of a demand.
 ///
 /// # Errors
-/// A workload that does not fit, a system that can't be built, or an interruption.
+/// The workload does not fit, the system can't be built, or the simulation is interrupted.
 pub fn under(
     demand: &Demand,
     arrays: Arrays<'_>,
@@ -366,10 +365,10 @@ fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
     if bytes_per_s == 0.0 { 0.0 } else { bytes / bytes_per_s * 1e9 }
 }
 
-/// Simulates any emulated target under a workload, which is the same on each of its volumes.
+/// Simulates an emulated target. Each of its volumes gets the same workload.
 ///
 /// # Errors
-/// As [`under`].
+/// The workload does not fit, the target can't be built, or the simulation is interrupted.
 pub fn run(
     target: &str,
     mut spec: Spec,

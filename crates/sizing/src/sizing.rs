@@ -1,5 +1,5 @@
-//! The search over all candidates: each is sized separately, several in parallel, and the best are examined closely.
-//! The result depends only on the catalog and the demand, not on threads or timing.
+//! Searches all candidates, several in parallel, and examines the best closely. The result depends only on the
+//! catalog and the demand, not on threads or timing.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Loss};
@@ -16,7 +16,7 @@ use iodyno_run::RunError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Maximum number of systems shown in a result. Each is simulated at length.
+/// Maximum number of systems in a result. Each is simulated at length.
 pub const ROWS_MAX: usize = 8;
 /// Loads at which a latency curve is simulated, as fractions of the highest rate.
 const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
@@ -32,24 +32,24 @@ pub struct Sizing {
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
-    /// Number of candidates not shown because they need more devices or cost more than those shown, or because their
+    /// Number of candidates not shown, because they need more devices or cost more than those shown, or because their
     /// search was not completed.
     pub not_worth: usize,
-    /// Candidates that miss the demand, nearest first.
+    /// Candidates that do not meet the demand, nearest first.
     pub missed: Vec<Missed>,
     /// Further results for the best candidate; `None` if no candidate meets the demand.
     pub detail: Option<Detail>,
-    /// Prices of devices and systems, if the user gave them.
+    /// Prices of devices and systems; `None` if the user gave none.
     pub prices: Option<Prices>,
-    /// Number of simulated cells.
+    /// Number of simulations.
     pub cells: usize,
 }
 
-/// Finds the smallest sufficient configuration of every candidate. Several threads call `progress` with the
-/// number of cells simulated so far.
+/// Finds the smallest sufficient configuration of every candidate. Several threads call `progress` with the number of
+/// simulations so far.
 ///
 /// # Errors
-/// A workload that does not fit, or an interruption.
+/// A workload does not fit, or the search is interrupted.
 pub fn size(
     demand: Demand,
     candidates: Vec<Candidate>,

@@ -1,12 +1,12 @@
-//! The textbook formula for the number of devices in an array: N × IOPS / (R + w × W). Shown for comparison with the
-//! simulated result; otherwise it only decides the order of the search.
+//! The textbook formula for the number of devices in an array: N × IOPS / (R + w × W). It is shown for comparison
+//! with the simulated result; otherwise it only decides the order of the search.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;
 use iodyno_raid::SmallWrite;
 
-/// Result of the textbook formula N × IOPS / (R + w × W) for a candidate: N devices of IOPS each, fractions R
-/// of reads and w of writes, write penalty W.
+/// Result of the textbook formula N × IOPS / (R + w × W), with N devices of IOPS each, fractions R of reads and w of
+/// writes, and write penalty W.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Textbook {
     /// Operations per second of a single device under the workload's mix.

@@ -1,4 +1,4 @@
-//! Suggests the name that was meant by a mistyped one.
+//! Suggests the name that a user meant by a mistyped one.
 
 /// Returns the name in `names` that the user most likely meant by `typed`; `None` if none is close. Prefers
 /// the name with the smallest edit distance, up to a third of the typed length (at least 1). Otherwise takes

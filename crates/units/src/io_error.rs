@@ -1,5 +1,5 @@
-//! The error of an I/O operation: one type for the emulator, for its frontends, and for runs in virtual time. Each
-//! protocol maps it to error numbers of its own.
+//! The error of an I/O operation, as one type for the emulator, its frontends, and runs in virtual time. Each
+//! protocol maps it to its own error numbers.
 
 /// Reason why an I/O operation failed, independent of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,11 +23,12 @@ pub enum ZoneError {
     InvalidWrite,
     /// A read or write exceeds the zone, or its capacity.
     Boundary,
-    /// A write to a full zone.
+    /// A write addresses a full zone.
     Full,
-    /// One more zone would be open than the device allows.
+    /// The operation would open one zone more than the device allows.
     TooManyOpen,
-    /// One more zone would be active (open, or closed with room for data) than the device allows.
+    /// The operation would activate one zone more than the device allows. A zone is active if it is open, or closed
+    /// with room for data.
     TooManyActive,
     /// The zone's state does not allow the transition, such as closing an empty zone.
     InvalidTransition,
@@ -48,8 +49,8 @@ impl ZoneError {
 }
 
 impl IoError {
-    /// Linux error number of the failure, positive: EIO, EINVAL, ENOSPC or ENODEV; of a zoned device EIO, ETOOMANYREFS
-    /// (open zones) or EOVERFLOW (active zones).
+    /// Linux error number of the failure, positive: EIO, EINVAL, ENOSPC or ENODEV; for violated rules of a zoned
+    /// device EIO, ETOOMANYREFS (open zones) or EOVERFLOW (active zones).
     pub const fn errno(self) -> i32 {
         match self {
             Self::OutOfRange => 22,

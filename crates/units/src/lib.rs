@@ -1,10 +1,9 @@
-//! The vocabulary of all other crates: operations; bytes, times and rates with their text forms; preconditions of
-//! emulated devices and options of cloud volumes; verifiable content; the format of dm-log-writes; suggestions for mistyped
-//! names; cleaning of foreign text; and the named random streams that make a seed replay.
+//! Basic types of all other crates: operations; bytes, times and rates with their text forms; preconditions of
+//! emulated devices and options of cloud volumes; verifiable content; the format of dm-log-writes; suggestions for
+//! mistyped names; cleaning of foreign text; and the named random streams that make a seed replay.
 //!
-//! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time
-//! is a `u64` of nanoseconds and a size a `u64` of bytes; text with units exists only at the edges,
-//! and only this crate parses or prints such text.
+//! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time is a `u64` of
+//! nanoseconds and a size a `u64` of bytes. Only this crate parses or prints text with units.
 //!
 //! **Invariant:** imports no other crate of the workspace, reads no clock, does no I/O.
 

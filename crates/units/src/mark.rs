@@ -1,7 +1,7 @@
 //! The mark in iodyno's random content, by which a later run can prove that iodyno wrote a sector.
 //!
 //! A mark is the first 16 bytes of a sector of 512 bytes: 8 bytes that differ from sector to sector, and 8 bytes
-//! derived from them. To a compressor they are as random as the rest. Bytes of another origin pass for a mark with a
+//! derived from them. To a compressor they are as random as the rest. Foreign bytes look like a mark with a
 //! probability of 2⁻⁶⁴ per checked sector.
 
 use crate::rng::splitmix64;
@@ -14,7 +14,7 @@ pub const MARKED_BYTES: usize = 512;
 /// persist on devices.
 const KEY: u64 = 0x696F_6479_6E6F_2031;
 
-/// Creates the 16-byte mark that begins with `first`, little-endian, followed by 8 bytes derived from it.
+/// Creates a mark: `first`, little-endian, followed by 8 bytes derived from it.
 #[inline]
 pub const fn mark(first: u64) -> [u8; MARK_BYTES] {
     let both = first as u128 | (splitmix64(first ^ KEY) as u128) << 64;

@@ -1,12 +1,12 @@
-//! One operation on block storage: a workload issues it, an engine carries it out.
+//! One operation on block storage. A workload issues it, and an I/O engine executes it.
 
 /// Kind of I/O operation. Kinds are measured separately and never share a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum OpKind {
-    /// Read `len_bytes` at `offset_bytes`.
+    /// Reads `len_bytes` at `offset_bytes`.
     Read = 0,
-    /// Write `len_bytes` at `offset_bytes`.
+    /// Writes `len_bytes` at `offset_bytes`.
     Write = 1,
     /// Makes all acknowledged writes durable. Has no address.
     Flush = 2,
@@ -17,7 +17,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// Number of kinds, and length of arrays with one element per kind.
+    /// Number of kinds of operation.
     pub const COUNT: usize = 5;
     /// All kinds, in the order of their index.
     pub const ALL: [Self; Self::COUNT] =
@@ -40,8 +40,8 @@ impl OpKind {
         }
     }
 
-    /// Whether operations of this kind change the content of the target, which requires the permission to
-    /// overwrite it.
+    /// Whether operations of this kind change the content of the target. They then require permission to overwrite
+    /// it.
     pub const fn changes_content(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
@@ -52,7 +52,7 @@ impl OpKind {
 pub struct Op {
     /// Offset from the start of the target, bytes; 0 for a flush.
     pub offset_bytes: u64,
-    /// Length in bytes. 0 for a flush.
+    /// Length, bytes; 0 for a flush.
     pub len_bytes: u32,
     /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
@@ -64,15 +64,15 @@ impl Op {
     /// A flush, which has neither offset nor length.
     pub const FLUSH: Self = Self { offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, fua: false };
 
-    /// Encodes the operation in two 64-bit integers: the offset; and the length, with the kind from bit 32 and
-    /// FUA in bit 40.
+    /// Encodes the operation in two 64-bit integers. The first is the offset. The second has the length in bits 0 to
+    /// 31, the kind from bit 32, and FUA in bit 40.
     #[inline]
     pub const fn to_words(self) -> (u64, u64) {
         let flags = (self.kind as u64) << 32 | (self.fua as u64) << 40;
         (self.offset_bytes, self.len_bytes as u64 | flags)
     }
 
-    /// Decodes an operation from the two integers of [`Self::to_words`].
+    /// Decodes an operation from the two integers that [`Self::to_words`] returned.
     ///
     /// # Panics
     /// If the integers do not encode an operation.

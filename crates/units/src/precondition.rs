@@ -1,13 +1,13 @@
-//! The state in which an emulated device must be when a cell begins, as stated in the name of a target, in a method or
-//! in a study. The crate `emulate` derives the device's contents from this state and from the workload.
+//! State in which an emulated device must be when a measurement begins, as given in the name of a target, in a method
+//! or in a study. The crate `emulate` derives the device's contents from this state and from the workload.
 
 use crate::{human, parse_size};
 use core::fmt;
 
-/// State of an emulated device at the start of a cell. Real devices are used as they are.
+/// State of an emulated device at the start of a measurement. Real devices are used as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Precondition {
-    /// Steady state under the workload that will be measured (workload-dependent preconditioning in SNIA's terms).
+    /// Steady state under the measured workload (workload-dependent preconditioning in SNIA's terms).
     #[default]
     Workload,
     /// Never written: fresh out of the box, or after a secure erase.
@@ -16,10 +16,10 @@ pub enum Precondition {
     Sequential,
     /// Written at random addresses until the steady state.
     Random {
-        /// Block size of the random writes, bytes; `None` for that of the cell's workload.
+        /// Block size of the random writes, bytes; `None` for that of the measured workload.
         block_bytes: Option<u32>,
     },
-    /// State left by the previous cell.
+    /// State left by the previous measurement.
     Carried,
 }
 
@@ -50,8 +50,8 @@ impl Precondition {
         }
     }
 
-    /// Parses a keyword if it is among `allowed`; `None` otherwise. [`Self::Workload`] is also called `own` (in
-    /// methods) and `workload` (in studies).
+    /// Parses a keyword. `None` if it is not among `allowed`. [`Self::Workload`] is also called `own` (in methods)
+    /// and `workload` (in studies).
     pub fn of_word(word: &str, allowed: &[&str]) -> Option<Self> {
         let all = [
             ("own", Self::Workload),

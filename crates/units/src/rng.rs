@@ -1,8 +1,8 @@
-//! Named random streams: every random decision in iodyno is drawn from a stream that is identified by seed,
-//! name and number, so that adding a consumer never shifts another one's draws.
+//! Named random streams. Every random decision in iodyno is drawn from a stream that is identified by seed, name and
+//! number, so that adding a consumer never shifts another one's draws.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, 2019), fixed by name: a run must replay from its seed
-//! years later, so a library's default is not enough.
+//! The generator is xoshiro256++ (Blackman and Vigna, 2019), fixed by name: a run must replay from its seed years
+//! later, so a library's default is not enough.
 
 pub use rand_core::Rng as RngCore;
 use rand_core::SeedableRng;
@@ -34,8 +34,8 @@ pub const fn key(seed: u64, name: &str, number: u64) -> u64 {
     splitmix64(splitmix64(splitmix64(seed) ^ fnv1a(name)) ^ number)
 }
 
-/// Fills `bytes` with incompressible content determined by `key`, in words of 8 bytes; a shorter remainder
-/// stays unchanged. Uses wyrand, which can compute several words in parallel because none depends on another.
+/// Fills `bytes` with incompressible content determined by `key`, in words of 8 bytes; a shorter remainder stays
+/// unchanged. Uses wyrand, whose words are independent of each other and can be computed in parallel.
 #[inline]
 pub fn random_words(bytes: &mut [u8], key: u64) {
     let mut state = key;
@@ -57,8 +57,8 @@ pub fn stream(seed: u64, name: &str, number: u64) -> Generator {
     Generator::from_seed(bytes)
 }
 
-/// Draws an integer from 0 to `n` − 1, without a branch, as the high half of a widening product. The bias is
-/// at most `n / 2^64`. Returns 0 if `n` is 0.
+/// Draws an integer from 0 to `n` − 1, as the high half of a widening product, without a branch. The bias is at most
+/// `n / 2^64`. Returns 0 if `n` is 0.
 #[inline]
 pub fn below(rng: &mut Generator, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64

@@ -1,8 +1,8 @@
-//! Cleaning of text that other programs, devices and people wrote: characters that are invisible, move a cursor or
-//! reorder their surroundings are written as an escape (`\u{1b}`). Also formats lists in words.
+//! Cleans text that other programs, devices and people wrote. Escapes characters that are invisible, move a cursor or
+//! reorder their surroundings (`\u{1b}`). Also formats lists in words.
 //!
-//! Everything that iodyno prints or writes goes through [`is_hidden`]: the terminal, error messages, CSV,
-//! Markdown and pictures differ only in the replacement.
+//! All output of iodyno uses [`is_hidden`]; the terminal, error messages, CSV, Markdown and pictures differ only in
+//! the replacement of such characters.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -56,8 +56,8 @@ fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Wraps `text` in a Unicode direction isolate if it contains right-to-left letters, so that the rest of its
-/// line is not reordered. Call [`clean`] before, not after, since it would escape the isolate.
+/// Wraps `text` in a Unicode direction isolate if it contains right-to-left letters, so that the rest of its line is
+/// not reordered. Call [`clean`] before: it would escape the isolate.
 pub fn isolated(text: String) -> String {
     if text.chars().any(is_right_to_left) { format!("\u{2068}{text}\u{2069}") } else { text }
 }

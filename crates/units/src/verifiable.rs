@@ -1,9 +1,9 @@
-//! Verifiable content: units of bytes that hold their address, their writer, the generation of the write, and a
+//! Verifiable content: units of bytes that contain their address, their writer, the generation of the write, and a
 //! checksum. `docs/formats/verifiable.md` is the layout's specification.
 //!
-//! The module is in this crate because the crates that write the content (`workload`, `drive`) and the one that must
-//! only recognise it on a device (`targets`) may not import each other. A check reads the unit alone: whether the unit
-//! holds the *latest* write to its address is known only to a caller that counts the writes.
+//! The module is in this crate because the crates that write the content (`workload`, `drive`) and the one that only
+//! recognises it on a device (`targets`) may not import each other. A check reads a single unit. Only a caller that
+//! counts the writes knows whether the unit holds the *latest* write to its address.
 
 mod check;
 
@@ -35,17 +35,17 @@ pub struct Mark {
     pub version: u8,
     /// Offset of the unit from the start of the target, bytes.
     pub offset_bytes: u64,
-    /// Identifies the run that wrote the unit. In version 2 it is the run's start time, ns since 1970, plus the
-    /// index of the target, so that it is unique for each run and target. In version 1 it is the seed of the run.
+    /// Identifies the run that wrote the unit. In version 2: the run's start time, ns since 1970, plus the index of
+    /// the target, which is unique for each run and target. In version 1: the run's seed.
     pub writer: u64,
-    /// Number of times that this writer had written this unit, including this write: 1 for the first.
+    /// Number of times that this writer has written this unit, including this write: 1 for the first.
     pub generation: u32,
-    /// Length of the whole unit, header included, bytes.
+    /// Length of the whole unit including the header, bytes.
     pub len_bytes: u32,
 }
 
 impl Mark {
-    /// Parses the header at the start of `bytes`; None if there is none. A valid header does not prove that the
+    /// Parses the header at the start of `bytes`; `None` if there is none. A valid header does not prove that the
     /// unit is intact; use [`check`].
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < HEADER_BYTES {

@@ -1,5 +1,5 @@
-//! The options of a cloud volume in the name of a target: `size=500GiB&iops=6000&mbps=250&credits=30s`. `emulate` derives
-//! the limits of the volume from them and from the rules of its class.
+//! Options of a cloud volume in the name of a target: `size=500GiB&iops=6000&mbps=250&credits=30s`. `emulate` derives
+//! the volume's limits from these options and from the rules of its class.
 
 use crate::{human, parse_duration_ns, parse_percent, parse_size};
 use core::fmt;
@@ -9,13 +9,14 @@ use core::fmt;
 pub struct VolumeOptions {
     /// Size of the volume, bytes; above 0.
     pub size_bytes: Option<u64>,
-    /// Provisioned operations per second; above 0.
+    /// Provisioned operations per second, above 0.
     pub iops: Option<u64>,
     /// Provisioned throughput, in the unit that the provider uses for the class: MB/s or MiB/s.
     pub mbps: Option<u64>,
-    /// Whether the volume may burst at any time and for any length (on-demand bursting), instead of spending credits.
+    /// Whether the volume may burst at any time and for any length (on-demand bursting), instead of using burst
+    /// credits.
     pub on_demand: bool,
-    /// Burst credits at the start.
+    /// Burst credits at the start; `None`: the default of the volume's class.
     pub credits: Option<StartCredits>,
 }
 

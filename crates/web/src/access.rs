@@ -1,8 +1,8 @@
-//! Who may use the page: the rules for the address, the `Host` and `Origin` fields, and the token.
+//! Access control of the web page: rules for the address, the `Host` and `Origin` fields, and the token.
 //!
-//! A page of another site can make a browser send requests to this server. It can't read the responses, and changes nothing:
-//! a POST needs this server's own `Origin`. A site whose name is made to resolve to this machine (DNS rebinding) is
-//! refused by its `Host`, or by the token, which its cookies lack.
+//! A page of another site can make a browser send requests to this server. It can't read the responses, and changes
+//! nothing: a POST needs this server's own `Origin`. A site whose name is made to resolve to this machine (DNS
+//! rebinding) is refused by its `Host`, or by the token, which its cookies lack.
 
 use crate::http::{Method, Request};
 use sha2::{Digest as _, Sha256};
@@ -24,10 +24,11 @@ pub struct Token {
 }
 
 impl Token {
-    /// Checks a token that a user chose.
+    /// Accepts a token that a user chose.
     ///
     /// # Errors
-    /// It is shorter than 16 or longer than 256 characters, or has characters other than letters, digits, `-` and `_`.
+    /// It is shorter than 16 or longer than 256 characters, or has characters other than letters, digits, `-` and
+    /// `_`.
     pub fn of_text(text: &str) -> Result<Self, String> {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if !(TOKEN_CHARS_MIN..=TOKEN_CHARS_MAX).contains(&text.len()) || !text.bytes().all(is_plain)
@@ -39,10 +40,10 @@ impl Token {
         Ok(Self { text: text.to_owned() })
     }
 
-    /// Draws a random token of 128 bits.
+    /// Creates a random token of 128 bits.
     ///
     /// # Errors
-    /// The kernel has no random numbers.
+    /// The kernel provides no random numbers.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0_u8; TOKEN_BYTES];
         let mut filled = 0;
@@ -53,12 +54,11 @@ impl Token {
         Ok(Self { text: bytes.map(|b| format!("{b:02x}")).concat() })
     }
 
-    /// The secret itself.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether `given` is the token. The time does not depend on where they differ: hashes are compared.
+    /// Whether `given` is the token. Compares hashes, so that timing does not reveal the first difference.
     fn is(&self, given: &str) -> bool {
         Sha256::digest(given) == Sha256::digest(&self.text)
     }

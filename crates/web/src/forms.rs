@@ -1,5 +1,5 @@
-//! Forms that are answered by the output of a command: `explain` and `size`. The server runs the program itself, so
-//! the page shows what the command prints. Neither command writes anything, and no field takes the name of a file.
+//! Forms answered by the output of a command: `explain` and `size`. The server runs the program itself, so the page
+//! shows exactly what the command prints. Neither command writes anything, and no field accepts the name of a file.
 
 use crate::Site;
 use crate::http::Request;

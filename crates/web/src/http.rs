@@ -1,5 +1,5 @@
-//! Requests and responses of HTTP/1.1, one request per connection. `httparse` reads the head; this module limits sizes and
-//! times, and refuses what no browser sends.
+//! Requests and responses of HTTP/1.1, one request per connection. `httparse` parses the head; this module limits
+//! sizes and times, and refuses requests that no browser sends.
 
 use iodyno_live::admin_socket::Timed;
 use std::borrow::Cow;

@@ -1,11 +1,11 @@
-//! A web page over a notebook, served on this machine: the list of runs, their reports, comparisons, runs in progress, served
-//! storage, and forms for commands that simulate.
+//! A web page over a notebook, served on this machine: the list of runs, their reports, comparisons, runs in
+//! progress, served storage, and forms for commands that simulate.
 //!
-//! Pages of runs and comparisons are those of `report`. The page needs no other host and no build step: its scripts and
+//! Pages of runs and comparisons come from `report`. The page needs no other host and no build step: its scripts and
 //! styles are plain files in `assets/`, which this crate embeds.
 //!
-//! **Invariant:** without permission ([`Site::allow_run`]) a request changes nothing. No page has an inline script of this
-//! crate, every text from a notebook is escaped, and a request has limits in size and time.
+//! **Invariant:** without permission ([`Site::allow_run`]) a request changes nothing. No page has an inline script of
+//! this crate, every text from a notebook is escaped, and a request has limits in size and time.
 
 #![forbid(unsafe_code)]
 
@@ -33,11 +33,11 @@ use std::path::PathBuf;
 /// Settings of the web page: what it shows, and what clients may change.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The notebook, which need not exist yet.
+    /// Path of the notebook, which need not exist yet.
     pub notebook: PathBuf,
-    /// Control sockets of the servers of emulated storage to show.
+    /// Control sockets of the servers of emulated storage that the page shows.
     pub controls: Vec<PathBuf>,
-    /// The program that answers the forms `explain` and `size`.
+    /// Path of the iodyno program, which answers the forms `explain` and `size`.
     pub program: PathBuf,
     /// Names of emulated devices in the catalog.
     pub devices: Vec<String>,
@@ -45,15 +45,15 @@ pub struct Site {
     pub workloads: Vec<String>,
     /// Names of studies in the catalog.
     pub studies: Vec<String>,
-    /// Program and version, for the footer of pages.
+    /// Name and version of the program, for the footer of pages.
     pub made_by: String,
-    /// Secret that clients must present; None: every client that reaches the address may read.
+    /// Secret that clients must present; `None`: every client that reaches the address may read.
     pub token: Option<Token>,
-    /// Whether clients may stop and rename runs in progress, and inject faults.
+    /// Whether clients may stop runs, name and annotate them, and inject faults. Otherwise the page is read-only.
     pub allow_run: bool,
 }
 
-/// Answers the requests of a listener in background threads, until the process ends.
+/// Serves HTTP on a listener in background threads, until the process ends.
 ///
 /// # Errors
 /// The listener has no address, or no thread can be created.

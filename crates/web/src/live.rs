@@ -1,7 +1,7 @@
-//! A run in progress, as its process writes it to the notebook about once a second: rates, percentiles and latency buckets
-//! of each interval, the totals and the verdicts so far.
+//! A run in progress, read from the notebook, to which its process writes about once a second: rates, percentiles and
+//! latency buckets of each interval, the totals, and the verdicts so far.
 //!
-//! A look reads only the intervals that are new, whatever the length of the run, and several readers share it.
+//! An update reads only new intervals, whatever the length of the run, and several clients share it.
 
 use iodyno_measure::{Histogram, Interval, IoKinds, Level, Verdict};
 use iodyno_notebook::{Error, Notebook, Progress, Status};

@@ -1,4 +1,4 @@
-//! Pages of this crate: the frame with links, the list of runs, and messages. The templates are in `templates/`, and
+//! Pages of this crate: the common frame with links, the list of runs, and messages. The templates in `templates/`
 //! escape every value.
 
 use crate::Site;

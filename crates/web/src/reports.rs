@@ -1,4 +1,4 @@
-//! Pages of runs and comparisons: the documents of `report`, with links to the other pages.
+//! Pages of runs and comparisons: documents of the crate `report`, with links to the other pages.
 
 use crate::Site;
 use crate::http::{HTML, JSON, Request, Response};

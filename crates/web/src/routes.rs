@@ -1,4 +1,4 @@
-//! From a request to its response: access, then the page that the path names.
+//! Maps a request to its response: checks access, then builds the page that the path names.
 
 use crate::access::{Access, Decision, without_token};
 use crate::forms::{self, Forms};

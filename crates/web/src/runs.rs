@@ -1,5 +1,5 @@
-//! The list of runs, kept in memory: brought up to date when the notebook's file changes, with the result of each method,
-//! which takes the whole run to know, added in the background.
+//! The list of runs, kept in memory and updated when the notebook's file changes. A background thread adds the result
+//! of each run of a method, which requires reading the whole run.
 
 use iodyno_measure::Level;
 use iodyno_notebook::{Error, Notebook, RunSummary, Status};

@@ -1,4 +1,4 @@
-//! Storage that servers on this machine emulate, through their control sockets: their status, and faults.
+//! Status of servers of emulated storage on this machine, and injection of faults, through their control sockets.
 
 use iodyno_live::control::say;
 use iodyno_live::status::{Status, VolumeStatus};

@@ -1,4 +1,5 @@
-//! Stopping a run in progress, as Ctrl-C in its terminal does: its process ends the cell, and stores what it has.
+//! Stops a run in progress, as Ctrl-C in its terminal does: its process ends the measurement, and stores the results
+//! so far.
 
 use iodyno_notebook::Notebook;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

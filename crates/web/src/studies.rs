@@ -1,4 +1,5 @@
-//! The page of studies: each is simulated in the background, one at a time, and its page is kept while the server runs.
+//! The page of studies. Each study is simulated in the background, one at a time, and its page is kept while the
+//! server runs.
 
 use crate::Site;
 use crate::http::{JSON, Request, Response};

@@ -1,5 +1,5 @@
-//! The last measurement, kept in `iodyno/transport.json` in the user's cache folder. It applies to the same program,
-//! processors and boot, for an hour. Errors only cost time: the latency is measured again.
+//! Cache of the last transport measurement, in `iodyno/transport.json` in the user's cache folder. It is valid for an
+//! hour, for the same program, processors and boot. On errors the latency is measured again.
 
 use iodyno_catalog::input::read_regular_text;
 use iodyno_live::transport::{TRANSPORT_MAX_NS, Transport};

@@ -1,4 +1,4 @@
-//! Formats the answer for cloud volumes as text for a terminal, and as a JSON document. Does no I/O.
+//! Formats the recommended cloud volumes as text for a terminal, and as a JSON document. Does no I/O.
 
 use super::{CloudSizing, Found, Instance, Offer, Unfit, VOLUMES_MAX, Volumes};
 use crate::json::limits;
@@ -13,7 +13,7 @@ use iodyno_units::human;
 use iodyno_units::text::for_shell;
 use serde_json::{Value, json};
 
-/// Formats the answer as text.
+/// Formats the recommended volumes, and the classes that do not fit, as text.
 pub fn show(answer: &CloudSizing, style: Style) -> String {
     let mut text = Lines::new(style);
     text.heading(&demand_in_words(answer), EMULATED);
@@ -228,7 +228,7 @@ fn run_in_words(answer: &CloudSizing, of: &Offer) -> String {
     }
 }
 
-/// The answer as JSON, after `docs/schema/size-v1.schema.json`.
+/// Formats the result as JSON, after `docs/schema/size-v1.schema.json`.
 pub fn document(answer: &CloudSizing) -> Value {
     let demand = &answer.demand;
     json!({

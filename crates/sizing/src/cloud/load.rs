@@ -1,4 +1,4 @@
-//! The load that a demand puts on rate limits, in closed form, and the conditions of a search. Does no I/O.
+//! The load that a demand puts on rate limits, as a formula, and the conditions of a search. Does no I/O.
 
 use crate::demand::Demand;
 use iodyno_emulate::spec::{CloudVolume, Counted, Limit, LimitOf};
@@ -15,7 +15,7 @@ struct Stream {
     iops: f64,
 }
 
-/// Operations and bytes per second that a demand requires from volumes, as their limits count them.
+/// Operations and bytes per second of a demand, for comparison with rate limits of volumes.
 #[derive(Clone, Debug)]
 pub struct Load {
     streams: Vec<Stream>,
@@ -74,8 +74,8 @@ impl Load {
         self.streams.iter().filter(|of| counts(of.kind)).map(|of| of.iops * each(of)).sum()
     }
 
-    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes. 1 is the sustained rate
-    /// or, with `at_burst_rates`, the burst rate.
+    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes, relative to its sustained
+    /// rate or, with `at_burst_rates`, its burst rate. Above 1, the limits do not suffice.
     pub fn utilisation(&self, limits: &[Limit], volumes: u32, at_burst_rates: bool) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref().filter(|_| at_burst_rates);
@@ -85,7 +85,8 @@ impl Load {
         limits.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Time for which full burst credits last under the load, s; infinite if they never run out.
+    /// Time for which full burst credits of each of `volumes` equal volumes last under the load, s; infinite if they
+    /// never run out.
     pub fn burst_s(&self, limits: &[Limit], volumes: u32) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref()?;
@@ -113,7 +114,7 @@ impl Load {
         if all > 0.0 { within / all } else { 1.0 }
     }
 
-    /// Whether an idle volume meets all latency limits of a demand.
+    /// Whether an idle volume, whose rate limits do not matter, meets all latency limits of a demand.
     pub fn is_in_time(&self, volume: &CloudVolume, demand: &Demand) -> bool {
         let holds =
             |limit: crate::Limit| self.within(volume, limit.of, limit.ns) >= limit.tail.quantile();

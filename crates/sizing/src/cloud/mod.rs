@@ -1,8 +1,9 @@
-//! The cheapest cloud volumes that meet a demand: found by the closed form of their limits, and confirmed by simulation.
+//! Finds the cheapest cloud volumes that meet a demand, by a formula of their rate limits, and confirms them by
+//! simulation.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `load` | the load on limits |
+//! | `load` | the load on rate limits |
 //! | `prices` | prices of volumes |
 //! | `instance` | instances whose limits the volumes share |
 //! | `search` | the cheapest volumes of a class |
@@ -54,7 +55,7 @@ struct Unconfirmed<'a> {
     offer: Offer,
 }
 
-/// Cloud volumes, and the instance to which they are attached.
+/// Cloud volumes of one class, and the instance to which they are attached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
     /// The volumes, with their price.
@@ -69,13 +70,15 @@ impl Offer {
         self.volumes.price + self.instance.as_ref().map_or(0.0, |instance| instance.price)
     }
 
-    /// Utilisation of the busiest limit of volumes or instance at sustained rates, without burst credits.
+    /// Utilisation of the busiest rate limit of the volumes or the instance, without burst credits. 1: the sustained
+    /// rate.
     pub fn utilisation(&self, load: &Load) -> f64 {
         let of_volumes = load.utilisation(&self.volumes.limits, self.volumes.count, false);
         of_volumes.max(load.utilisation(self.shared(), 1, false))
     }
 
-    /// Time for which full burst credits last under a load, s; infinite if they never run out.
+    /// Time for which full burst credits of the volumes and the instance last under a load, s; infinite if they never
+    /// run out.
     pub fn burst_s(&self, load: &Load) -> f64 {
         let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
         of_volumes.min(load.burst_s(self.shared(), 1))
@@ -108,8 +111,8 @@ impl Offer {
 pub struct Found {
     /// The volumes, and the instance to which they are attached.
     pub offer: Offer,
-    /// Simulation at the demanded rate without burst credits; `None`: not simulated, because the volumes cost more than
-    /// the recommended ones.
+    /// Result of simulating the demand without burst credits; `None`: not simulated, because the volumes cost more
+    /// than the recommended ones.
     pub measured: Option<Measured>,
 }
 
@@ -118,12 +121,12 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// No size and rates of up to [`VOLUMES_MAX`] volumes meet the demand, both in closed form and in a simulation,
-    /// and have a price.
+    /// No size and rates of up to [`VOLUMES_MAX`] volumes have a price and meet the demand, by formula and in
+    /// simulation.
     Limits,
     /// No instance has sufficient limits and can attach all volumes.
     Instance,
-    /// The price file does not have the class.
+    /// The price file has no price for the class.
     Price,
 }
 
@@ -138,26 +141,25 @@ pub struct CloudSizing {
     pub currency: String,
     /// Date of the prices, as written in the price file.
     pub as_of: String,
-    /// Operations and bytes per second of the demand, as limits count them.
+    /// Operations and bytes per second of the demand, for comparison with rate limits.
     pub load: Load,
-    /// The cheapest volumes of each class that meet the demand, cheapest first. The first is confirmed by simulation.
+    /// The cheapest sufficient volumes of each class, cheapest first. Only the first are confirmed by simulation.
     pub found: Vec<Found>,
-    /// Cheaper volumes that meet the demand only while their burst credits last, and for how long, s.
+    /// Cheaper volumes that meet the demand only while their burst credits last, with that time, s.
     pub by_credits_alone: Vec<(Offer, f64)>,
-    /// Names of the classes that do not meet the demand, with the reason.
+    /// Names of the classes without sufficient volumes, with the reason.
     pub unfit: Vec<(String, Unfit)>,
-    /// Number of simulated cells.
+    /// Number of simulations.
     pub cells: usize,
 }
 
-/// Finds the cheapest volumes of a provider that meet a demand. `instance` is the system to which they are attached.
-/// If it is `None`, the cheapest instance in the price file is chosen; if that has none, instances are not
-/// considered.
+/// Finds the cheapest volumes of a provider that meet a demand. `instance` names the system file of the instance to
+/// which they are attached. `None`: the cheapest instance in the price file, or no instance if the file has none.
 ///
 /// # Errors
 ///
-/// A class that has no rules, an instance without limits, a workload that does not fit, a provider without prices, or
-/// an interruption.
+/// A class has no rules, an instance has no limits, the workload does not fit, the provider has no prices, or the
+/// search is interrupted.
 pub fn size_cloud(
     demand: Demand,
     cloud: &str,

@@ -35,7 +35,7 @@ const VOLUME: &[Key] = &[
     Key::optional("on_demand", PRICE),
     Key::optional("on_demand_10k", PRICE),
 ];
-/// Seconds of a month of 730 hours, by which providers bill.
+/// Length of a month in providers' bills, s: 730 hours.
 const MONTH_S: f64 = 730.0 * 3600.0;
 /// Burst operations that Azure bills per MB/s beyond the rate: 256 KiB count as one operation, and 1 MB as 1024 KiB.
 const BURST_OPS_PER_MB: f64 = 1024.0 / 256.0;
@@ -207,21 +207,21 @@ impl VolumePrice {
         }
     }
 
-    /// Whether the file has a price of on-demand bursting for the class.
+    /// Whether the price file has a price of on-demand bursting for the class.
     pub fn has_on_demand(&self) -> bool {
         self.on_demand.is_some()
     }
 
-    /// Monthly price of on-demand bursting at a constant load; `None` if the file has none. Azure bills the
-    /// operations beyond the rate, or the bytes as operations, whichever are more ("Managed disk bursting", billing).
-    /// `over_iops` and `over_bytes_per_s` are the volume's load beyond its rates without bursting.
+    /// Monthly price of on-demand bursting at a constant load; `None` if the price file has none. `over_iops` and
+    /// `over_bytes_per_s` are the load beyond the volume's rates without bursting. Azure bills either operations or
+    /// bytes counted as operations, whichever are more ("Managed disk bursting", billing).
     pub fn of_on_demand(&self, over_iops: f64, over_bytes_per_s: f64) -> Option<f64> {
         let of = self.on_demand?;
         let ops_per_s = over_iops.max(over_bytes_per_s / 1e6 * BURST_OPS_PER_MB).max(0.0);
         Some(of.fixed + of.each_10k * ops_per_s * MONTH_S / 10_000.0)
     }
 
-    /// Monthly price of a volume without on-demand bursting; `None` if the file has no price for its size.
+    /// Monthly price of a volume without on-demand bursting; `None` if the price file has none for its size.
     pub fn of(&self, class: &VolumeClass, size_bytes: u64, options: &VolumeOptions) -> Option<f64> {
         let by_size = match self.by_size.as_slice() {
             [] => 0.0,

@@ -1,8 +1,9 @@
-//! The cheapest volumes of a class that meet a demand by the closed form of their limits. Pure.
+//! Finds the cheapest volumes of a class that meet a demand, by a formula of their rate limits. Pure.
 //!
-//! Each limit grows with the size and with the provisioned rates, and so does the price. So the smallest sufficient size, then
-//! the fewest IOPS, then the lowest throughput are the cheapest. With bursting on demand a larger size may be cheaper, because
-//! fewer operations exceed its rate, so all sizes are tried. Volumes are striped only if one can't meet the demand.
+//! Limits and price grow with the size and with the provisioned rates. The cheapest volume therefore has the smallest
+//! sufficient size, then the fewest IOPS, then the lowest throughput. With on-demand bursting a larger size may be
+//! cheaper, because fewer operations exceed its rate, so all sizes are tried. Volumes are striped only if one can't
+//! meet the demand.
 
 use super::instance::Instance;
 use super::load::{Conditions, GIB};

@@ -1,4 +1,4 @@
-//! Checks one unit of verifiable content, and diagnoses why it does not hold the expected content.
+//! Checks one unit of verifiable content, and diagnoses any deviation from the expected content.
 
 use super::{MAGIC_1, Mark, SECTOR_BYTES, WriteId, fill_version, is_whole, u32_at, u64_at};
 use core::fmt;
@@ -7,7 +7,7 @@ use core::fmt;
 /// bytes match a write.
 const OURS_MIN: usize = 4;
 
-/// The write that produced a part of a torn unit; `None` if the part is all zeroes.
+/// The write that produced a part of a torn unit; `None` if the part is all zeros.
 pub type Part = Option<WriteId>;
 
 /// Reason why a unit does not contain the expected content.
@@ -20,11 +20,11 @@ pub enum Flaw {
         /// First 8 bytes of the unit.
         first_bytes: [u8; 8],
     },
-    /// The unit contains verifiable content that was written for another address.
+    /// The unit contains verifiable content of another address.
     Misdirected {
-        /// Header of the misdirected content.
+        /// Header of that content.
         mark: Mark,
-        /// Offset of the misdirected header within the unit, bytes; above 0 if content was shifted by whole sectors.
+        /// Offset of that header within the unit, bytes; above 0 if content was shifted by whole sectors.
         at_byte: usize,
     },
     /// The sectors come from different writes of this unit, or some are zeroes.
@@ -43,10 +43,10 @@ pub enum Flaw {
         /// Number of bytes of the unit that differ from those written.
         bytes: usize,
     },
-    /// The bytes were written in units of another length: they are the beginning of a longer unit, or intact
-    /// shorter units overwrote a part of them. The rest cannot be checked.
+    /// The unit was written with another length. It is the beginning of a longer unit, or intact shorter units
+    /// overwrote a part of it. The rest cannot be checked.
     OtherLength {
-        /// Header of the unit of another length; of several shorter units, that of the latest.
+        /// Header of the longer unit, or of the latest of the shorter units.
         mark: Mark,
     },
 }
@@ -102,8 +102,8 @@ impl core::error::Error for Flaw {}
 /// all of it is checked as units of that length, and the first header is returned.
 ///
 /// # Errors
-/// The flaw that was found. Of several flawed shorter units, the first flaw other than [`Flaw::Zeroed`] and
-/// [`Flaw::Foreign`], or else the first flaw.
+/// The flaw. If several shorter units are flawed, the first flaw other than [`Flaw::Zeroed`] and [`Flaw::Foreign`],
+/// or else the first flaw.
 ///
 /// # Panics
 /// If the unit's length is 0 or not a multiple of 512 bytes.
