@@ -9,7 +9,7 @@ use crate::file::File;
 use crate::input::{self, InputError};
 use crate::problem::Problem;
 
-/// Maximum size of a catalog file or of a file in its place, bytes. Such files are written by hand, so a larger one
+/// Maximum size of a workload, method, device or other catalog file, bytes. They are written by hand, so a larger one
 /// is a mistake.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 

@@ -1,5 +1,5 @@
-//! The values of a table by their paths, each with its position. An invalid value has only a position,
-//! so that rules can check the rest.
+//! Values of a TOML table by path, each with its position. An invalid value has only a position, so that rules can
+//! check the rest.
 
 use core::ops::Range;
 use std::collections::BTreeMap;

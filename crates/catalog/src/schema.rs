@@ -217,7 +217,7 @@ impl Key {
         Self { sourced: true, ..self }
     }
 
-    /// Lets a file replace the value by a rule, a table with these keys, from which the value is computed.
+    /// Lets a file give a rule instead of the value: a table with these keys, from which the value is computed.
     #[must_use]
     pub const fn ruled(self, rule: &'static [Self]) -> Self {
         Self { rule, ..self }

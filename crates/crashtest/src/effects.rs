@@ -71,7 +71,7 @@ impl Act {
 pub struct Effect {
     /// Index in the history of the event that caused the effect.
     pub event: usize,
-    /// What the effect changes in the tree.
+    /// Change of the tree.
     pub act: Act,
     /// Indices of earlier effects without which this one cannot survive a power cut.
     pub requires: Vec<usize>,
@@ -93,7 +93,8 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Derives the effects of a recorded run under the given rules.
+    /// Splits the changes of a recorded run into effects, and derives their dependencies and durability under the
+    /// rules of a file system.
     #[must_use]
     pub fn of_history(history: &History, rules: Rules) -> Self {
         let mut derivation = Derivation {

@@ -152,8 +152,9 @@ impl Folders {
         Ok(Self { session: Some(session), notifier, at: at.to_owned(), shared })
     }
 
-    /// Adds a folder with this tree, and returns the folder's path. `record` makes operations events. New nodes are
-    /// numbered from [`Tree::last_node`] + 1 on, so the tree must already contain each node that `watch` may add.
+    /// Adds a folder with this tree, and returns the folder's path. With `record`, operations in the folder are
+    /// recorded as events. New nodes are numbered from [`Tree::last_node`] + 1 on, so the tree must already contain
+    /// each node that `watch` may add.
     ///
     /// # Panics
     ///

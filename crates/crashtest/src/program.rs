@@ -49,7 +49,6 @@ pub enum Ended {
 
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// How the checker ended.
     pub ended: Ended,
     /// First 64 KiB of the checker's standard output.
     pub output: Vec<u8>,

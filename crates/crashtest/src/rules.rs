@@ -26,11 +26,11 @@ pub struct Rules {
 /// read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// No growth at all: after a cut, a file can have its new size without the data.
+    /// No growth: after a cut, a file can have its new size without the data.
     Never,
     /// Growth by a write that allocates blocks. A write inside the last block sets the size at once (ext4).
     NewBlocks,
-    /// All growth.
+    /// Growth by any write.
     Always,
 }
 

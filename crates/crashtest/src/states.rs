@@ -151,7 +151,7 @@ impl States {
         output
     }
 
-    /// Number of states of a class in an epoch, including duplicates.
+    /// Number of states of a class for a power cut in an epoch. Several of them may have the same content.
     #[must_use]
     pub fn count(&self, class: Class, epoch: usize) -> u64 {
         let open = &self.epochs[epoch].open;

@@ -22,7 +22,6 @@ impl Page {
         Self { bytes: [0; PAGE_BYTES], hash: OnceLock::new() }
     }
 
-    /// The page's bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
         &self.bytes
@@ -192,8 +191,8 @@ impl Tree {
         }
     }
 
-    /// Adds a node without a name if it does not exist. States that lose the node's creation need it as the target of
-    /// later changes.
+    /// Adds a nameless node if it does not exist. Later changes need it as their target in states that lose its
+    /// creation.
     pub fn ensure(&mut self, node: NodeId, new: impl FnOnce() -> Node) {
         self.nodes.entry(node).or_insert_with(|| Arc::new(new()));
     }

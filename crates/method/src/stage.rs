@@ -55,7 +55,6 @@ pub struct Fill {
 pub struct Cells {
     /// Points to measure.
     pub grid: Grid,
-    /// Order in which the points are measured.
     pub order: Order,
     /// Number of times that the grid is measured, at least 1.
     pub repeats: u32,
@@ -118,7 +117,7 @@ pub struct Rounds {
 pub struct Track {
     /// Index of the tracked point in the grid.
     pub point: usize,
-    /// Tracked quantity of the point.
+    /// Quantity of the point that must become steady.
     pub quantity: Quantity,
     /// Display name of the variable, such as `iops of read=0% block=4KiB`.
     pub name: String,

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 pub struct Sweep {
     /// Axes, outermost first.
     pub axes: Vec<Axis>,
-    /// Order in which the points are measured.
     pub order: Order,
     /// Number of times that each point is measured, at least 1.
     pub repeats: u32,

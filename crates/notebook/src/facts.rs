@@ -25,11 +25,11 @@ const CONFIRMING: &str = "--destroy";
 pub struct TargetDescription {
     /// Type of target, such as a file or a block device.
     pub kind: TargetKind,
-    /// Size of the target before it was opened, bytes.
+    /// Size of the target before it was opened, bytes; `None` if unknown.
     pub size_bytes: Option<u64>,
-    /// Size of the target after it was opened, bytes.
+    /// Size of the target after it was opened, bytes; `None` if unknown.
     pub opened_bytes: Option<u64>,
-    /// Type of the file system that contains the target.
+    /// Type of the file system that contains the target; `None` if unknown or not a file.
     pub file_system: Option<String>,
     /// Facts about the target if it is a block device, otherwise about the block device below the target's file
     /// system.

@@ -1,4 +1,4 @@
-//! Errors of reading before the file and the run are known, and the memory limit of reading.
+//! Errors of reading a row, without the file and the run, which callers add; and the memory limit of reading.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

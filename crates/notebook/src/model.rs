@@ -45,7 +45,6 @@ pub struct TargetRecord {
     pub health_after: Option<Value>,
 }
 
-/// A workload of a run, with its specification.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadRecord {
     pub name: String,

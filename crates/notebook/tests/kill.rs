@@ -19,7 +19,7 @@ const PATH_VARIABLE: &str = "IODYNO_TEST_KILLED_NOTEBOOK";
 
 /// Environment variable of a child that waits to be killed in the middle of its first cell.
 const WAITS_VARIABLE: &str = "IODYNO_TEST_KILLED_WAITS";
-/// The last that such a child says.
+/// Last line that this child prints.
 const LAST_SAID: &str = "interval 0 2";
 
 /// The announcement of cell `index`.

@@ -12,7 +12,7 @@ use std::path::Path;
 /// Memory that a reader may hold at once: a run's cells, and its other parts.
 const HEAP_BYTES_MAX: usize = 416 << 20;
 
-/// Counts what each thread allocates: other tests run beside these.
+/// Counts each thread's allocations, since other tests run in parallel.
 struct Counting;
 
 thread_local! {
@@ -28,7 +28,7 @@ fn count(bytes: isize) {
     });
 }
 
-/// Bytes that `work` held at most, and those that its result holds.
+/// Maximum number of bytes held by `work`, and number of bytes held by its result.
 fn held<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
     let before = HELD.get().0;
     HELD.set((before, before));

@@ -1,4 +1,4 @@
-//! What a reader that stays sees of runs in progress: the list brought up to date, and the latest intervals.
+//! A long-lived reader's view of runs in progress: the updated list, and the latest intervals.
 
 use iodyno_measure::{Cell, CellKey, Interval};
 use iodyno_notebook::{Notebook, Outcome, RunHead, RunWriter, Status, check_name};
@@ -10,7 +10,7 @@ fn interval(n: u64) -> Interval {
     interval
 }
 
-/// Whatever runs do in between, an old list brought up to date is the list, and tells whether it changed.
+/// After any changes of runs, an updated list equals a new list, and the update tells whether the list changed.
 #[test]
 fn a_list_brought_up_to_date_is_the_list() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which cells and latencies of runs a caller wants.
+//! Selection of a run's cells and latencies by a caller in Python.
 
 use crate::error::raised;
 use iodyno_measure::{Cell, ClassStats};

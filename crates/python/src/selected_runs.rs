@@ -1,4 +1,4 @@
-//! Which runs a caller wants.
+//! Selection of runs by a caller in Python.
 
 use crate::run::Run;
 use pyo3::prelude::*;

@@ -33,7 +33,6 @@ pub struct ServeRequest {
     pub fuse: Option<PathBuf>,
     /// Whether to create a block device for each volume through ublk.
     pub ublk: bool,
-    /// Timing of completions.
     pub speed: Speed,
     /// Files or folders in which the data is stored, one per volume; empty: in memory.
     pub backing: Vec<PathBuf>,

@@ -83,7 +83,8 @@ impl Candidate {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Upper bound of one system's operations per second, from its adapters' processors and PCIe slots; infinite without adapters.
+    /// Upper bound of one system's operations per second, from its adapters' processors and PCIe slots; infinite
+    /// without adapters.
     pub fn iops_max(&self, demand: &Demand) -> f64 {
         let Some(a) = &self.adapters else { return f64::INFINITY };
         let writes = demand.write_share();

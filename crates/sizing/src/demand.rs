@@ -118,7 +118,7 @@ impl Demand {
     /// Creates the demand of a message log.
     ///
     /// # Errors
-    /// Reason why the log is not possible, as a sentence.
+    /// The rates and sizes of the log are not possible. The error says why, as a sentence.
     pub fn of_log(log: LogDemand, p99_ns: u64) -> Result<Self, String> {
         let rate_iops = log.reads_per_s() + log.writes_per_s();
         let demand = Self::new("log".to_owned(), log.workload()?, rate_iops, p99_ns);

@@ -42,7 +42,7 @@ fn is_valid(document: &serde_json::Value) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// The whole answer to a small demand, as text, as a document and as a page.
+/// Complete result for a small demand, as text, as a document and as a page.
 #[test]
 fn a_small_demand() {
     let choice = choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5, Level::Raid10]);
@@ -83,7 +83,7 @@ fn a_small_demand() {
     assert!(html::page(&drawn).contains("<svg") && csv::text(&drawn).contains("binds first"));
 }
 
-/// Prices decide the order, and what has none is left out. Each wrong price is reported.
+/// Prices determine the order, and candidates without a price are left out. Each wrong price is reported.
 #[test]
 fn prices_decide() {
     let text = "schema = 1\ncurrency = \"EUR\"\n[devices]\nssd-gen3-emlc = 100\nssd-gen4-emlc = 1000\n[systems]\n57b4-gen3 = 5000\n[drawers]\n57b4-gen3 = 10\n";
@@ -109,7 +109,7 @@ fn prices_decide() {
     assert_eq!(Prices::from_toml(&wrong).unwrap_err().len(), 2);
 }
 
-/// Nothing answers before its device does, and no number of devices helps; capacity beyond all of them is no better.
+/// Neither a latency below the device's nor a capacity beyond all devices can be met by more devices.
 #[test]
 fn what_nothing_meets() {
     let choice = choice(&["57b4-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5]);
@@ -127,7 +127,7 @@ fn what_nothing_meets() {
     assert!(text.contains("32 such systems full of devices have only 396 TB"), "{text}");
 }
 
-/// The study's count of devices that a pair can use fully, by its own cells and by ours.
+/// The number of devices that a pair of adapters can use fully, computed from the study's figures and by simulation.
 #[test]
 fn saturation_is_the_studys() {
     let mut study = load("ibm-sas-raid").unwrap_or_else(|problem| panic!("{problem}"));
@@ -144,7 +144,7 @@ fn saturation_is_the_studys() {
     }
 }
 
-/// What a search covers, and what it refuses.
+/// Candidates that a search includes by default, and choices that it refuses.
 #[test]
 fn candidates_are_the_catalogs() {
     let all = candidates(&Choice::default()).unwrap();
@@ -175,7 +175,7 @@ fn candidates_are_the_catalogs() {
     }
 }
 
-/// A message log: what is sized is its writes and its replays' reads, and the text has the arithmetic.
+/// A message log is sized by its writes and its replays' reads, and the text has the arithmetic.
 #[test]
 fn a_message_log_is_sized() {
     let log = LogDemand {
@@ -220,7 +220,7 @@ fn a_message_log_is_sized() {
     );
 }
 
-/// A disk writes what its cache holds whenever it has nothing else to do: that its heads are always busy is no limit.
+/// Disk heads that are always busy are no limit, because an idle disk destages its cache.
 #[test]
 fn eager_destaging_is_no_saturation() {
     let choice = choice(&["workstation"], &["hdd-nearline-20t"], &[Level::Raid10]);
@@ -233,7 +233,7 @@ fn eager_destaging_is_no_saturation() {
     assert!(text.contains("with one array less") && text.contains("no endurance"), "{text}");
 }
 
-/// Flash has to last as long as it is rated for, or as is asked.
+/// Flash must last for its rated life, or for the requested one.
 #[test]
 fn flash_must_last() {
     let choice = choice(&["workstation"], &["nvme-tlc-3840g"], &[Level::Raid10]);
@@ -253,7 +253,7 @@ fn flash_must_last() {
     is_valid(&json::document(&rated));
 }
 
-/// With a part lost it takes more devices; and a limit of writes alone, or of a longer tail, is kept.
+/// The loss of a component requires more devices. Limits on writes alone and on a higher percentile are met.
 #[test]
 fn losses_and_further_limits_count() {
     let choice = choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid10]);
@@ -277,7 +277,7 @@ fn losses_and_further_limits_count() {
     assert!(impossible.rows.is_empty());
 }
 
-/// A device that the catalog hasn't got is reported with its line and a suggestion.
+/// An unknown device is reported with its line and a suggestion.
 #[test]
 fn misspelt_prices_are_refused() {
     let text = "schema = 1\ncurrency = \"EUR\"\n[devices]\nssd-gen3-emcl = 1\n\"./own.toml\" = 2\n[systems]\n57ce-gen9 = 1\n";
@@ -291,8 +291,8 @@ fn misspelt_prices_are_refused() {
     );
 }
 
-/// The answer is at most a tenth, or one array, above the smallest number that holds in a run that is four times as long as
-/// the one that confirmed it. `IODYNO_SIZE_SOAK=all` takes some minutes: disks, SSDs, levels, adapters.
+/// The result is at most a tenth, or one array, above the smallest number that holds in a run four times as long as
+/// the confirming one. `IODYNO_SIZE_SOAK=all` takes some minutes: disks, SSDs, levels, adapters.
 #[test]
 fn answers_are_the_smallest_that_hold() {
     let all = [

@@ -7,11 +7,12 @@ use core::fmt;
 /// Options of a cloud volume. `None` means the default of the volume's class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeOptions {
-    /// Size of the volume, bytes; above 0.
+    /// Size of the volume, bytes, above 0; `None` for the default of the class.
     pub size_bytes: Option<u64>,
-    /// Provisioned operations per second, above 0.
+    /// Provisioned operations per second, above 0; `None` for the default of the class.
     pub iops: Option<u64>,
-    /// Provisioned throughput, in the unit that the provider uses for the class: MB/s or MiB/s.
+    /// Provisioned throughput, in the provider's unit for the class: MB/s or MiB/s. `None` for the default of the
+    /// class.
     pub mbps: Option<u64>,
     /// Whether the volume may burst at any time and for any length (on-demand bursting), instead of using burst
     /// credits.

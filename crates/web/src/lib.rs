@@ -30,7 +30,7 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 
-/// Settings of the web page: what it shows, and what clients may change.
+/// Settings of the web page: its content, and the permissions of clients.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// Path of the notebook, which need not exist yet.

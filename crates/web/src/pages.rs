@@ -68,7 +68,7 @@ pub(crate) struct FormPage<'a> {
     pub(crate) frame: &'a Frame,
     pub(crate) form: &'a Form,
     pub(crate) fields: Vec<Shown>,
-    /// Command line that answers the form; empty if the form is.
+    /// Command line that answers the form; empty for an empty form.
     pub(crate) command: &'a str,
     /// Output of the command; empty if it failed.
     pub(crate) answer: &'a str,

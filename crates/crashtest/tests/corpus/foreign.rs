@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Time for the states of a right program that are too many for a test.
+/// Time limit for a correct program with more states than a test can check.
 const TIME_RIGHT: Duration = Duration::from_secs(20);
 
 fn source(name: &str) -> PathBuf {

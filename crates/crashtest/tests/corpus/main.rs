@@ -1,5 +1,5 @@
-//! Programs with planted crash bugs, and right ones beside them. Each bug must be found, with the right verdict and by
-//! a named class of states; a right program must have no wrong state.
+//! Programs with planted crash bugs, and correct programs. Each bug must be found, with the right verdict and by a
+//! named class of states; a correct program must have no wrong state.
 
 mod embedded;
 mod files;

@@ -66,9 +66,10 @@ value=$(echo "$found" | sed -n 's/.*"rows 100 1 \([0-9]*\)".*/\1/p')
     })
 }
 
-/// Time for the states of the right server: a recovery takes some 0.2 s, so some hundred of several 100,000.
+/// Time limit for the correct server. A recovery takes some 0.2 s, so some hundred of several 100,000 states are
+/// checked.
 const TIME_RIGHT: Duration = Duration::from_secs(20);
-/// Time to find a bug.
+/// Time limit for finding a bug.
 const TIME_WRONG: Duration = Duration::from_secs(60);
 
 #[test]

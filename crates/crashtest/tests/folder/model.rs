@@ -11,7 +11,7 @@ use std::path::Path;
 
 const OPERATIONS: u32 = 1500;
 const HISTORIES: u64 = 6;
-/// Positions lie below.
+/// Upper bound of positions in a file, bytes.
 const SPAN_BYTES: u64 = 30_000;
 const NAMES: [&str; 12] =
     ["a", "b", "c", "d", "e", "d/a", "d/b", "d/e", "e/a", "e/d", "d/e/a", "e/d/b"];

@@ -1,4 +1,4 @@
-//! States of the class `model` beside a machine of the same device whose power fails.
+//! Compares the states of the class `model` with those that power cuts leave on the same emulated device.
 
 use iodyno_catalog::{Kind as Catalogued, find};
 use iodyno_crashtest::{

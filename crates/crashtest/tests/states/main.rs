@@ -1,4 +1,4 @@
-//! The enumeration of states beside a brute force over all combinations, and the rules of file systems.
+//! Compares the enumeration of states with brute force over all combinations, and tests the rules of file systems.
 
 mod device;
 mod exploration;

@@ -38,7 +38,7 @@ pub struct Variable {
     /// Index of the tracked point in the grid.
     #[serde(skip)]
     pub point: usize,
-    /// Tracked quantity of the point.
+    /// Quantity of the point that must become steady.
     #[serde(skip)]
     pub quantity: Quantity,
     /// Value in each round, in operations per second, bytes per second or ns; `None` if it could not be measured.

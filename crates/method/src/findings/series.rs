@@ -40,11 +40,11 @@ pub struct Sample {
     pub iops: f64,
     /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// Mean latency, ns.
+    /// Mean latency, ns; `None` if nothing completed.
     pub mean_ns: Option<f64>,
     /// 99.999th percentile of the latency, ns; `None` with too few samples.
     pub p99_999_ns: Option<f64>,
-    /// Maximum latency, ns.
+    /// Maximum latency, ns; `None` if nothing completed.
     pub max_ns: Option<f64>,
 }
 

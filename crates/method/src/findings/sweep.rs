@@ -28,7 +28,6 @@ pub struct SweepFinding {
 pub struct Load {
     /// For each point of the curve, the index of its row in the table.
     pub rows: Vec<usize>,
-    /// Points of the curve.
     pub points: Vec<LoadPoint>,
     /// Latency ceilings that the best point must meet, as text.
     pub ceilings: Vec<String>,

@@ -38,14 +38,14 @@ pub struct Row {
     pub iops_half_width: Option<f64>,
     /// Mean of the cells' bytes per second; `None` without valid cells.
     pub bytes_per_s: Option<f64>,
-    /// Mean latency over all operations of all cells, of any kind, ns.
+    /// Mean latency over all operations of all cells, ns; `None` if nothing completed.
     pub mean_ns: Option<f64>,
     /// Latency percentiles in the order of [`NINES`], from the merged histogram of the cells, ns; `None` with too
     /// few samples.
     pub nines_ns: Vec<Option<u64>>,
-    /// Confidence interval of each latency percentile, in the order of [`NINES`].
+    /// 95 % confidence interval of each latency percentile, in the order of [`NINES`]; `None` with too few samples.
     pub within: Vec<Option<Within>>,
-    /// Maximum latency, ns.
+    /// Maximum latency, ns; `None` if nothing completed.
     pub max_ns: Option<u64>,
     /// Number of operations completed in all cells.
     pub ops: u64,

@@ -95,7 +95,7 @@ fn is_below(mut pid: u32, above: u32) -> bool {
     false
 }
 
-/// The cells that are not of all targets, and the merged one.
+/// Cells of single targets, and the merged cell of all targets.
 pub(crate) fn cells(run: &Value) -> (Vec<&Value>, &Value) {
     let mut cells: Vec<&Value> = run["cells"].as_array().unwrap().iter().collect();
     let merged = cells.pop().unwrap();
