@@ -20,7 +20,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 pub enum InputError {
     /// The operating system failed to open or read the file.
     Io(io::Error),
-    /// The path leads to something else than a file or pipe, described in the text, such as `a folder`.
+    /// The path is not a file or pipe. The text says what it is, such as `a folder`.
     Kind(&'static str),
     /// The path is a pipe that no program opened for writing.
     NoWriter,

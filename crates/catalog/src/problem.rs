@@ -39,8 +39,8 @@ impl Problem {
         }
     }
 
-    /// Creates a problem at the byte range `span` of a file, clipped to its text. If another file refers to this
-    /// one, only the line number is displayed.
+    /// Creates a problem at the byte range `span` of a file, clipped to its text. For a file named by another file,
+    /// only the line number is shown.
     pub fn at(
         file: &File,
         span: Range<usize>,

@@ -11,7 +11,7 @@ pub type NodeId = u64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// Creates a node and gives it a name.
+    /// Creates a file, directory or symbolic link under a name.
     Make {
         /// Directory that contains the name.
         directory: NodeId,
@@ -45,7 +45,7 @@ pub enum Change {
         /// Node that had the name.
         node: NodeId,
     },
-    /// Renames a node. A node that already has the new name loses it.
+    /// Renames a node. Any node that had the new name loses that name, or gets the old name in an exchange.
     Rename {
         /// Directory and name before the rename.
         #[serde(with = "hex::entry")]

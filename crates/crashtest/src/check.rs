@@ -19,8 +19,8 @@ pub enum Verdict {
     LostAcknowledged,
     /// The checker reports that the program does not start on the state.
     RefusesToOpen,
-    /// The checker rejects the state, but not because the program does not start or because acknowledged data is
-    /// missing.
+    /// The checker rejects the state for another reason than a refused start or missing acknowledged data, such as
+    /// corruption.
     WrongContent,
     /// The checker could not judge: it was not found or not executable, or a signal ended it.
     CheckerFailed,

@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Name of the file that tells the checker what the program under test had printed before the power cut. The file is
-/// in a folder separate from the state under test.
+/// Name of the file with the output of the program under test before the power cut, for the checker to read. The file
+/// is in a folder separate from the state under test.
 pub const PROMISE: &str = "acknowledged";
 
 /// A checker that runs an external program on each state.
@@ -41,13 +41,13 @@ impl<'a> Checker<'a> {
         Self { folders, program, next: AtomicU64::new(0), has_read_promise: Arc::default() }
     }
 
-    /// Whether the program has read the file [`PROMISE`] in any state.
+    /// Whether the checker has read the file [`PROMISE`] in any state.
     pub fn has_read_promise(&self) -> bool {
         self.has_read_promise.load(Ordering::Relaxed)
     }
 }
 
-/// Creates the tree of a folder with the file [`PROMISE`], which contains what the program had printed.
+/// Creates the tree of a folder whose file [`PROMISE`] contains the program's output before the cut.
 #[must_use]
 pub fn promise(acknowledged: &[u8]) -> Tree {
     let mut tree = Tree::default();

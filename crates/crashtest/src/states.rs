@@ -57,7 +57,7 @@ pub struct StateId {
 /// not durable by then (open).
 #[derive(Clone, Debug)]
 pub struct Epoch {
-    /// Index of the event that ends the epoch, excluded from it; the number of events for the last epoch.
+    /// Index of the event that ends the epoch, exclusive. For the last epoch, the number of events.
     pub end: usize,
     /// Indices of the effects that a power cut in the epoch may lose, ascending.
     pub open: Vec<usize>,
@@ -326,8 +326,8 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// Folder contents on which the states of every 16th epoch are built: all effects before the epoch's first open
-    /// effect are applied.
+    /// Folder contents for [`States::tree_on`]: for every 16th epoch, the folder with all effects before the epoch's
+    /// first open one.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();
@@ -350,7 +350,7 @@ impl States {
         (end, open.first().copied().unwrap_or(end))
     }
 
-    /// Builds the folder that a choice leaves in an epoch, starting from the last of [`States::bases`] before it.
+    /// Builds the folder that a choice leaves in an epoch, from the last of [`States::bases`] at or before the epoch.
     #[must_use]
     pub fn tree_on(&self, bases: &[Tree], epoch: usize, choice: &Choice) -> Tree {
         let mut tree = bases[epoch / BASE_PERIOD].clone();
