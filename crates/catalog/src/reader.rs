@@ -297,7 +297,7 @@ impl Reader {
         Entry { span: node.span(), value: Value::Record(record) }
     }
 
-    /// Reads the source of a parameter, as `SOURCE: WHY`; None, with an error recorded, if it is invalid.
+    /// Reads the source of a parameter, as `SOURCE: WHY`; `None`, with an error recorded, if it is invalid.
     fn source(&mut self, key: &Key, node: &Node<'_>) -> Option<(Source, String)> {
         let form = "give one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then \
                     `: ` and a text";

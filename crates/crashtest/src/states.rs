@@ -326,8 +326,8 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// Folder contents for [`States::tree_on`]: for every 16th epoch, the folder with all effects before the epoch's
-    /// first open one.
+    /// Folder contents for [`States::tree_on`]: for every 16th epoch, the folder with all effects before the first
+    /// one that a power cut in the epoch can lose.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();

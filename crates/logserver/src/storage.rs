@@ -32,7 +32,7 @@ pub enum Purpose {
     Create(Confirm),
 }
 
-/// A target that was opened as storage for a log.
+/// Storage for a log on an opened target, with its block size and a description.
 pub struct OpenStorage {
     /// Access to the target for reads, writes and flushes.
     pub storage: Arc<dyn Storage>,

@@ -198,7 +198,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// First value that occurs twice, with the index of its second occurrence; None if all values differ.
+    /// First value that occurs twice, with the index of its second occurrence; `None` if all values differ.
     pub(crate) fn twice(&self) -> Option<(usize, &Value)> {
         self.values.iter().enumerate().find(|(i, value)| self.values[..*i].contains(value))
     }

@@ -9,7 +9,7 @@ use iodyno_units::OpKind;
 pub struct Done {
     /// Position of the step in the method.
     pub place: Place,
-    /// Results of the step's cell; `None` if the cell was skipped, or its results are not known.
+    /// Results of the step's measurement; `None` if the measurement was skipped, or its results are not known.
     pub figures: Option<Figures>,
 }
 
@@ -26,9 +26,9 @@ impl Done {
 /// Results of one cell (measurement) on which a method bases its decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Rates and latencies of the cell.
+    /// Rates and latencies of the measurement.
     pub summary: Summary,
-    /// Bytes written by the cell, including an estimate for the ramp.
+    /// Bytes written by the measurement, including an estimate for the ramp.
     pub written_bytes: u64,
     /// Length of the target's active range, bytes; 0 if unknown.
     pub active_bytes: u64,

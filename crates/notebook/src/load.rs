@@ -103,7 +103,7 @@ fn writer(row: &Row) -> Result<Writer, Fault> {
     })
 }
 
-/// Returns the PID of the process that writes the run with this row number; None if the run has ended, or the process is
+/// Returns the PID of the process that writes the run with this row number; `None` if the run has ended, or the process is
 /// not certain to be alive and visible to this one.
 pub(crate) fn writing_process(
     db: &Connection,

@@ -196,7 +196,7 @@ pub struct Progress {
 /// Progress of a cell (measurement), without results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellProgress {
-    /// Index of the cell in the run.
+    /// Index of the measurement in the run.
     pub index: usize,
     /// Name of the measurement within the run.
     pub name: String,

@@ -199,7 +199,7 @@ fn losses_of_volume(volume: u32, taken: &Taken) -> Value {
     })
 }
 
-/// Describes the state of the array that contains a device, and of the arrays that contain this array. None
+/// Describes the state of the array that contains a device, and of the arrays that contain this array. `None`
 /// if the device is not in an array.
 fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     live.look(|machine, _, _| {

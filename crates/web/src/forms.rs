@@ -121,7 +121,7 @@ impl Forms {
         }
     }
 
-    /// The form of a page; None if there is none of this name.
+    /// The form of a page; `None` if there is none of this name.
     pub(crate) fn find(name: &str) -> Option<&'static Form> {
         FORMS.iter().find(|form| form.name == name)
     }
@@ -148,7 +148,7 @@ impl Forms {
         form.fields.iter().map(shown).collect()
     }
 
-    /// Command line that answers a request; None if the form is empty.
+    /// Command line that answers a request; `None` if the form is empty.
     ///
     /// # Errors
     /// A required value is missing, or a value is not one of the choices.

@@ -50,7 +50,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Value of a header field; None if it is missing.
+    /// Value of a header field; `None` if it is missing.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|field| field.0 == name).map(|field| field.1.as_str())
     }
@@ -60,7 +60,7 @@ impl Request {
         pairs(self.query.as_bytes(), key)
     }
 
-    /// First value of a key in a body that a form sent, decoded; None if it is missing.
+    /// First value of a key in a body that a form sent, decoded; `None` if it is missing.
     pub(crate) fn form_value<'a>(&'a self, key: &'a str) -> Option<Cow<'a, str>> {
         pairs(&self.body, key).next()
     }
@@ -121,7 +121,7 @@ pub(crate) fn read(stream: &TcpStream) -> Result<Request, Refusal> {
     }
 }
 
-/// Parses a request's head: the request without its body, the length of the body, and that of the head, bytes. None while
+/// Parses a request's head: the request without its body, the length of the body, and that of the head, bytes. `None` while
 /// the head is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -218,7 +218,7 @@ impl Response {
         self
     }
 
-    /// Sends the response, and ends the connection. `request` is None if none could be read.
+    /// Sends the response, and ends the connection. `request` is `None` if none could be read.
     pub(crate) fn send(mut self, stream: &TcpStream, request: Option<&Request>) -> io::Result<()> {
         let accepts = request.and_then(|r| r.field("accept-encoding")).unwrap_or_default();
         if self.body.len() >= COMPRESSED_BYTES_MIN

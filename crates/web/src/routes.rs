@@ -278,7 +278,7 @@ impl Server {
     }
 }
 
-/// A style, script or other file that pages load; None if there is none at this path.
+/// A style, script or other file that pages load; `None` if there is none at this path.
 fn asset(path: &str) -> Option<Response> {
     let found = ASSETS.iter().find(|asset| asset.0 == path)?;
     Some(Response::ok(found.1, found.2))

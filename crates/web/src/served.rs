@@ -20,7 +20,7 @@ impl Served {
         Self { sockets: sockets.to_vec() }
     }
 
-    /// The control socket with this number; None if there is none.
+    /// The control socket with this number; `None` if there is none.
     pub(crate) fn socket(&self, number: &str) -> Option<&Path> {
         self.sockets.get(number.parse::<usize>().ok()?).map(PathBuf::as_path)
     }

@@ -72,7 +72,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `len` zero bytes. None if the kernel refuses.
+    /// Maps at least `len` zero bytes. `None` if the kernel refuses.
     fn new(len: usize) -> Option<Self> {
         let len = len.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
         // SAFETY: an anonymous mapping at an address that the kernel chooses touches nothing of ours.

@@ -19,7 +19,7 @@ struct OfKind {
     /// Response time in open loop, service time in closed loop.
     #[serde(flatten)]
     latency: OfLatency,
-    /// Service time in open loop; None in closed loop.
+    /// Service time in open loop; `None` in closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<OfLatency>,
     /// Confidence intervals of the percentiles in [`NINES`]; empty if the point has only one kind of operation.

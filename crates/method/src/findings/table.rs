@@ -98,7 +98,7 @@ pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
 }
 
 impl Row {
-    /// Results of one kind of operation; None if it did not occur.
+    /// Results of one kind of operation; `None` if it did not occur.
     pub fn of_kind(&self, kind: OpKind) -> Option<&KindSummary> {
         self.kinds.iter().find(|of| of.kind == kind)
     }

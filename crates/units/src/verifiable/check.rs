@@ -102,8 +102,8 @@ impl core::error::Error for Flaw {}
 /// all of it is checked as units of that length, and the first header is returned.
 ///
 /// # Errors
-/// The flaw. If several shorter units are flawed, the first flaw other than [`Flaw::Zeroed`] and [`Flaw::Foreign`],
-/// or else the first flaw.
+/// The flaw that was found. If several shorter units are flawed, the first flaw other than [`Flaw::Zeroed`] and
+/// [`Flaw::Foreign`], or else the first flaw.
 ///
 /// # Panics
 /// If the unit's length is 0 or not a multiple of 512 bytes.
