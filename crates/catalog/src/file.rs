@@ -9,6 +9,7 @@ pub struct File {
     pub origin: String,
     /// Name in results: the catalog name, or the file name without its suffix.
     pub name: String,
+    /// Complete text of the file, to which the byte ranges of errors refer.
     pub text: Arc<str>,
     /// Whether another file, rather than the user, named this one. Errors then show only line numbers and no text,
     /// because the author of the other file may not be allowed to read this one.

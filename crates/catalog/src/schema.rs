@@ -178,6 +178,7 @@ pub struct Key {
     pub path: &'static str,
     /// Type and limits of the value.
     pub value: ValueType,
+    /// Whether a file without the key is invalid.
     pub required: bool,
     /// Table kinds (keywords of [`ValueType::Kind`]) in which the key is allowed; empty for all.
     pub only: &'static [&'static str],
@@ -191,10 +192,12 @@ pub struct Key {
 }
 
 impl Key {
+    /// Describes a key without which a file is invalid.
     pub const fn required(path: &'static str, value: ValueType) -> Self {
         Self { path, value, required: true, only: &[], sourced: false, rule: &[], example: "" }
     }
 
+    /// Describes a key that a file may omit. The schema states no default.
     pub const fn optional(path: &'static str, value: ValueType) -> Self {
         Self { required: false, ..Self::required(path, value) }
     }

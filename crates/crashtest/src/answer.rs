@@ -36,8 +36,11 @@ pub struct Setting {
 /// Result of an exploration, with the run and the settings that were explored.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Counts of states and verdicts, and the findings.
     pub explored: Explored,
+    /// Counts and duration of the program's run.
     pub recorded: Recorded,
+    /// Source of the states: file system rules, or an emulated device.
     pub setting: Setting,
     /// Whether the checker ever read the file with the program's output before the power cut.
     pub promises_read: bool,

@@ -39,6 +39,7 @@ pub struct Program {
     pub stop: Arc<AtomicBool>,
 }
 
+/// Reason for the end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The program ended by itself or by a signal.
@@ -47,8 +48,10 @@ pub enum Ended {
     TimedOut,
 }
 
+/// Exit and output of a checker.
 #[derive(Clone, Debug)]
 pub struct Checked {
+    /// Exit status, or [`Ended::TimedOut`].
     pub ended: Ended,
     /// First 64 KiB of the checker's standard output.
     pub output: Vec<u8>,

@@ -12,6 +12,7 @@ use std::io;
 /// A state that a power cut can leave, with the output that the program had printed before.
 #[derive(Clone, Debug)]
 pub struct Replayed {
+    /// Content of the folder after the last power cut.
     pub tree: Tree,
     /// Output of the program under test up to the first power cut.
     pub acknowledged: Vec<u8>,

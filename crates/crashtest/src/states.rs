@@ -46,6 +46,7 @@ impl Class {
 /// Identifies a state by its class, epoch and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId {
+    /// Pattern of the surviving effects.
     pub class: Class,
     /// Number of the epoch (time between two syncs) in which power is cut, from 0.
     pub epoch: usize,
@@ -129,11 +130,13 @@ impl States {
         Self { history, effects, epochs, bound, atomic_bytes }
     }
 
+    /// Recorded run from which the states are derived.
     #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
+    /// Effects of the run, with the rules under which they were derived.
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.effects

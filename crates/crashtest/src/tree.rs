@@ -22,6 +22,7 @@ impl Page {
         Self { bytes: [0; PAGE_BYTES], hash: OnceLock::new() }
     }
 
+    /// Content of the page; zeros where nothing was written.
     #[must_use]
     pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
         &self.bytes
@@ -69,6 +70,7 @@ pub enum Kind {
 pub struct Node {
     /// Permissions, as in `st_mode` without the type.
     pub mode: u32,
+    /// Type of the node, with its content.
     pub kind: Kind,
 }
 

@@ -3,6 +3,7 @@
 use iodyno_msglog::Layout;
 use std::time::Duration;
 
+/// Limits on the resources that clients may use, and timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of authenticated connections.

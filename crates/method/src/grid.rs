@@ -24,6 +24,7 @@ pub enum Order {
 }
 
 impl Order {
+    /// All orders that a method file may name.
     pub const ALL: [Self; 3] = [Self::Given, Self::Random, Self::Abba];
 
     /// Name of the order in a method file.

@@ -9,6 +9,7 @@ use iodyno_units::parse_duration_ns;
 use iodyno_workload::Spec;
 use serde::{Deserialize, Serialize};
 
+/// One stage of a method's plan, such as a fill or a grid of measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
     /// Name of the stage, unique within the method.
@@ -55,6 +56,7 @@ pub struct Fill {
 pub struct Cells {
     /// Points to measure.
     pub grid: Grid,
+    /// Order of the points within each repeat.
     pub order: Order,
     /// Number of times that the grid is measured, at least 1.
     pub repeats: u32,

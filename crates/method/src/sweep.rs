@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Sweep {
     /// Axes, outermost first.
     pub axes: Vec<Axis>,
+    /// Order of the points within each repeat.
     pub order: Order,
     /// Number of times that each point is measured, at least 1.
     pub repeats: u32,

@@ -45,8 +45,10 @@ pub struct TargetRecord {
     pub health_after: Option<Value>,
 }
 
+/// Name and specification of a workload, as stored with a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadRecord {
+    /// Name of the workload.
     pub name: String,
     /// Complete specification of the workload, after all overrides, as JSON.
     pub spec: Value,

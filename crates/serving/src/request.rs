@@ -33,6 +33,7 @@ pub struct ServeRequest {
     pub fuse: Option<PathBuf>,
     /// Whether to create a block device for each volume through ublk.
     pub ublk: bool,
+    /// Timing of requests: that of the model, or as fast as possible.
     pub speed: Speed,
     /// Files or folders in which the data is stored, one per volume; empty: in memory.
     pub backing: Vec<PathBuf>,

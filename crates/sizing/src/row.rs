@@ -12,6 +12,7 @@ pub struct Trial {
     pub arrays: u32,
     /// Rate offered to the system, operations per second.
     pub offered_iops: f64,
+    /// Rates, latencies and utilisation in the simulation.
     pub measured: Measured,
 }
 
@@ -33,6 +34,7 @@ pub struct Life {
 /// A candidate that meets the demand, in its smallest sufficient configuration.
 #[derive(Clone, Debug)]
 pub struct Row {
+    /// Index in [`Sizing::candidates`](crate::sizing::Sizing::candidates).
     pub candidate: usize,
     /// Number of systems and arrays.
     pub count: Count,
@@ -73,6 +75,7 @@ pub struct Highest {
 /// A candidate that does not meet the demand.
 #[derive(Clone, Debug)]
 pub struct Missed {
+    /// Index in [`Sizing::candidates`](crate::sizing::Sizing::candidates).
     pub candidate: usize,
     /// The simulation of one system that came closest to the demand. `None` if nothing was simulated, because no
     /// allowed number of systems has the capacity or the transfer rate.

@@ -25,6 +25,7 @@ pub struct Tried {
     pub busy: f64,
 }
 
+/// Size of a configuration: equal systems, and arrays in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count {
     /// Number of equal systems to buy.

@@ -287,6 +287,7 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
 /// One of several equal systems of a candidate, with its number of arrays.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
+    /// Candidate of which the system is an instance.
     pub of: &'a Candidate,
     /// Number of arrays in this system.
     pub arrays: u32,

@@ -28,6 +28,7 @@ pub struct SweepFinding {
 pub struct Load {
     /// For each point of the curve, the index of its row in the table.
     pub rows: Vec<usize>,
+    /// Points of the curve; [`Self::rows`] has the table row of each.
     pub points: Vec<LoadPoint>,
     /// Latency ceilings that the best point must meet, as text.
     pub ceilings: Vec<String>,

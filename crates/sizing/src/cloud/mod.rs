@@ -58,6 +58,7 @@ struct Unconfirmed<'a> {
 /// Cloud volumes of one class, and the instance to which they are attached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
+    /// Equal volumes of one class, with their price.
     pub volumes: Volumes,
     /// Instance to which the volumes are attached; `None`: limits of instances are not considered.
     pub instance: Option<Instance>,
