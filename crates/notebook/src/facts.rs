@@ -45,7 +45,6 @@ pub struct TargetDescription {
 /// Type of a target, as `iodyno-targets` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub enum TargetKind {
     Null,
     Ram,
@@ -61,7 +60,6 @@ pub enum TargetKind {
 /// Facts about a block device as reported by the kernel and stored by `iodyno-targets`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct DeviceDescription {
     pub kernel_name: Option<String>,
     pub vendor: Option<String>,
@@ -77,7 +75,6 @@ pub struct DeviceDescription {
 /// Facts about an emulated device, as stored by `iodyno-run`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct EmulatedDescription {
     pub device: Option<String>,
     pub family: Option<String>,
@@ -90,7 +87,6 @@ pub struct EmulatedDescription {
 /// Facts about an NBD export as reported by its server and stored by `iodyno-targets`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct ExportDescription {
     pub address: String,
     pub export: String,
@@ -101,7 +97,6 @@ pub struct ExportDescription {
 /// Facts about the machine on which a run was made, as stored by `iodyno-targets`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[expect(missing_docs, reason = "the crate that writes these values documents them")]
 pub struct MachineDescription {
     pub host_name: Option<String>,
     pub kernel: Option<String>,
