@@ -1,4 +1,4 @@
-//! Conversion of a system file: the server, and the devices that it holds by default.
+//! Conversion of a system file: the server and its default devices.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

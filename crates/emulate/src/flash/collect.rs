@@ -1,6 +1,6 @@
-//! Paced garbage collection: each page that the host writes earns as many copies as it takes to free
-//! one page of the victim. Copies are read, programmed together in full units, and committed
-//! only if their source is still current.
+//! Paced garbage collection: each page that the host writes earns the number of copies that free one page of the
+//! victim. Copies are read, programmed together in full program operations, and committed only if the source is still
+//! valid.
 //!
 //! If the translation layer represents one page in k, one copy in k is real; the others take the
 //! same time and change nothing.

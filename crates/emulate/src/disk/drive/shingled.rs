@@ -14,8 +14,8 @@ use iodyno_units::rng::Generator;
 use std::ops::Range;
 
 impl Disk {
-    /// Fills the media cache of a new disk as random writes of aligned blocks of `block_bytes` to `part` would do in
-    /// the long run. No-op without a media cache.
+    /// Fills the media cache of a new disk to its steady state under random writes of aligned blocks of `block_bytes`
+    /// to `part`. No-op without a media cache.
     pub(crate) fn fill_media_cache(
         &mut self,
         part: &Range<u64>,
