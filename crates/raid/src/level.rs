@@ -8,7 +8,7 @@ pub const MAX_MEMBERS: usize = 64;
 /// Maximum size of a member in sectors. Ensures that array addresses don't overflow.
 pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
 
-/// RAID level: the way in which an array distributes and protects its data.
+/// RAID level of an array, or JBOD (concatenation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// Striping over all members, without redundancy.
@@ -42,8 +42,7 @@ impl Level {
 
     /// Returns the minimum number of members of an array of this level.
     ///
-    /// RAID 5 needs three, as on RAID adapters, although md accepts two: with two members it would be a mirror
-    /// that computes parity. The other limits are md's.
+    /// RAID 5 needs three, as on RAID adapters. md accepts two, which form a mirror. The other limits are md's.
     pub const fn least_members(self) -> usize {
         match self {
             Self::Raid0 | Self::Jbod => 1,
@@ -74,7 +73,7 @@ impl Level {
         }
     }
 
-    /// Returns the number of copies of each strip, including the original.
+    /// Returns the number of copies of each strip, including the original, in an array of `members` members.
     pub const fn copies(self, members: usize) -> usize {
         match self {
             Self::Raid1 => members,
@@ -83,7 +82,7 @@ impl Level {
         }
     }
 
-    /// Returns the member operations for a write smaller than a strip (the write penalty).
+    /// Returns the member operations that a write smaller than a strip causes (the write penalty).
     pub const fn small_write(self, members: usize) -> SmallWrite {
         match self.parities() {
             0 => SmallWrite { reads: 0, writes: self.copies(members) },

@@ -228,7 +228,7 @@ impl FlashDevice {
     }
 }
 
-/// Returns the state for programming translation units larger than 4 KiB or, behind zones, complete program
+/// Returns the state for programming translation units larger than 4 KiB or, on a zoned device, complete program
 /// operations. `None` if each 4 KiB unit can be programmed by itself.
 fn merging(spec: &spec::Flash) -> Option<Merging> {
     if spec.zones.is_some() {

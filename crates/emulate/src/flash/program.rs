@@ -119,8 +119,8 @@ impl FlashDevice {
         stored
     }
 
-    /// Pads a program operation of a reclaim unit handle with `units` pages without data. If the map contains one page in k, one in k of them
-    /// takes space in the map, as with data.
+    /// Pads a program operation of a reclaim unit handle with `units` pages without data. As with data, one page in k
+    /// takes space in a map that contains one page in k.
     #[cold]
     pub(super) fn fill_up(&mut self, batch: &mut Batch, handle: Handle, units: u32) {
         self.counts.filler_pages += u64::from(units);

@@ -1,9 +1,8 @@
-//! Garbage collection of one block at a time: hands out its valid pages, commits the copies, and
-//! erases it.
+//! Garbage collection of one block at a time: selects valid pages to copy, commits the copies, and erases the block.
 //!
-//! The caller decides when a collection begins and at which pace. A device is in balance if
-//! each victim is finished within as many host pages as it will free: with v of b pages valid, at v /
-//! (b - v) copies per host page.
+//! The caller decides when a collection begins and at which pace. For a constant number of free blocks, each victim
+//! must be finished within as many host pages as it frees: with v of b pages valid, at v / (b - v) copies per host
+//! page.
 
 use super::blocks::NONE;
 use super::blocks::victim::Pick;
@@ -118,8 +117,8 @@ impl Ftl {
         }
     }
 
-    /// Commits a copy that was programmed into `slot`, a slot reserved for copies. Returns whether the map
-    /// changed. It does not if the page was overwritten or trimmed during the copy.
+    /// Commits a copy that was programmed into `slot`, a slot reserved for copies. Returns whether the map changed:
+    /// false if the page was overwritten or trimmed during the copy.
     pub fn commit_copy(&mut self, copy: PageCopy, slot: u32) -> bool {
         self.counters.copied_pages += 1;
         let Page(page) = copy.page;

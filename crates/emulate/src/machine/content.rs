@@ -1,4 +1,4 @@
-//! Content of a machine's volumes: turns its storage on, reports content events, and returns content.
+//! Content of a machine's volumes: turns on content storage, reports content events, and returns content.
 
 use super::Machine;
 use crate::content_event::{ContentEvent, UNIT_BYTES};

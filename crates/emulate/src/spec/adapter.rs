@@ -5,8 +5,7 @@ use crate::part_id::PartId;
 /// A RAID adapter, or a pair of equal ones that serve the same arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapters {
-    /// Number of adapters: 1, or 2 (a pair). In a pair each volume is optimized on one adapter, which serves
-    /// it.
+    /// Number of adapters: 1, or 2 (a pair). In a pair each volume is optimized on one adapter, which serves it.
     pub count: u32,
     /// Assignment of volumes to the adapter of a pair on which they are optimized.
     pub access: Access,
@@ -32,8 +31,8 @@ pub struct Adapters {
     pub ssds_max: u32,
     /// Number of links between the adapters of a pair, over which they mirror writes.
     pub aa_links: u32,
-    /// Time for which a volume is not served while it moves to another adapter, ns: when an adapter is lost or
-    /// returns, and when an access state changes.
+    /// Time for which a volume is not served while it moves to another adapter, ns. A volume moves when an adapter is
+    /// lost or returns, and when an access state changes.
     pub failover_ns: u64,
     /// The drawers, over which devices are distributed round-robin.
     pub drawers: Drawers,
@@ -65,12 +64,12 @@ pub struct Slot {
     pub read_bytes_per_s: f64,
     /// Bandwidth from the host to the adapter.
     pub write_bytes_per_s: f64,
-    /// Time that the adapter's processor waits each time it fetches a command or write data from the host's
-    /// memory, ns.
+    /// Wait of the adapter's processor for each fetch of a command or of write data from the host's memory, ns.
     pub fetch_ns: u64,
 }
 
-/// Time for which each kind of operation occupies an adapter's processor, which serves operations one at a time.
+/// Time for which each type of operation occupies an adapter's processor. The processor serves one operation at a
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
     /// Processor time of a host's read, ns.
@@ -98,7 +97,8 @@ pub struct ParityEngine {
 /// both caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cache {
-    /// Capacity for data in bytes. In a pair, half is for the adapter's own data and half for its partner's.
+    /// Capacity for data in bytes. In a pair, one half is for the adapter's own data, the other mirrors its
+    /// partner's.
     pub bytes: u64,
     /// Additional processor time of a write that is cached, ns.
     pub write_ns: u64,
@@ -110,8 +110,8 @@ pub struct Cache {
     pub mirror_latency_ns: u64,
     /// Dirty fraction of an adapter's part of the cache above which it destages, 0 to 1.
     pub destage_share: f64,
-    /// Dirty bytes above the destage threshold at which the destage rate reaches its maximum. With more, hosts
-    /// wait.
+    /// Dirty bytes above the destage threshold at which the destage rate reaches its maximum. Beyond this amount,
+    /// host writes wait.
     pub destage_ramp_bytes: u64,
     /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,

@@ -18,13 +18,13 @@ pub struct CloudVolume {
     pub bytes_per_s: f64,
     /// Maximum number of outstanding commands; more wait in the host.
     pub queue_max: u32,
-    /// The hypervisor's thread that carries out the requests; `None`: requests are carried out concurrently, and only
+    /// The hypervisor's thread that serves the volume's requests; `None`: requests are served concurrently, and only
     /// the latencies, the network and the limits delay them.
     pub io_thread: Option<IoThread>,
 }
 
-/// A thread of the hypervisor that carries out the requests of a virtual disk one after the other. A request that
-/// finds the thread idle wakes it up, which takes the latency of the request. The thread then carries out all waiting
+/// A thread of the hypervisor that serves the requests of a virtual disk one after the other. A request that finds
+/// the thread idle must first wake it up, which takes the request's latency. The thread then serves all waiting
 /// requests, including those that arrive while it works, and completes them together once none is left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IoThread {

@@ -9,7 +9,7 @@ pub struct Zones {
     pub capacity_bytes: u64,
     /// Maximum number of zones that are open at the same time, implicitly or explicitly.
     pub open_max: u32,
-    /// Maximum number of active zones: open ones, and closed ones that are neither empty nor full.
+    /// Maximum number of active zones: open zones, and closed zones, which are partly written.
     pub active_max: u32,
     /// Time for which an append command occupies the controller.
     pub append_command_ns: u64,

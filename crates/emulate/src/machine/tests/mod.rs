@@ -1,5 +1,5 @@
-//! Tests of parts that send requests to parts: a mirror of devices, compared with the same devices driven
-//! directly by the host.
+//! Tests of components that send requests to others: a mirror, compared with the same devices driven directly by the
+//! host.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
