@@ -196,7 +196,7 @@ fn a_mirror_is_as_late_as_its_last_child_and_changes_none() {
     }
 }
 
-/// Parts of any kind can be nested: a mirror of mirrors.
+/// Components of any type can be nested: a mirror of mirrors.
 #[test]
 fn trees_may_be_deep() {
     let kinds = [(); 4].map(|()| Kind::Flash(Box::new(flash())));
