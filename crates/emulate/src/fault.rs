@@ -77,8 +77,8 @@ pub enum Fault {
     },
     /// A range becomes unreadable, as with latent sector errors. Reads that touch its 4 KiB units fail after their
     /// usual time. A flash device with parity stripes instead rebuilds the page, which is then readable again.
-    /// Writing a unit, or trimming all of it, repairs it: on flash when its program operation ends, elsewhere at the
-    /// acknowledgement. Unwritten flash units don't fail, because they are not read from the cells.
+    /// Writing or completely trimming a unit repairs it: on flash at the end of the program operation, elsewhere at
+    /// the acknowledgement. Unwritten flash units don't fail, because they are not read from the cells.
     Latent {
         /// The affected device.
         part: PartId,

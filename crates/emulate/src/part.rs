@@ -51,7 +51,7 @@ pub(crate) enum Part {
     Mirror(mirror::Mirror),
 }
 
-/// Calls the same method on whichever kind of component the value is.
+/// Calls a method that all components have, on any variant.
 macro_rules! each {
     ($of:expr, $part:ident => $of_one:expr) => {
         match $of {

@@ -105,7 +105,7 @@ pub(crate) struct Request {
     pub die: u16,
     /// State of the request, which determines the effect of its pending event.
     pub state: State,
-    /// Kind of the operation: read, write, flush and so on.
+    /// Operation: read, write, flush and so on.
     pub kind: OpKind,
     /// Force unit access: the write must be durable when acknowledged.
     pub fua: bool,

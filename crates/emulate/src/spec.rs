@@ -166,18 +166,18 @@ pub struct Slots {
 /// DIMM type: registered, load-reduced or unbuffered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// Registered DIMMs.
+    /// Registered DIMMs. Required by flash DIMMs.
     Rdimm,
-    /// Load-reduced DIMMs.
+    /// Load-reduced DIMMs. Not compatible with flash DIMMs.
     Lrdimm,
-    /// Unbuffered DIMMs.
+    /// Unbuffered DIMMs. Not compatible with flash DIMMs.
     Udimm,
 }
 
 /// Operating mode of memory channels: independent, or redundant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryMode {
-    /// Independent channels.
+    /// Channels that work separately, without redundancy. Required by flash DIMMs.
     Independent,
     /// Channels in lockstep pairs.
     Lockstep,
@@ -381,9 +381,9 @@ pub struct Nand {
 pub struct Slc {
     /// Capacity for data; the maximum if the cache is dynamic ([`Folding`]).
     pub bytes: u64,
-    /// Time of a page program operation in the cache.
+    /// Time to program a page in the cache, ns.
     pub program_ns: u64,
-    /// Time of a page read in the cache. `None`: the same as outside of the cache.
+    /// Time to read a page in the cache, ns. `None`: the same as outside of the cache.
     pub read_ns: Option<u64>,
 }
 
@@ -393,9 +393,10 @@ pub struct Slc {
 pub struct Folding {
     /// Bits per cell outside the cache, at least 2.
     pub bits: u32,
-    /// Time of a page program operation of folding.
+    /// Time to program a page during folding, ns.
     pub program_ns: u64,
-    /// Fraction of the program operations that fold while the host's writes bypass the full cache, 0 to 0.9.
+    /// Fraction of program operations that are used for folding while the host's writes bypass the full cache, 0 to
+    /// 0.9.
     pub share: f64,
     /// Duration of a pause in the host's writes after which writes go to the cache again.
     pub pause_ns: u64,

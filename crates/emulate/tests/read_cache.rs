@@ -1,5 +1,5 @@
-//! Flash as a read cache in front of disks: closed forms of its hit ratio and latency, and histories of its content with
-//! power cuts and the loss of the flash.
+//! Flash as a read cache in front of disks: closed forms of its hit ratio and latency, and histories of its content
+//! with power cuts and the loss of the flash.
 
 use crate::common;
 

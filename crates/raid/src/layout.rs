@@ -111,7 +111,7 @@ impl Layout {
         Self { rotation, ..self }
     }
 
-    /// RAID level of the array.
+    /// RAID level for which the layout was created.
     pub fn level(&self) -> Level {
         self.level
     }
@@ -126,12 +126,12 @@ impl Layout {
         self.strip_sectors
     }
 
-    /// Number of stripes in the array.
+    /// Number of stripes. Sectors of a member that don't fill a strip are unused.
     pub fn stripes(&self) -> u64 {
         self.stripes
     }
 
-    /// Data strips per stripe.
+    /// Number of data strips per stripe, not counting copies and parity.
     pub fn data_strips(&self) -> usize {
         self.data
     }
@@ -146,7 +146,7 @@ impl Layout {
         self.level.copies(self.members)
     }
 
-    /// Capacity of the array in sectors.
+    /// Capacity for data in sectors, without copies and parity.
     pub fn sectors(&self) -> u64 {
         self.stripes * self.stripe_sectors()
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Maximum number of members of an array.
+/// Maximum number of members of an array, limited by the size of a [`MemberSet`](crate::MemberSet).
 pub const MAX_MEMBERS: usize = 64;
 
 /// Maximum size of a member in sectors. Ensures that array addresses don't overflow.
@@ -29,14 +29,14 @@ pub enum Level {
 /// Number of member operations that a small write causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallWrite {
-    /// Number of member reads.
+    /// Reads of old data and parity; 0 on levels without parity.
     pub reads: usize,
-    /// Number of member writes.
+    /// Writes of data, copies and parity.
     pub writes: usize,
 }
 
 impl Level {
-    /// All levels.
+    /// All levels, JBOD last.
     pub const ALL: [Self; 6] =
         [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10, Self::Jbod];
 
@@ -128,7 +128,7 @@ pub enum Rotation {
 }
 
 impl Rotation {
-    /// All rotations.
+    /// All rotations, md's default first.
     pub const ALL: [Self; 4] =
         [Self::LeftSymmetric, Self::LeftAsymmetric, Self::RightSymmetric, Self::RightAsymmetric];
 

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`level`] | levels, rotations of parity, and the rules that an array must meet |
 //! | [`layout`] | conversion between array addresses and sectors of members |
-//! | [`plan`] | the member reads and writes of a host read or write, with or without all members |
+//! | [`plan`] | the member reads and writes of a host read or write, on a complete or degraded array |
 //! | [`parity`] | P and Q over bytes: compute, update, recover |
 //! | [`gf`], [`simd`] | arithmetic in GF(2^8); the instructions that [`parity`] uses |
 //!

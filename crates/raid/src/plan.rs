@@ -80,11 +80,11 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stripe {stripe} of a {level} array is lost, because its members {missing} are missing")]
 pub struct Lost {
-    /// RAID level of the array.
+    /// RAID level, which determines how many members may be missing.
     pub level: Level,
     /// Number of the lost stripe, from 0.
     pub stripe: u64,
-    /// Numbers of the missing members.
+    /// Missing members, more than the level can replace.
     pub missing: MemberSet,
 }
 
@@ -218,7 +218,7 @@ impl Methods {
 }
 
 impl Plan {
-    /// An empty plan.
+    /// Creates an empty plan, which [`Self::read`] or [`Self::write`] fills.
     pub fn new() -> Self {
         Self::default()
     }

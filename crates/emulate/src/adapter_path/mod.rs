@@ -12,8 +12,8 @@
 //! of 4 KiB: a partial write of a unit that is not cached reads the unit first (a fill).
 //!
 //! | module | what it holds |
+//! |---|---|
 //! | `content` | values of cached units, if the emulation stores content |
-//! | `content` | values of units in the cache, if content is kept |
 //! | `destage` | writing dirty data to the devices |
 //! | `failover` | faults of adapters, and retries of a lost adapter's operations |
 //! | `usage` | resources, phases |

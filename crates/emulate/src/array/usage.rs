@@ -20,8 +20,7 @@ pub struct ArrayCounts {
     pub lost_units: u64,
     /// Number of completed scrubs.
     pub scrubs: u64,
-    /// Number of rows in which a scrub found parity or copies that contradict the data; 0 unless
-    /// content is stored.
+    /// Number of rows in which a scrub found inconsistent parity or copies; 0 unless content is stored.
     pub contradictions: u64,
 }
 

@@ -22,7 +22,7 @@ use crate::spec::{
 pub struct DescribedDevice {
     /// Parameters for the emulator. For a class of cloud volumes: of the volume with the default size.
     pub device: Device,
-    /// One-line description.
+    /// One-line description from the file.
     pub summary: String,
     /// Name of the catalog system in which the device is placed if the user selects none.
     pub default_host: String,

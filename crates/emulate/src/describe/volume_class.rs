@@ -1,4 +1,4 @@
-//! Classes of cloud volumes: the size and the provisioned rates of a volume determine its limits. The file of a class
+//! Classes of cloud volumes: a volume's limits follow from its size and its provisioned rates. The file of a class
 //! contains rules in place of constants (`{ per_gib = 3, at_most = 16000, from = "…" }`). The size and the rates are
 //! options in a target's name ([`VolumeOptions`]).
 
@@ -166,7 +166,7 @@ impl VolumeClass {
     }
 
     /// Returns the range in which the IOPS or the throughput of a volume of this size can be provisioned. `iops` may
-    /// raise the maximum throughput. `None` if no option sets it.
+    /// raise the maximum throughput. `None` if no option sets the rate.
     pub fn provisioned(&self, counts: Counted, size_bytes: u64, iops: u64) -> Option<Provisioned> {
         let rule = self.chosen(counts)?;
         let (of, unit) = (Basis { size_bytes, iops }, rule.chosen_unit?);

@@ -8,7 +8,7 @@ pub struct WriteRange {
     pub id: u32,
     /// Offset of the range's first byte on the disk.
     pub offset_bytes: u64,
-    /// Length of the range in bytes.
+    /// Number of bytes from `offset_bytes` on.
     pub len_bytes: u64,
 }
 

@@ -24,7 +24,8 @@ pub enum Scheduler {
 pub struct Shingled {
     /// Size of a band: 64 KiB to 1 GiB. A band is rewritten as a whole.
     pub band_bytes: u64,
-    /// Size of the media cache, at the outer edge of the platters: one band to 1 TiB. Adds to the capacity.
+    /// Size of the media cache, at the outer edge of the platters: one band to 1 TiB. Not part of the disk's
+    /// capacity.
     pub cache_bytes: u64,
     /// Maximum number of ranges in the media cache, 1 to 16 777 216.
     pub entries_max: u32,

@@ -1,6 +1,4 @@
 //! Constructs a flash device from its specification, in its preconditioned state.
-//!
-//! The other modules of `flash` hold the behaviour.
 
 use super::collect::{GarbageCollection, parts};
 use super::merge::Merging;

@@ -94,8 +94,8 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Moves `units` pages with a reclaim unit handle from the buffer to `batch`. Returns the number of them that had no
-    /// data before, or `units` if no SLC cache depends on that number.
+    /// Moves `units` pages with a reclaim unit handle from the buffer to `batch`. Returns the number of them that had
+    /// no data before, or `units` if no SLC cache depends on that number.
     fn take(&mut self, batch: &mut Batch, handle: Handle, units: u32) -> u64 {
         let (mut stored, counts_new) = (0, self.slc.is_by_fill());
         // Position in the buffer, if units of other handles stay in it.

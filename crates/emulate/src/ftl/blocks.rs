@@ -1,5 +1,5 @@
-//! Block states of the flash translation layer (free, open, closing, sealed, victim), and wear. `victim` chooses the block
-//! to collect.
+//! Block states of the flash translation layer (free, open, closing, sealed, victim), and wear. `victim` chooses the
+//! block to collect.
 //!
 //! A block is free, then open while a stream takes its slots, then closing while program operations of its last slots
 //! are in flight, then sealed. Only sealed blocks can be collected. Sealed blocks are listed by their number of valid

@@ -23,7 +23,7 @@ pub struct Victim {
 /// A valid page of the victim, to be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCopy {
-    /// The map's page that is copied.
+    /// Page of the map to copy.
     pub page: Page,
     /// Physical slot from which the page is read.
     pub source: u32,
@@ -70,8 +70,8 @@ impl Ftl {
         self.collection.as_ref().map(|collection| collection.victim)
     }
 
-    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim, or it has no valid
-    /// page left.
+    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim, or it has no
+    /// valid page left.
     pub fn copy_stream(&self) -> Option<Stream> {
         let block = self.collection.as_ref()?.block;
         let is_empty = self.blocks.list()[block as usize].valid == 0;

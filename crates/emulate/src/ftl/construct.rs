@@ -308,7 +308,8 @@ impl Ftl {
         }
     }
 
-    /// Distributes the pages of a group over blocks of all ages. Runs of pages that were written together stay together.
+    /// Distributes the pages of a group over blocks of all ages. Runs of pages that were written together stay
+    /// together.
     fn age(
         &mut self,
         group: &Group,

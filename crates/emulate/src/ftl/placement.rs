@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Number of a reclaim unit handle, from 0, in the order of the handles' ranges of logical pages.
 pub type Handle = u8;
 
-/// Maximum number of reclaim unit handles.
+/// Maximum number of reclaim unit handles of a device.
 pub const HANDLES_MAX: usize = 128;
 
 /// Division of the logical pages into ranges, each with its own reclaim unit handle. The default is one handle for

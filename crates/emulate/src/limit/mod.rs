@@ -23,12 +23,14 @@
 //!
 //! # Other limiters
 //!
-//! - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is `max` /
+//! - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is
+//!   `max` /
 //!   `avg`; with a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU starts an
 //!   operation as soon as the bucket isn't in debt, so it is ahead by at most one operation. `throttling.*-read` and
 //!   `-write` are limits `of` reads and of writes.
 //! - Firecracker's token bucket: `window` is `refill_time` and `rate` is `size` / `refill_time`. With a
-//!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Its timer
+//!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Its
+//!   timer
 //!   of 100 ms, at which waiting requests continue, and the operation that it counts for a flush can't be expressed.
 //!
 //! # The limits of an instance
@@ -65,7 +67,7 @@ impl Limits {
     }
 
     /// Processes a request's next event: its arrival, the time from which a limit has room for it, or an event after
-    /// it has passed all limits. Events of the last kind go to `device`.
+    /// it has passed all limits, which goes to `device`.
     pub(crate) fn event(
         &mut self,
         core: &mut Core,

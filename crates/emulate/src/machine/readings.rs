@@ -144,8 +144,8 @@ impl Machine {
         self.parts[root.index()].phases()
     }
 
-    /// Returns the time spent in each phase below a volume's root component, summed per kind of component,
-    /// uppermost first.
+    /// Returns the time spent in each phase below a volume's root component, summed per type of component, uppermost
+    /// first.
     fn phases_below(&self, volume: u32) -> Vec<(&'static str, Vec<Phase>)> {
         let root = self.system.volumes[volume as usize].root;
         let mut below: Vec<(&'static str, Vec<Phase>)> = Vec::new();

@@ -21,7 +21,7 @@ pub struct Adapters {
     pub parity: ParityEngine,
     /// Latency from the end of the adapter's work to the host's driver, ns. Occupies no resource.
     pub latency_ns: u64,
-    /// Default strip size of arrays.
+    /// Strip size of arrays that specify none, bytes.
     pub strip_bytes: u64,
     /// The write cache of each adapter; `None` if it is absent or off.
     pub cache: Option<Cache>,
@@ -145,7 +145,7 @@ pub struct Drawers {
     pub bytes_per_s: f64,
 }
 
-/// A volume's path through the adapters.
+/// A volume's path through RAID adapters to an array or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterPath {
     /// The array or device behind the path.
@@ -156,7 +156,7 @@ pub struct AdapterPath {
     pub number: u32,
     /// Whether each host operation costs the additional [`Processor::raid6_ns`].
     pub is_raid6: bool,
-    /// Capacity of the volume in bytes.
+    /// Capacity that the host sees, bytes.
     pub capacity_bytes: u64,
     /// Bytes of data per stripe. Neighbouring dirty units within a stripe are destaged together.
     pub stripe_bytes: u64,

@@ -15,7 +15,7 @@ pub enum LimitOf {
     /// Reads, writes, trims and zeroes.
     #[default]
     All,
-    /// Reads only.
+    /// Reads; other operations pass without delay.
     Reads,
     /// Writes, trims and zeroes.
     Writes,
@@ -24,7 +24,7 @@ pub enum LimitOf {
 /// A limit on the operations or on the bytes per second that a device serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The kinds of operations that the limit counts.
+    /// Operations that the limit counts.
     pub of: LimitOf,
     /// The unit of the rates and of the credits.
     pub counts: Counted,

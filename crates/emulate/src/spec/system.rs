@@ -44,7 +44,7 @@ pub struct Volume {
 /// A component that receives requests from a host or from another component.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// A storage device.
+    /// A storage device, attached to a socket.
     Device(PlacedDevice),
     /// A RAID array of several components.
     Array(Array),
