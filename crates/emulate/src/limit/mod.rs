@@ -24,14 +24,13 @@
 //! # Other limiters
 //!
 //! - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is
-//!   `max` /
-//!   `avg`; with a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU starts an
-//!   operation as soon as the bucket isn't in debt, so it is ahead by at most one operation. `throttling.*-read` and
-//!   `-write` are limits `of` reads and of writes.
+//!   `max` / `avg`. With a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU
+//!   starts an operation as soon as the bucket isn't in debt, so it is ahead by at most one operation.
+//!   `throttling.*-read` and `-write` are limits `of` reads and of writes.
 //! - Firecracker's token bucket: `window` is `refill_time` and `rate` is `size` / `refill_time`. With a
-//!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Its
-//!   timer
-//!   of 100 ms, at which waiting requests continue, and the operation that it counts for a flush can't be expressed.
+//!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Two
+//!   properties can't be expressed: the timer of 100 ms at which waiting requests continue, and the cost of a flush of
+//!   one operation.
 //!
 //! # The limits of an instance
 //!
