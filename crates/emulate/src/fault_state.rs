@@ -1,5 +1,5 @@
-//! The faults in effect on each part: slow, delayed, failing, hung, lost, without power, or partly unreadable.
-//! A machine without faults allocates none of this, and checks one option per event.
+//! The faults in effect on each component: slow, delayed, failing, hung, lost, without power, or partly unreadable. A
+//! machine without faults allocates none of this, and checks one option per event.
 //!
 //! A slow or hung device continues to work inside. Only the last event of an operation is postponed:
 //! by the extra time if the device is slow, until the fault is cleared if it is hung. (Unreadable parts

@@ -1,4 +1,4 @@
-//! The hypervisor's thread that carries out the requests of a virtual disk one after the other (`spec::IoThread`).
+//! The hypervisor's thread that serves the requests of a virtual disk one after the other (`spec::IoThread`).
 
 use super::CloudVolume;
 use crate::core::Core;

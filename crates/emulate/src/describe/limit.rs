@@ -1,5 +1,5 @@
-//! The tables `[iops_limit]` and `[throughput_limit]` of a device file: the rules that relate their keys, and their
-//! conversion.
+//! The tables `[iops_limit]` and `[throughput_limit]` of a device file: rules between their keys, and conversion to
+//! limits.
 
 use super::rules::{Rule, fault};
 use super::volume_class::{self, CreditsRule, LimitRules, VolumeClass};

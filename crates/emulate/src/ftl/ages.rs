@@ -7,7 +7,6 @@
 //! determines W. For large blocks, where the halves are negligible, this is the closed form of `oracle.rs`. In small
 //! blocks, greedy collection profits from random variation: by 3 % at 256 pages and a spare of .07. Pages that were
 //! written r at a time are also overwritten together, as if blocks had r times fewer pages.
-//! times fewer pages.
 
 /// Parameters that determine the number of valid pages of each block in steady state.
 #[derive(Clone, Copy, Debug)]

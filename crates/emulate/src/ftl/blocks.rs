@@ -9,7 +9,7 @@
 //! in flight, garbage collection therefore has not moved any page that was reserved later. Of two program operations
 //! of one page, the one with the later slot is thus the newer. The map relies on this order.
 //!
-//! The page in each slot is not recorded here.
+//! This module does not record the page in each slot.
 
 pub(super) mod victim;
 
@@ -47,7 +47,7 @@ impl Stream {
 }
 
 /// Number of free blocks below which garbage collection should run. In steady state, if garbage collection keeps pace
-/// with the host's writes, one block less is free. Preconditioned devices start in this state.
+/// with the host's writes, one block fewer is free. Preconditioned devices start in this state.
 pub const FREE_BLOCKS: u32 = 4;
 
 /// Returns the number of unsealed blocks in steady state: the free blocks, and an open block per write frontier.

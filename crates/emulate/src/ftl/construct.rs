@@ -1,5 +1,5 @@
-//! Constructs the initial state of a device. Simulating the preconditioning instead would mean to write a device of,
-//! say, 400 GB several times over before its first measurement.
+//! Constructs the initial state of a device. Simulating the preconditioning would mean writing a device of, say, 400
+//! GB several times over before its first measurement.
 //!
 //! The cost is a few steps per page and per block. `ages.rs` computes the distribution of valid pages over the blocks
 //! in steady state; this module assigns pages to the blocks.
@@ -75,8 +75,7 @@ impl Ftl {
 
     /// Same as [`Self::new`], with a placement of the logical pages.
     ///
-    /// # Panics
-    /// If `shape.check()` returns an error, or `shape.frontiers` is not that of the placement.
+    /// # Panics If `shape.check()` returns an error, or `shape.frontiers` differs from [`Placement::frontiers`].
     pub fn placed(
         shape: Shape,
         placement: Placement,
@@ -135,8 +134,8 @@ impl Ftl {
         self.owner.share();
     }
 
-    /// Creates a copy for device `number`, in the same state but with its own random choices from now on.
-    /// Copies only what [`Self::share`] does not share.
+    /// Creates a copy for device `number`, in the same state but with its own random choices from now on. Does not
+    /// copy the tables that [`Self::share`] has made copy-on-write.
     #[must_use]
     pub fn twin(&self, seed: u64, number: u64) -> Self {
         let mut twin = self.clone();

@@ -2,12 +2,12 @@
 
 use crate::part_id::PartId;
 
-/// A RAID adapter, or a pair of equal ones that serve the same arrays.
+/// A RAID adapter, or a pair of equal adapters that serve the same arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapters {
     /// Number of adapters: 1, or 2 (a pair). In a pair each volume is optimized on one adapter, which serves it.
     pub count: u32,
-    /// Assignment of volumes to the adapter of a pair on which they are optimized.
+    /// Assignment of volumes to the adapters of a pair.
     pub access: Access,
     /// The adapters to which hosts send a volume's operations.
     pub host_paths: HostPaths,
@@ -38,7 +38,7 @@ pub struct Adapters {
     pub drawers: Drawers,
 }
 
-/// Assignment of volumes to the adapter of a pair on which they are optimized.
+/// Assignment of volumes to the adapters of a pair. Each volume is optimized on its adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Alternating between the adapters, beginning with the first volume on the first adapter.

@@ -1,4 +1,4 @@
-//! The choice of the block to collect.
+//! The choice of the next block for garbage collection.
 
 use super::{Block, Blocks, FREE_FOR_COPIES, NONE, State};
 use crate::spec::VictimRule;
