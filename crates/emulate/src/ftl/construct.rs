@@ -75,7 +75,8 @@ impl Ftl {
 
     /// Same as [`Self::new`], with a placement of the logical pages.
     ///
-    /// # Panics If `shape.check()` returns an error, or `shape.frontiers` differs from [`Placement::frontiers`].
+    /// # Panics
+    /// If `shape.check()` returns an error, or `shape.frontiers` differs from [`Placement::frontiers`].
     pub fn placed(
         shape: Shape,
         placement: Placement,
