@@ -170,7 +170,7 @@ pub enum LayoutError {
         /// Number of members in the rejected array.
         members: usize,
     },
-    /// The members have different sizes.
+    /// A member's size differs from that of member 0.
     #[error(
         "all members of an array must have equal sizes: member {member} has {sectors} sectors, member 0 has {first}"
     )]

@@ -25,7 +25,7 @@ impl Bay {
     }
 }
 
-/// Power draw of one device in W; `None` if unknown.
+/// Power draw of one device. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Power {
     /// Power draw of the device when it is ready but has no I/O, W.

@@ -61,7 +61,7 @@ pub struct Phases {
     /// Waits for a place in the disk's queue, the controller, buffer space, or the heads. For a flush also the wait
     /// for earlier writes.
     pub queue_ns: u64,
-    /// Processing of the command by the controller.
+    /// Controller time to process the commands.
     pub command_ns: u64,
     /// Time to move the heads: seek, head switch and settling.
     pub seek_ns: u64,

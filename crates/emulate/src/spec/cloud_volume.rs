@@ -11,8 +11,8 @@ pub struct CloudVolume {
     pub write_ns: u64,
     /// Mean latency of a flush, which transfers no data.
     pub flush_ns: u64,
-    /// Fraction of the mean latency that varies, exponentially distributed, 0 to 1; the rest is constant. It equals
-    /// the ratio of the latency's standard deviation to its mean.
+    /// Fraction of the mean latency that is random (exponentially distributed), 0 to 1; the rest is constant. Equals
+    /// the latency's standard deviation divided by its mean.
     pub varying_share: f64,
     /// Bandwidth of the network in each direction.
     pub bytes_per_s: f64,
