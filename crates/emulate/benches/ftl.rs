@@ -1,4 +1,5 @@
-//! Time and memory that the translation layer of a 400 GB device takes. Printed, not asserted: `cargo bench -p iodyno-emulate`.
+//! Time and memory that the translation layer of a 400 GB device takes. Printed, not asserted: `cargo bench -p
+//! iodyno-emulate`.
 
 use std::fs;
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! Deliberate bugs that check whether the power-cut tests detect data loss. Each is a mistake that a real storage
-//! system could make. A bug that is off costs one comparison where program operations begin or end.
+//! Deliberate bugs that check whether the power-cut tests detect data loss. Real storage systems could have each of
+//! these bugs. A disabled bug costs one comparison where program operations begin or end.
 
 /// A bug that is injected into every flash device of a machine, to test the detection of data loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! A server with reservations: serves one request at a time, each as early as it fits.
 //!
-//! A [`Server`](crate::server::Server) serves in the order of its calls, so it must be called when the
-//! request arrives. Copies to or from memory are made by the submitter's core, and a worker that submits
-//! 30 operations at one instant makes 30 consecutive copies. It reserves the memory bus for all of them
-//! before another worker, whose first copy begins immediately on another core, reserves it for one. If served
-//! in the order of calls, that copy would wait for the first worker's last. So reservations are kept as a
-//! calendar: an earlier copy fills a gap before later ones, if it fits.
+//! A [`Server`](crate::server::Server) serves in the order of its calls, so it must be called when the request
+//! arrives. A worker's core makes the copies to or from memory, so 30 operations submitted at one instant are 30
+//! consecutive copies, which reserve the memory bus at once. In the order of calls, another core's copy at the same
+//! instant would wait for all of them. Here it fills a gap between the reservations, if it fits.
 
 use crate::server::{passed_ns, ticks, whole_ns};
 use std::collections::VecDeque;

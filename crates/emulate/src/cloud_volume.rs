@@ -1,10 +1,10 @@
-//! A volume of a cloud provider behind a network, of which only latency and bandwidth are known. Each I/O takes a
-//! latency, part of which is random, and occupies the network while its data is transferred. The provider replicates
-//! what it acknowledges, so a power cut of the instance loses no acknowledged write. The volume's limits (`limit`)
-//! cap its rates.
+//! A cloud provider's volume behind a network, of which only latency and bandwidth are known. Each I/O takes a partly
+//! random latency, and occupies the network during its data transfer. The provider replicates writes before it
+//! acknowledges them, so a power cut of the instance loses no acknowledged write. The volume's limits (`limit`) cap
+//! its rates.
 //!
-//! The latency is a constant part plus an exponentially distributed one, drawn for each I/O, so short latencies are
-//! bounded and long ones are rare.
+//! The latency is a constant plus an exponentially distributed part, drawn for each I/O, so it has a lower bound and
+//! a long tail.
 //!
 //! The requests of a virtual machine's disk may instead be carried out one after the other by a thread of the
 //! hypervisor (`io_thread`).

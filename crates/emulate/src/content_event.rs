@@ -1,5 +1,5 @@
-//! Content events tell the owner of a machine, which stores the written bytes, where these bytes move. The machine
-//! itself moves only tokens; the owner moves the corresponding bytes in the same order.
+//! Content events tell the caller of the library, which stores the written bytes, how to move and combine these
+//! bytes. The emulated machine handles only tokens. The caller must apply the events in order.
 
 use crate::part_id::PartId;
 use std::ops::Range;
@@ -27,12 +27,12 @@ impl UnitBytes {
     }
 }
 
-/// A step in the handling of written data, on a device or during an array's computations. A *name*
-/// identifies the content of one 4 KiB unit until it is [`Self::Freed`]; a new name's content is
-/// zeroes. A partial write of a unit changes only the bytes that it covers.
+/// A step in the handling of written data, on a device or during an array's computations. A *name* is a number that
+/// identifies the content of one 4 KiB unit until it is [`Self::Freed`]. The content of a new name is zeroes. A
+/// partial write of a unit changes only the bytes that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentEvent {
-    /// A write was accepted: from now on a read of the unit returns the data of `token`.
+    /// A write was accepted: from now on, reads of the unit return the data of this write.
     Accepted {
         /// Device or other component that was written to.
         part: PartId,
@@ -43,8 +43,8 @@ pub enum ContentEvent {
         /// Whether the write survives a power cut.
         kept: bool,
     },
-    /// An accepted unit has reached the medium, where it survives a power cut. Program operations may end out of
-    /// order. A version that reaches the medium after a newer one produces no event.
+    /// An accepted unit has reached the medium, where it survives a power cut. A version that reaches the medium
+    /// after a newer version of the same unit produces no event.
     Landed {
         /// Device or other component that was written to.
         part: PartId,
@@ -65,8 +65,8 @@ pub enum ContentEvent {
         /// Whether the buffer contains a newer version, which reads still return.
         overtaken: bool,
     },
-    /// Units were trimmed or zeroed on the medium. The trim or zeroing replaces their content on the medium, and all
-    /// versions of them that were accepted before it.
+    /// Units were trimmed or zeroed on the medium. This supersedes the content of these units on the medium, and all
+    /// versions that were accepted earlier.
     Dropped {
         /// Device or other component that contains the units.
         part: PartId,
@@ -90,28 +90,27 @@ pub enum ContentEvent {
         /// Device or other component that lost its content.
         part: PartId,
     },
-    /// Creates a name for the current content of a unit on a device or other component.
+    /// The current content of a unit on a device or other component gets a name.
     Fetched {
         /// Device or other component that contains the unit.
         part: PartId,
         /// Number of the 4 KiB unit that is read.
         unit: u64,
-        /// Identifier assigned to the unit's content.
+        /// Name assigned to the unit's content.
         name: u64,
     },
-    /// Adds the content of `term`, multiplied by `factor` in GF(2^8), to the content of `name`.
+    /// XORs the content of `term`, multiplied by `factor` in GF(2^8), into the content of `name`.
     Added {
         /// Name of the content that changes.
         name: u64,
-        /// Factor, an element of GF(2^8).
+        /// Factor by which `term` is multiplied in GF(2^8).
         factor: u8,
         /// Name of the content that is added.
         term: u64,
     },
-    /// Creates a name for the content of `onto` in which a range is replaced by the same range of
-    /// `over`.
+    /// The content of `onto`, with one range replaced by the same range of `over`, gets a name.
     Laid {
-        /// Identifier assigned to the merged content.
+        /// Name assigned to the merged content.
         name: u64,
         /// Name of the bytes outside of the range; 0: zeroes.
         onto: u64,
@@ -120,17 +119,16 @@ pub enum ContentEvent {
         /// Range taken from `over`.
         part_bytes: UnitBytes,
     },
-    /// Creates a name for the content of `onto`, overwritten with the data of a host's write to an
-    /// array or adapter path.
+    /// The content of `onto`, overwritten with the data of a host's write to an array or adapter path, gets a name.
     Taken {
         /// Token of the host's write.
         token: u64,
         /// Number of the unit, within the array or path, that the host writes.
         unit: u64,
-        /// Name of the unit's previous content, used for the bytes that the write does not cover; 0:
-        /// zeroes, or the write covers the whole unit.
+        /// Name of the unit's previous content, which remains where the write does not cover it; 0: zeroes, or the
+        /// write covers the whole unit.
         onto: u64,
-        /// Identifier assigned to the content after the write.
+        /// Name assigned to the content after the write.
         name: u64,
     },
     /// A host's read of an array or adapter path returns the content of a name.
@@ -142,8 +140,7 @@ pub enum ContentEvent {
         /// Name of the returned content; 0: zeroes.
         name: u64,
     },
-    /// A component of the machine receives the content of `name` for a unit or a range within it, as
-    /// a separate write with token `token`.
+    /// A component of the machine receives a write of `name`'s content to a unit or to a range within it.
     Given {
         /// Device or other component that receives the write.
         part: PartId,
@@ -156,8 +153,7 @@ pub enum ContentEvent {
         /// Name of the content to write; 0: zeroes.
         name: u64,
     },
-    /// A component of the machine receives the data that a host writes to the array's unit `of`, as a separate write
-    /// with token `token`.
+    /// A component of the machine receives a write of the data that a host writes to unit `of` of an array.
     Passed {
         /// Device or other component that receives the write.
         part: PartId,
@@ -170,8 +166,7 @@ pub enum ContentEvent {
         /// Number of the unit, within the array or path, that the host writes.
         of: u64,
     },
-    /// A component of the machine receives a trim or a write of zeroes for a range, as a separate
-    /// operation with token `token`.
+    /// A component of the machine receives a trim or a write of zeroes.
     Cleared {
         /// Device or other component that receives the operation.
         part: PartId,

@@ -1,5 +1,5 @@
-//! The shared state of a machine's parts: time, the queue of events, the requests, the host's
-//! cores and driver threads, and completions that are not yet collected.
+//! State shared by the components of a machine: time, the event queue, the requests, the host's cores and driver
+//! threads, and completions that are not yet collected.
 
 use crate::adapters::Pair;
 use crate::completion::Completion;
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 pub(crate) struct Thread {
     /// Index of the thread's core among all cores of the host.
     pub core: usize,
-    /// The socket on which the thread runs.
+    /// Number of the CPU socket on which the thread runs, from 0.
     pub socket: u32,
     /// Interval between polls of a device, ns; 0: continuous.
     pub poll_ns: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Core {
     pub completed: u64,
     /// Number of host requests completed with an error.
     pub failed: u64,
-    /// Content events that the machine's owner has not collected yet; `None` if the owner does not track content.
+    /// Content events that the library's caller has not collected yet; `None` if it does not track content.
     pub changes: Option<Vec<ContentEvent>>,
     /// Values in transit between components; `None` unless content is stored.
     pub values: Option<Box<Values>>,
@@ -90,7 +90,7 @@ impl Core {
         }
     }
 
-    /// Records a content event, if the machine's owner tracks content.
+    /// Records a content event, if the library's caller tracks content.
     #[inline]
     pub(crate) fn tell(&mut self, change: ContentEvent) {
         if let Some(changes) = &mut self.changes {
@@ -106,7 +106,7 @@ impl Core {
         own.unwrap_or(request.token)
     }
 
-    /// Removes and returns the next completion for the machine's owner; `None` if there is none.
+    /// Removes and returns the next completion for the library's caller; `None` if there is none.
     #[inline]
     pub(crate) fn collect(&mut self) -> Option<Completion> {
         let done = self.done.pop_front();
@@ -208,8 +208,8 @@ impl Core {
         }
     }
 
-    /// Returns when the origin of a request that ends at `end_ns` notices the end: later by the wake-up time if the
-    /// origin is a sleeping worker. Work that the worker receives in between is ignored.
+    /// Returns the time at which the origin of a request learns that it ended at `end_ns`. A sleeping worker learns
+    /// it after its wake-up time. Work that the worker receives in between is ignored.
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };

@@ -1,5 +1,5 @@
-//! Endurance of a flash device: the rated writes, and the writes that wear out its cells under the
-//! modelled write amplification. Closed forms only; nothing is simulated.
+//! Endurance of a flash device: the rated writes, and the writes that wear out its cells under the modelled write
+//! amplification. Computed in closed form, without simulation.
 //!
 //! Assumes equal wear of all blocks, as under static wear levelling.
 
@@ -13,8 +13,8 @@ const DAYS_A_YEAR: f64 = 365.0;
 /// Expected endurance of a flash device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// Spare space that garbage collection can use, as a fraction of the writable space. Excludes open
-    /// and free blocks and the reserved space.
+    /// Spare space that garbage collection can use, as a fraction of the writable space. Excludes open blocks, free
+    /// blocks and reserved space.
     pub spare_factor: f64,
     /// Pages programmed per 4 KiB page that the host writes, in steady state, for uniformly random writes of 4 KiB to
     /// the full device. Assumes greedy garbage collection. Includes pages of the map and, if the translation unit is
@@ -24,8 +24,8 @@ pub struct Outlook {
     pub rated_bytes: f64,
     /// Random host writes in bytes after which every block has reached its rated cycles.
     pub random_bytes: f64,
-    /// Host writes in bytes after which every block has reached its rated cycles if garbage collection
-    /// copies nothing: the upper bound.
+    /// Host writes in bytes after which every block has reached its rated cycles if garbage collection copies nothing
+    /// (upper bound).
     pub sequential_bytes: f64,
     /// Random writes, in device capacities per day, that wear out the cells in exactly the rated years.
     pub random_drive_writes_per_day: f64,

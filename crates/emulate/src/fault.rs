@@ -1,16 +1,14 @@
-//! The faults that can be injected into each kind of device. `machine/apply_fault` applies them;
-//! `fault_state` holds those in effect.
+//! The faults that can be injected into each type of device. `machine/apply_fault` applies them; `fault_state` stores
+//! the faults in effect.
 
 use crate::part_id::PartId;
 use iodyno_units::OpKind;
 
-/// A fault to inject. Device faults persist until they are cleared. A power cut drops operations in
-/// flight but clears no faults.
+/// A fault to inject. Device faults persist until they are cleared, also across a power cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// Power fails and returns. Operations in flight are lost. A protected buffer keeps its data, a
-    /// volatile one loses it. Hung, slow and lost devices remain so, but the operations that a hung
-    /// device was holding up are dropped.
+    /// Power fails and returns. Operations in flight are dropped. A protected buffer keeps its data, a volatile one
+    /// loses it. Hung, slow and lost devices remain so.
     PowerCut,
     /// Power fails and stays off. Every operation fails immediately until [`Self::PowerOn`].
     PowerOff,
@@ -30,33 +28,33 @@ pub enum Fault {
         /// Any offset within the block.
         offset_bytes: u64,
     },
-    /// Every operation takes `factor` times as long, counted from its arrival at the device, or from the
-    /// injection if that is later. On a flash device behind a link the operation occupies its queue entry
-    /// until its delayed end; on a disk only until its normal end.
+    /// Every operation takes `factor` times as long, counted from its arrival at the device or from the injection,
+    /// whichever is later. On a flash device behind a link the operation occupies its queue entry until its delayed
+    /// end, on a disk only until its normal end.
     Slow {
         /// The affected device.
         part: PartId,
         /// Factor by which operations take longer. 1 restores normal speed; lower values count as 1.
         factor: f64,
     },
-    /// Every operation that ends from now on is delayed by a fixed time. It occupies its queue entry as
-    /// with [`Self::Slow`].
+    /// Every operation that ends from now on is delayed by a fixed time. Queue entries are occupied as with
+    /// [`Self::Slow`].
     Delay {
         /// The affected device.
         part: PartId,
         /// Extra latency, ns; 0 ends the fault.
         delay_ns: u64,
-        /// Kind of the delayed operations; `None`: every kind.
+        /// Type of the delayed operations; `None`: all types.
         kind: Option<OpKind>,
     },
-    /// Operations fail with an I/O error after their usual time, with a given probability. A failed write
-    /// or trim leaves undefined content, as on any device.
+    /// Operations fail with an I/O error after their usual time, with a given probability. A failed write or trim
+    /// leaves undefined content.
     Errors {
         /// The affected device.
         part: PartId,
-        /// Probability of failure in per cent, as in fault records; 0 ends the fault.
+        /// Probability of failure in per cent; 0 ends the fault.
         percent: f64,
-        /// Kind of the failing operations; `None`: every kind.
+        /// Type of the failing operations; `None`: all types.
         kind: Option<OpKind>,
     },
     /// No operation completes. The device still accepts and executes operations, and completes all of them
@@ -71,17 +69,16 @@ pub enum Fault {
         /// The affected device.
         part: PartId,
     },
-    /// The device is replaced by an empty one without faults, and is lost first if it was not already. An
-    /// array rebuilds it. A server refuses this for devices that are not hot-swappable.
+    /// The device is replaced by an empty one without faults. A device that is still in service is lost first. An
+    /// array rebuilds the new device. A live server refuses this fault for devices that are not hot-swappable.
     Replace {
         /// The affected device.
         part: PartId,
     },
-    /// A range becomes unreadable, as with latent sector errors. Reads that touch its 4 KiB units fail
-    /// after their usual time; a flash device with parity stripes instead rebuilds the page, which is then
-    /// readable again. Writing a unit, or trimming all of it, repairs it: on flash when its program operation ends,
-    /// elsewhere at the acknowledgement. Unwritten flash units don't fail, because they are not read from
-    /// the cells.
+    /// A range becomes unreadable, as with latent sector errors. Reads that touch its 4 KiB units fail after their
+    /// usual time. A flash device with parity stripes instead rebuilds the page, which is then readable again.
+    /// Writing or completely trimming a unit repairs it: on flash at the end of the program operation, elsewhere at
+    /// the acknowledgement. Unwritten flash units don't fail, because they are not read from the cells.
     Latent {
         /// The affected device.
         part: PartId,
@@ -123,14 +120,14 @@ impl Fault {
 /// A fault of RAID adapters. Adapters, links and volumes are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterFault {
-    /// An adapter is lost. Its partner takes over the volumes if the cache is mirrored or clean. Otherwise,
-    /// or without a partner, operations fail until the adapter is back.
+    /// An adapter is lost. Its partner takes over the volumes if the cache is mirrored or clean. Otherwise operations
+    /// fail until the adapter is back.
     Lose {
         /// Number of the adapter that is lost.
         adapter: u32,
     },
-    /// An adapter is replaced by one with an empty cache, and is lost first if it was not already. Data of
-    /// which no copy is left is unreadable until it is rewritten.
+    /// An adapter is replaced by one with an empty cache. An adapter that is still in service is lost first. Cached
+    /// data without another copy is unreadable until it is rewritten.
     Replace {
         /// Number of the adapter that is replaced.
         adapter: u32,
@@ -157,16 +154,16 @@ pub enum AdapterFault {
         /// Number of the link that works again.
         link: u32,
     },
-    /// Changes the access state of a volume: makes another adapter of the pair the optimized one, and moves the
-    /// volume's cached data to it. Only the primary adapter can do this, and only while both adapters are present and
-    /// connected; otherwise nothing changes.
+    /// Makes another adapter of the pair the optimized one for a volume, and moves the volume's cached data to it.
+    /// Only the primary adapter can do this, and only while both adapters are present and connected; otherwise
+    /// nothing changes.
     Access {
         /// Number of the volume, counted among the volumes behind the adapters.
         volume: u32,
-        /// The adapter on which the volume becomes optimized; `None` clears the state, which returns the volume
-        /// to the primary.
+        /// The adapter on which the volume becomes optimized. `None` clears the volume's access state, so the primary
+        /// adapter serves it.
         on: Option<u32>,
-        /// The adapter to which the host sends the request for the change.
+        /// Adapter that receives the host's request for the change.
         from: u32,
     },
 }

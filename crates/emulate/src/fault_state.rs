@@ -1,5 +1,5 @@
-//! The faults in effect on each part: slow, delayed, failing, hung, lost, without power, or partly unreadable.
-//! A machine without faults allocates none of this, and checks one option per event.
+//! The faults in effect on each component: slow, delayed, failing, hung, lost, without power, or partly unreadable. A
+//! machine without faults allocates none of this, and checks one option per event.
 //!
 //! A slow or hung device continues to work inside. Only the last event of an operation is postponed:
 //! by the extra time if the device is slow, until the fault is cleared if it is hung. (Unreadable parts
@@ -20,9 +20,9 @@ use std::collections::BTreeSet;
 pub struct FaultState {
     /// Factor by which operations take longer; 1: no fault.
     pub slow_factor: f64,
-    /// Extra latency for each kind of operation, ns.
+    /// Extra latency by type of operation, ns.
     pub delay_ns: [u64; OpKind::COUNT],
-    /// Probability of failure for each kind of operation, 0 to 1.
+    /// Probability of failure by type of operation, 0 to 1.
     pub error_share: [f64; OpKind::COUNT],
     /// Whether the component hangs, so that no operation completes.
     pub hung: bool,
@@ -175,12 +175,12 @@ impl FaultStates {
         illness.state.slow_factor = factor.max(1.0);
     }
 
-    /// Delays operations of a kind, or of all kinds, from now on.
+    /// Delays operations of one type from now on; `None`: of all types.
     pub(crate) fn delay(&mut self, part: PartId, delay_ns: u64, kind: Option<OpKind>) {
         set(&mut self.parts[part.index()].state.delay_ns, kind, delay_ns);
     }
 
-    /// Makes a percentage of operations of a kind, or of all kinds, fail from now on.
+    /// Makes a percentage of the operations of one type fail from now on; `None`: of all types.
     pub(crate) fn fail(&mut self, part: PartId, percent: f64, kind: Option<OpKind>) {
         // (NaN counts as 0.)
         set(&mut self.parts[part.index()].state.error_share, kind, percent.max(0.0) / 100.0);
@@ -271,7 +271,7 @@ impl FaultStates {
     }
 }
 
-/// Sets the value for one kind of operation; `None`: for all kinds.
+/// Sets the value for one type of operation; `None`: for all types.
 fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: T) {
     match kind {
         Some(kind) => of_kinds[kind.index()] = value,

@@ -7,8 +7,8 @@ pub struct Counts {
     pub host_pages: u64,
     /// Number of 4 KiB pages that garbage collection copied.
     pub copied_pages: u64,
-    /// Number of 4 KiB pages that were read and rewritten because a host wrote only part of a translation unit larger
-    /// than 4 KiB.
+    /// Number of 4 KiB pages that were read and rewritten because a host wrote only part of a larger translation
+    /// unit.
     pub merged_pages: u64,
     /// Number of 4 KiB pages of the map that were written.
     pub map_pages: u64,
@@ -26,7 +26,7 @@ pub struct Counts {
     pub recovered: u64,
     /// Number of page reads that failed because the data could not be rebuilt.
     pub unrecovered: u64,
-    /// Number of times that the controller's housekeeping stopped all work.
+    /// Number of stalls of the whole device for the controller's housekeeping.
     pub stalls: u64,
 }
 

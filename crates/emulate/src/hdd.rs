@@ -1,5 +1,5 @@
-//! A disk as a part of the machine: passes requests to the disk model, wakes the model on schedule,
-//! returns its completions, and tracks its content if bytes are kept.
+//! A disk as a component of the machine: passes requests to the disk model, wakes the model on schedule, returns its
+//! completions, and tracks the disk's content if the emulation stores content.
 
 mod content;
 

@@ -1,4 +1,4 @@
-//! Emulated storage systems: hosts, links, flash devices, disks and RAM disks as one machine that
+//! Emulated storage systems: hosts, links, flash devices, disks and RAM disks form one machine, whose virtual time
 //! the caller advances.
 //!
 //! **Invariants:** reads no clock, spawns no thread, does no I/O. The same seed gives the same events on every

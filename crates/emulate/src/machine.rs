@@ -1,7 +1,7 @@
-//! The machine: a system of volumes that accepts operations and returns completions in virtual time.
+//! The machine: an emulated system of volumes that accepts operations and returns completions in virtual time.
 //!
-//! The caller advances it: `next_completion(until)` runs events up to `until`. A simulation passes the time of the
-//! next arrival as `until`, a live server the current time; the events are the same.
+//! The caller advances time: `next_completion(until)` runs events up to `until`. A simulation passes the time of the
+//! next arrival, a live server the current time. The events are the same.
 
 mod apply_fault;
 mod branches;
@@ -63,8 +63,8 @@ pub struct Machine {
 /// Minimum number of components for which prefetching is faster. The state of fewer fits into the
 /// first-level cache.
 const LOOK_AHEAD_PARTS: usize = 16;
-/// Log2 of the number of events between updates of the prefetch addresses. Needed because the addresses in
-/// a clone are those of the original.
+/// Log2 of the number of events between updates of the prefetch addresses. A clone needs the update, because its
+/// addresses are those of the original.
 const ADDRESSES_LOG2: u32 = 16;
 
 impl Machine {
@@ -77,8 +77,7 @@ impl Machine {
     }
 
     /// Same as [`Self::new`], but the map of every flash device contains one in `represent` logical pages, instead of
-    /// a fraction chosen by the device's size. 1 is exact, needs up to 1 GiB of memory for 400 GB, and serves as the
-    /// reference for other values.
+    /// a fraction that depends on the device's size. 1 is exact and needs up to 1 GiB of memory for 400 GB.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -125,7 +124,7 @@ impl Machine {
         self.system.volumes.len() as u32
     }
 
-    /// Number of the emulated host's workers, each of which issues operations.
+    /// Number of workers added so far. A worker is a thread of the emulated load generator.
     pub fn workers(&self) -> u32 {
         self.issue_ticks.len() as u32
     }
@@ -155,9 +154,9 @@ impl Machine {
         self.hash
     }
 
-    /// Adds a worker (a thread of the load generator) that sends operations to `volume`, and returns its
-    /// number. Cores are assigned in turn: on the volume's socket, or on all sockets if the host does not keep
-    /// workers near their devices. Must be called before the first submission.
+    /// Adds a worker (a thread of the load generator) that sends operations to `volume`, and returns its number.
+    /// Assigns cores in turn: on the volume's socket, or on all sockets if `Host::workers_near` is false. Must be
+    /// called before the first submission.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers must be added before the first submission");
         let host = &self.system.host;
@@ -196,14 +195,14 @@ impl Machine {
         }
     }
 
-    /// Submits an operation at `at_ns` (now, if that is in the past). Returns the time at which the worker has
-    /// handed it over, from which latency is measured. The worker's core is busy until then.
+    /// Submits an operation at `at_ns` (now, if that is in the past). Returns the time at which the worker's core has
+    /// submitted the operation. Latency counts from this time; the core is busy until then.
     #[inline]
     pub fn submit(&mut self, at_ns: u64, worker: u32, volume: u32, op: &Op, token: u64) -> u64 {
         self.hand_over(at_ns, worker, volume, op, token, Work::Sense)
     }
 
-    /// Submits a command to a zone of a zoned device, as [`Self::submit`] submits an operation.
+    /// Submits a command to a zone of a zoned device; see [`Self::submit`].
     ///
     /// # Panics
     /// If the volume is not a zoned device with such a zone.
@@ -251,8 +250,8 @@ impl Machine {
         issued_ns
     }
 
-    /// Returns the next completion up to `until_ns`. If there is none, advances virtual time to `until_ns`
-    /// (`u64::MAX`: to the last event).
+    /// Returns the next completion up to `until_ns`. Without one, advances virtual time to `until_ns` (`u64::MAX`: to
+    /// the last event).
     // Not inlined: its loop contains the whole path of an event, which should exist only once.
     #[inline(never)]
     pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
@@ -271,8 +270,7 @@ impl Machine {
         self.core.collect()
     }
 
-    /// Runs one event or fault up to `until_ns`. If there is none, returns false and advances virtual time as
-    /// [`Self::next_completion`] does.
+    /// Runs one event or fault up to `until_ns`. Without one, returns false and advances virtual time to `until_ns`.
     pub fn step(&mut self, until_ns: u64) -> bool {
         self.advance(until_ns)
     }
@@ -389,8 +387,8 @@ impl Machine {
         }
     }
 
-    /// Returns the time of the next event or fault, ns, or the current time if a completion is available already;
-    /// `None` if there is none of these.
+    /// Returns the time of the next event or fault, ns; the current time if a completion is already available; `None`
+    /// if nothing is pending.
     pub fn next_event(&mut self) -> Option<u64> {
         if !self.core.done.is_empty() {
             return Some(self.core.now);

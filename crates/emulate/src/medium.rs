@@ -1,11 +1,11 @@
-//! The content of a range of a device, as a fault of the medium would hit it.
+//! The data in a range of a device that a medium fault would affect.
 
 /// Location of the newest data in a range of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// At least partly on the medium, or unknown because the range is too long to examine.
     OnMedium,
-    /// Only in the device's write buffer. Writing the data to the medium will repair a fault there.
+    /// Only in the device's write buffer, so that the next write to the medium repairs a fault there.
     InBuffer,
     /// The range contains no data.
     Nothing,

@@ -1,6 +1,6 @@
-//! Memory as a block device (RAM disk, NVDIMM): the submitter's core does the work, so it scales
-//! with threads but not with queue depth; the memory bus of the socket is the limit. Protected content
-//! (by a battery, or by flash that is written in an emergency) survives a power cut.
+//! Memory as a block device (RAM disk, NVDIMM). The submitter's core does the work, so throughput scales with threads
+//! but not with queue depth, up to the bandwidth of the socket's memory bus. Protected content (by a battery, or by
+//! flash that is written in an emergency) survives a power cut.
 
 use crate::calendar::Calendar;
 use crate::content_event::ContentEvent;

@@ -1,5 +1,5 @@
-//! Names: numbers that identify the content of a unit. If the owner of a machine stores the bytes, the values of
-//! units are names. The creation of a name is always reported as a content event.
+//! Names: numbers that identify the content of a unit. If the library's caller stores the bytes, the values of units
+//! are names. The creation of a name is always reported as a content event.
 
 use crate::content_event::{ContentEvent, UnitBytes};
 use crate::core::Core;
@@ -9,8 +9,8 @@ use crate::values::combine;
 use iodyno_units::OpKind;
 
 impl Core {
-    /// Returns whether values are names: identifiers of bytes that the machine's owner stores. Otherwise values
-    /// are the tokens of writes.
+    /// Returns whether values are names: identifiers of bytes that the library's caller stores. Otherwise values are
+    /// the tokens of writes.
     pub(crate) fn names_values(&self) -> bool {
         self.values.as_ref().is_some_and(|values| values.next_name.is_some())
     }
@@ -36,8 +36,8 @@ impl Core {
         }
     }
 
-    /// Ends the values of a request: reports the end of a device's write, or frees the names that a read
-    /// returned and nothing has taken over.
+    /// Ends the values of a request: reports the end of a device's write, or frees the names that a read returned and
+    /// no other request has taken over.
     pub(crate) fn end_values(&mut self, slot: u32, failed: bool) {
         let Some(values) = &mut self.values else { return };
         let tokens = values.take(slot).unwrap_or_default();

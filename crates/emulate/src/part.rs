@@ -1,9 +1,9 @@
-//! The parts of a machine: receivers of requests from a host or from another part. Each kind of part is a variant
-//! here and has its own module; no other module of the machine distinguishes the kinds.
+//! The components of a machine, which receive requests from a host or from other components. Each type of component
+//! is a variant here and has its own module. No other module distinguishes the types.
 //!
-//! A part acts on its own events, and sends requests to other parts by [`Core::ask`]. When such a child request ends,
-//! the part that sent it is notified in the same event. It completes its own request when all children of that
-//! request have ended.
+//! A component acts on its own events, and sends requests to other components by [`Core::ask`]. When such a child
+//! request ends, the sender is notified in the same event. The sender completes its own request when all child
+//! requests have ended.
 
 mod limited;
 #[cfg(test)]
@@ -51,7 +51,7 @@ pub(crate) enum Part {
     Mirror(mirror::Mirror),
 }
 
-/// Calls the same method on whichever kind of component the value is.
+/// Calls a method that all components have, on any variant.
 macro_rules! each {
     ($of:expr, $part:ident => $of_one:expr) => {
         match $of {
@@ -264,7 +264,7 @@ impl Part {
         }
     }
 
-    /// Leaves the storage of content to the machine's owner from now on.
+    /// Leaves the storage of content to the library's caller from now on.
     pub(crate) fn follow_content(&mut self) {
         if let Self::Array(array) = self {
             array.follow_content();

@@ -1,5 +1,5 @@
-//! Prefetch hints to the processor. They affect only speed, and are no-ops on processors without a stable
-//! instruction for it.
+//! Prefetch hints to the processor. They affect only speed. No-ops on processors for which stable Rust has no
+//! prefetch instruction.
 
 /// Size of a cache line in bytes.
 const LINE_BYTES: usize = 64;

@@ -1,8 +1,8 @@
-//! Requests, and the slab that holds them.
+//! Requests, and the slab that stores them.
 //!
-//! Every activity is a request: an operation of a host, each page read that the operation needs, a program operation, a
-//! copy by garbage collection, an erase, a driver thread's poll of its devices. A request has at most one pending
-//! event, and is in at most one list.
+//! Every activity is a request: a host's operation and each page read that it needs, a program operation, a copy by
+//! garbage collection, an erase, a driver thread's poll of its devices. A request has at most one pending event, and
+//! is in at most one list.
 
 use crate::content_event::{UNIT_BYTES, UnitBytes};
 use crate::part_id::PartId;
@@ -105,7 +105,7 @@ pub(crate) struct Request {
     pub die: u16,
     /// State of the request, which determines the effect of its pending event.
     pub state: State,
-    /// Kind of the operation: read, write, flush and so on.
+    /// Operation: read, write, flush and so on.
     pub kind: OpKind,
     /// Force unit access: the write must be durable when acknowledged.
     pub fua: bool,

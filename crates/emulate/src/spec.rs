@@ -1,5 +1,5 @@
-//! The specification of a system, in checked numbers: the host and the devices here, their composition to volumes in
-//! `system`. `describe` converts catalog files to these types; the machine is built from them.
+//! The specification of a system: the host and its devices. `system` combines devices to volumes. `describe` converts
+//! catalog files to these types, from which the machine is built.
 //!
 //! All times are ns, all sizes bytes, all rates bytes per second, unless the name says otherwise.
 
@@ -26,13 +26,12 @@ pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 pub use zones::Zones;
 
-/// State of a device before the machine starts: a [`Precondition`] in which the values left to the workload
-/// have been filled in.
+/// State of a device before the machine starts. Unlike a [`Precondition`], it does not depend on the workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
     /// Pattern of the writes before the machine starts.
     pub how: Written,
-    /// Written fraction of the device's capacity, 0 to 1.
+    /// Fraction of the device's capacity that has been written, 0 to 1.
     pub fill: f64,
 }
 
@@ -61,8 +60,8 @@ pub enum Written {
 }
 
 impl Written {
-    /// Returns the range of units that was written at random, on a device of `units` units; empty if there were
-    /// no random writes.
+    /// Returns the range of units that was written at random, on a device of `units` units. Empty without random
+    /// writes.
     pub fn rewritten(self, units: u64) -> core::ops::Range<u64> {
         let at = |ppm: u32| (u128::from(units) * u128::from(ppm) / 1_000_000) as u64;
         match self {
@@ -72,7 +71,7 @@ impl Written {
         }
     }
 
-    /// Returns the size of the random writes in bytes; `None` if there were none.
+    /// Returns the size of the random writes in bytes; `None` without random writes.
     pub const fn random_block_bytes(self) -> Option<u32> {
         match self {
             Self::Fresh | Self::Sequential => None,
@@ -82,8 +81,8 @@ impl Written {
         }
     }
 
-    /// Derives the pattern from the requested precondition. If the precondition depends on the workload, the pattern
-    /// is sequential for a workload in address order, else random in blocks of `block_bytes`.
+    /// Derives the pattern from the requested precondition. If this depends on the workload, the pattern is
+    /// sequential for a sequential workload (`in_order`), otherwise random in blocks of `block_bytes`.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
         match asked {
             Precondition::Fresh => Self::Fresh,
@@ -141,9 +140,9 @@ pub struct Host {
     pub unbalanced_share: f64,
     /// Factor by which a copy to another socket takes longer; 1: no slowdown.
     pub remote_copy_factor: f64,
-    /// Whether workers run on the socket of their device. If false, they run on any socket.
+    /// Whether workers run on the socket of their device. If false, they are distributed over all sockets.
     pub workers_near: bool,
-    /// Additional time of a flash DIMM's driver thread per write, after the module has received the data, ns.
+    /// CPU time of a flash DIMM's driver thread per write, after the module has received the data, ns.
     pub driver_write_ns: u64,
     /// Memory slots, and the limits for flash DIMMs in them.
     pub slots: Slots,
@@ -158,7 +157,7 @@ pub struct Slots {
     pub channels_per_socket: u32,
     /// Number of RDIMMs per channel. A flash DIMM requires at least one in its channel.
     pub rdimms_per_channel: u32,
-    /// Kind of the memory modules other than the flash DIMMs, which require RDIMMs.
+    /// Type of the conventional memory modules. Flash DIMMs require registered ones.
     pub memory_kind: MemoryKind,
     /// Operating mode of the memory channels. Flash DIMMs require independent channels.
     pub memory_mode: MemoryMode,
@@ -167,18 +166,18 @@ pub struct Slots {
 /// DIMM type: registered, load-reduced or unbuffered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// Registered DIMMs.
+    /// Registered DIMMs. Required by flash DIMMs.
     Rdimm,
-    /// Load-reduced DIMMs.
+    /// Load-reduced DIMMs. Not compatible with flash DIMMs.
     Lrdimm,
-    /// Unbuffered DIMMs.
+    /// Unbuffered DIMMs. Not compatible with flash DIMMs.
     Udimm,
 }
 
-/// Operating mode of memory channels: independent, or with one of the forms of redundancy.
+/// Operating mode of memory channels: independent, or redundant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryMode {
-    /// Independent channels.
+    /// Channels that work separately, without redundancy. Required by flash DIMMs.
     Independent,
     /// Channels in lockstep pairs.
     Lockstep,
@@ -193,15 +192,15 @@ pub enum MemoryMode {
 pub struct Device {
     /// Name in the catalog.
     pub name: String,
-    /// The device's family, with the specification of a device of that family.
+    /// Family of the device, such as flash or disk, and the specification for this family.
     pub kind: Kind,
     /// Whether the device can be replaced while the system is on.
     pub hot_swap: bool,
-    /// Limits on the device's I/Os or bytes per second, which all apply together. Empty: no limits.
+    /// Rate limits on the device's I/Os or bytes per second. All limits apply. Empty: no limits.
     pub limits: Vec<Limit>,
 }
 
-/// Family of a device, with the specification of a device of that family.
+/// Family of a device, with the specification for this family.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// NAND flash behind a controller.
@@ -240,7 +239,7 @@ pub struct Memory {
 pub struct Flash {
     /// Capacity that the host sees, without the spare area.
     pub capacity_bytes: u64,
-    /// Whether the device is in a memory slot or behind a link, with the times of this attachment.
+    /// Attachment to the host: in a memory slot or behind a link.
     pub attach: Attach,
     /// Times and limits of the controller.
     pub controller: Controller,
@@ -248,23 +247,22 @@ pub struct Flash {
     pub nand: Nand,
     /// The write buffer in front of the NAND.
     pub buffer: Buffer,
-    /// The translation layer: reserved space, writes of the map, and stalls.
+    /// The flash translation layer: reserved space, unit size, writes of the map, garbage collection, and stalls.
     pub translation: Translation,
     /// Zones, which must be written in order. `None`: a device that accepts writes anywhere.
     pub zones: Option<Zones>,
-    /// Namespaces with a reclaim unit handle each. `None`: one handle for all data.
+    /// Namespaces with separate reclaim unit handles (NVMe FDP). `None`: one handle for all data.
     pub placement: Option<Placement>,
     /// Rated write endurance.
     pub endurance: Endurance,
-    /// Factor by which [`Self::scale_down`] has divided the capacity and the raw space, and by which the pages per
-    /// block of the map are divided; 1: full size.
+    /// Factor by which [`Self::scale_down`] has divided the capacity and the raw space; 1: full size.
     pub scale: u32,
 }
 
 impl Flash {
     /// Divides the capacity and the raw space by `by`. The number of superblocks, the resources and the times stay
-    /// the same. Write amplification, rates and latencies depend on ratios of sizes, so a workload whose sizes are
-    /// divided too behaves as on the full device, and ages it in one `by`-th of the operations.
+    /// the same. A workload whose sizes are also divided has the same write amplification, rates and latencies as on
+    /// the full device, and ages the device in one `by`-th of the operations.
     pub fn scale_down(&mut self, by: u32) {
         let by = by.max(1);
         self.capacity_bytes = self.capacity_bytes / u64::from(by) / 4096 * 4096;
@@ -281,7 +279,7 @@ impl Flash {
 pub enum Attach {
     /// In a memory slot, served by a driver thread that polls the device and copies its data.
     MemoryChannel {
-        /// Number of devices per driver thread (2 by default, 1 with `max-occupancy`).
+        /// Number of flash DIMMs per driver thread (2 by default, 1 with the driver option `max-occupancy`).
         devices_per_thread: u32,
         /// Time of the driver thread per command.
         command_ns: u64,
@@ -320,8 +318,7 @@ pub enum Attach {
 pub struct Controller {
     /// Time for which a read command occupies the controller.
     pub read_command_ns: u64,
-    /// Latency from the flash to the host's interface in addition to the modelled steps, ns. Occupies no
-    /// resource.
+    /// Additional latency of a read, from the flash to the host's interface, ns. Occupies no resource.
     pub read_latency_ns: u64,
     /// Time for which a write command occupies the controller.
     pub write_command_ns: u64,
@@ -333,8 +330,7 @@ pub struct Controller {
     pub read_contexts: u32,
     /// Number of independent lanes of the controller, to which 4 KiB units are assigned in turn.
     pub lanes: u32,
-    /// Probability that two neighbouring units of a lane are in different flash pages although one write wrote
-    /// both.
+    /// Probability that two neighbouring units of a lane, written together, are in different flash pages.
     pub page_split: f64,
 }
 
@@ -385,23 +381,24 @@ pub struct Nand {
 pub struct Slc {
     /// Capacity for data; the maximum if the cache is dynamic ([`Folding`]).
     pub bytes: u64,
-    /// Time of a page program operation in the cache.
+    /// Time to program a page in the cache, ns.
     pub program_ns: u64,
-    /// Time of a page read in the cache. `None`: the same as outside of the cache.
+    /// Time to read a page in the cache, ns. `None`: the same as outside of the cache.
     pub read_ns: Option<u64>,
 }
 
-/// Parameters of a dynamic SLC cache, which uses cells without data. Its size shrinks as the device fills, and is at
-/// most that of [`Slc`]. Folding empties it: it moves data to cells at full density.
+/// Parameters of a dynamic SLC cache, which uses cells without data. It shrinks as the device fills, and is at most
+/// as large as [`Slc::bytes`]. Folding empties the cache: it moves data to cells at full density.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Folding {
     /// Bits per cell outside the cache, at least 2.
     pub bits: u32,
-    /// Time of a page program operation of folding.
+    /// Time to program a page during folding, ns.
     pub program_ns: u64,
-    /// Fraction of the program operations that fold while the host's writes bypass the full cache, 0 to 0.9.
+    /// Fraction of program operations that are used for folding while the host's writes bypass the full cache, 0 to
+    /// 0.9.
     pub share: f64,
-    /// Duration of a pause in the host's writes after which they go to the cache again.
+    /// Duration of a pause in the host's writes after which writes go to the cache again.
     pub pause_ns: u64,
 }
 
@@ -418,8 +415,8 @@ pub struct Variation {
     pub retried_share: f64,
     /// Additional time of each retry, ns.
     pub retry_ns: u64,
-    /// Mean of the time, exponentially distributed, from the start of a suspension until the program or erase
-    /// operation reaches a point where it can stop, ns; 0: it can stop anywhere.
+    /// Mean of the random time (exponentially distributed) after which a suspended program or erase operation can
+    /// stop, ns; 0: it can stop at once.
     pub suspend_ns: u64,
 }
 
@@ -455,8 +452,8 @@ pub enum VictimRule {
     /// The block with the fewest valid pages (greedy).
     #[default]
     FewestValid,
-    /// The block with the largest a · (1 - u) / 2u, with the valid share u and the age a (Kawaguchi et al., "A
-    /// flash-memory based file system", 1995). Data that is never rewritten gathers in blocks of its own.
+    /// Cost-benefit: the block with the largest a · (1 - u) / 2u, where u is the valid share and a the age (Kawaguchi
+    /// et al., "A flash-memory based file system", 1995). Separates static data from data that is rewritten.
     CostBenefit,
 }
 
@@ -467,12 +464,13 @@ impl VictimRule {
     pub const WORDS: [&str; 2] = ["fewest-valid", "cost-benefit"];
 }
 
-/// A pause of the whole device each time a number of bytes has been written.
+/// A periodic stall of the whole device for housekeeping, triggered by the volume of host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Bytes of host writes between pauses.
+    /// Bytes of host writes between stalls.
     pub every_bytes: u64,
-    /// Duration of a pause, in which the controller, or the driver thread of a flash DIMM, processes nothing else.
+    /// Duration of a stall. The controller, or the driver thread of a flash DIMM, processes nothing else during this
+    /// time.
     pub for_ns: u64,
 }
 

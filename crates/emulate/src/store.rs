@@ -1,36 +1,35 @@
-//! Fill of the stores between hosts and media: write buffers and caches. While the fill of such a
-//! store is not stationary, a load looks faster or slower than it will be in the long run.
+//! Fill levels of write buffers and caches. Until a fill level is stationary, a load looks faster or slower than in
+//! the long run.
 
-/// The kind of data in a write buffer or cache.
+/// Content of a buffer or cache, which determines the effect of its fill level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
     /// Dirty data. Hosts must wait while the buffer or cache is full.
     Dirty,
     /// Copies of data that was read. Empty at the start.
     Copies,
-    /// Copies of data, with a uniform sample of the volume at the start. The fill level counts only data added
-    /// since.
+    /// Copies of data. At the start a uniform sample of the volume, which the fill level does not count.
     Sample,
-    /// Burst credits of a limit, counted in operations or in bytes: I/Os use them up, and they accrue at the base rate.
+    /// Burst credits of a limit, in operations or in bytes. I/Os use up credits; credits accrue at the base rate.
     Credits,
 }
 
-/// Fill level of all write buffers, caches or buckets of burst credits of one kind in a machine. Credits of operations
-/// are counted in operations instead of bytes.
+/// Fill level of all write buffers, caches or buckets of burst credits of one type in a machine. Credits of an IOPS
+/// limit are counted in operations instead of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// Name of the kind of buffer or cache, such as `disk's write cache`.
+    /// Name of the type of buffer or cache, such as `disk's write cache`.
     pub name: &'static str,
-    /// The kind of data in the buffers or caches.
+    /// Content of the buffers or caches, such as dirty data.
     pub keeps: Keeps,
-    /// Bytes of data that the buffers or caches contain now.
+    /// Bytes of data in the buffers or caches now.
     pub held_bytes: u64,
-    /// Bytes at which the buffers or caches accept no more data, or replace old data.
+    /// Capacity in bytes. Full buffers or caches accept no more data, or replace old data.
     pub capacity_bytes: u64,
     /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes that reads found in the
     /// cache, or that were added to it.
     pub passed_bytes: u64,
-    /// Bytes among which a write buffer chooses what to write next; 0: it has no choice. Its write rate varies
-    /// until these bytes have been written.
+    /// Dirty bytes among which a write buffer chooses the next write; 0: no choice. The write rate varies until these
+    /// bytes have been written.
     pub choice_bytes: u64,
 }

@@ -1,21 +1,21 @@
-//! Usage of the parts of a machine: busy times of resources, and phase times of I/Os, all since the machine's start.
+//! Usage of the components of a machine since its start: busy times of resources, and times of I/Os in each phase.
 //! The difference of two [`Snapshot`]s covers the time between them.
 
 use crate::flash_counts::Counts;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
 
-/// Usage of a resource of the machine, such as its flash channels. Equal resources are combined.
+/// Usage of a resource of the machine, such as its flash channels. Equal resources are one entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Name of the resource, such as `flash channels`.
     pub name: &'static str,
     /// The component to which the resource belongs; `None`: the host.
     pub part: Option<PartId>,
-    /// Number of equal resources that are combined here.
+    /// Number of equal resources in this entry.
     pub count: u32,
     /// Whether the resource does no work itself but is reserved while other resources work, such as a read context.
-    /// If these are slow, all read contexts may be reserved.
+    /// If these others are slow, all read contexts may be reserved.
     pub held: bool,
     /// Busy time since the start in ns, summed over all `count` resources.
     pub busy_ns: u64,
@@ -36,23 +36,23 @@ impl Resource {
 pub struct Phase {
     /// Name of the phase, such as `page read in the cells`.
     pub name: &'static str,
-    /// What `count` counts: reads, writes, or pages of reads.
+    /// Unit of `count`: reads, writes, or pages of reads.
     pub of: Of,
     /// Time in the phase, summed over `count` operations or pages, ns.
     pub total_ns: u64,
-    /// Number of reads, of writes or of pages read, depending on `of`.
+    /// Number of reads, writes or pages read, depending on `of`.
     pub count: u64,
 }
 
 /// Busy times of a volume's resources, times of its phases, and its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeUsage {
-    /// Resources of the host, which are the same for every volume, and of the volume's components.
+    /// Resources of the host (the same for every volume) and of the volume's components.
     pub resources: Vec<Resource>,
     /// Time spent in each phase of the volume's root component, which receives the host's operations.
     pub phases: Vec<Phase>,
-    /// Time spent in each phase of the components below the root, by kind: `array`, `disk`. Empty if the root
-    /// is a device.
+    /// Time spent in each phase below the root component, by type of component, such as `array` or `disk`. Empty if
+    /// the root is a device.
     pub below: Vec<(&'static str, Vec<Phase>)>,
     /// Counters summed over the volume's flash devices; `None` without flash.
     pub counts: Option<Counts>,
@@ -72,8 +72,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the usage since an earlier snapshot of the same machine; `at_ns` is the elapsed time. An I/O is
-    /// counted in the phases that it passed in this interval.
+    /// Returns the usage since an earlier snapshot of the same machine; `at_ns` is the elapsed time. An I/O counts in
+    /// the phases that it passed in this interval.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let volumes = self.volumes.iter().zip(&before.volumes);
@@ -117,7 +117,7 @@ impl VolumeUsage {
     }
 }
 
-/// Adds the phases `more` to `all`. Phases with the same name that count the same are summed.
+/// Adds the phases `more` to `all`. Sums phases with the same name and the same `of`.
 pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     for phase in more {
         match all.iter_mut().find(|p| p.name == phase.name && p.of == phase.of) {
@@ -130,7 +130,7 @@ pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     }
 }
 
-/// What a phase counts: operations, or the page reads of operations.
+/// Type of the operations or page reads that a phase counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Of {
     /// A host's read.

@@ -1,13 +1,12 @@
-//! Values of 4 KiB units in transit between parts, if content is kept: those that a request writes, and those
-//! that a read of an array returned. A device stores one value per unit. A request whose units all have its token
-//! as their value has no entry here.
+//! Values of 4 KiB units in transit between components, if the emulation stores content: those that a request writes,
+//! and those that a read of an array returned. A device stores one value per unit. A request whose units all have its
+//! token as their value has no entry here.
 //!
-//! A value has 8 bytes, which parity arithmetic uses as if they were the bytes of the unit. 0 is a unit that was never
-//! written, or a unit of zeroes.
+//! A value has 8 bytes, which parity arithmetic uses as if they were the unit's bytes. 0: a unit of zeroes, or one
+//! that was never written.
 //!
-//! If the machine's owner follows content, the owner has the bytes. A value that an array works with is then a name
-//! for the bytes of one unit. Each step that makes such a value is a content event, which the owner repeats with the
-//! bytes.
+//! If the library's caller stores the bytes, a value in an array is a name for the bytes of one unit. Each step that
+//! computes such a value is a content event, which the caller repeats with the bytes.
 
 use iodyno_raid::gf;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,18 +1,18 @@
-//! The zones' states and write pointers, without time or data (NVM Express Zoned Namespace Command Set, 2.1).
+//! States and write pointers of a device's zones, without time or data (NVM Express Zoned Namespace Command Set 2.1).
 
 use iodyno_units::ZoneError;
 
 /// Granularity of writes to a zone.
 pub(crate) const BLOCK_BYTES: u64 = crate::content_event::UNIT_BYTES;
 
-/// State of a zone. The states of failing devices (read only, offline) do not occur.
+/// State of a zone. The states of failing zones (read only, offline) do not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
     /// The zone contains no data, and counts neither as open nor as active.
     Empty,
     /// Opened by a write.
     ImplicitlyOpen,
-    /// Opened by a command, so that the device does not close it in favour of another one.
+    /// Opened by a command, so that the device does not close the zone to open another one.
     ExplicitlyOpen,
     /// Active, but neither open nor full.
     Closed,
@@ -35,7 +35,7 @@ impl ZoneState {
 /// A command that changes a zone's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneAction {
-    /// Opens a zone explicitly, so that the device does not close it in favour of another one.
+    /// Opens a zone explicitly, so that the device does not close it to open another one.
     Open,
     /// Closes an open zone, which stays active and can still be written.
     Close,

@@ -1,5 +1,5 @@
 //! Content behind RAID adapters in situations that random histories (`adapter_histories.rs`) rarely or never reach:
-//! what a cache keeps of a slow read, and which of two writes to a unit reaches a device last.
+//! the data of a slow read in a cache, and the order in which two writes to a unit reach a device.
 
 use crate::common;
 
@@ -16,8 +16,8 @@ const UNIT: u64 = 4096;
 const STRIP_UNITS: u64 = 4;
 const MS: u64 = 1_000_000;
 
-/// A machine with one volume of `members` fresh devices behind a pair of adapters. Their cache
-/// takes no time, keeps what hosts read, and destages above half. `change` changes the adapters.
+/// A machine with one volume of `members` fresh devices behind a pair of adapters. Their cache takes no time, keeps
+/// read data, and destages above half. `change` changes the adapters.
 fn machine(members: u32, change: impl Fn(&mut Adapters)) -> Machine {
     let mut system = System::new("test", host());
     for _ in 0..members {
@@ -123,9 +123,8 @@ fn drain(machine: &mut Machine) {
     assert_eq!(machine.adapters().unwrap().dirty_bytes, 0);
 }
 
-/// A read of two units gets the first from the device at once, and the second late. In between, the
-/// first unit is written, and leaves the cache: the value that the read got is old by then, and
-/// must not be cached.
+/// A read of two units gets the first unit from the device at once, and the second late. In between, the first unit
+/// is written and leaves the cache. The value that the read got is then stale, and must not be cached.
 #[test]
 fn a_cache_keeps_nothing_of_a_read_that_a_write_overtook() {
     let (old, new, late) = (10, 20, STRIP_UNITS);
@@ -168,9 +167,8 @@ fn a_cache_keeps_nothing_of_a_read_that_a_write_overtook() {
     }
 }
 
-/// Returns a machine in which a destage of data that the cache has lost is still on its way to a
-/// device, and the unit that it writes. An adapter took the write without its partner, and was
-/// replaced.
+/// Returns a machine in which a destage is still on its way to a device although the cache has lost its data, and the
+/// destaged unit. One adapter accepted the write without its partner, and was replaced.
 fn with_void_destages() -> (Machine, u64) {
     let mut m = machine(1, |adapters| adapters.processor.device_ns = MS);
     // No neighbours, which one destage would take together: the device has the last after 8 ms.
@@ -186,9 +184,9 @@ fn with_void_destages() -> (Machine, u64) {
     (m, units[7])
 }
 
-/// Destages of data that a cache has lost are still on their way to the device, in the queue of a
-/// processor that was lost with its adapter. A write of the same unit that bypasses the cache
-/// reaches the device after them.
+/// Destages of data that a cache has lost are still on their way to the device, in the queue of a processor that was
+/// lost with its adapter. A write of the same unit that bypasses the cache reaches the device later than the
+/// destages.
 #[test]
 fn a_write_past_the_cache_waits_for_destages_of_what_was_lost() {
     let (mut m, unit) = with_void_destages();

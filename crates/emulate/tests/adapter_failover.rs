@@ -112,8 +112,8 @@ fn an_adapter_is_lost_and_comes_back() {
     assert_eq!((&served[0].volumes[..], &served[1].volumes[..]), (&[0, 2][..], &[1, 3][..]));
 }
 
-/// Operations that the lost adapter had in flight end later, wherever they were; answered ones do
-/// not begin again.
+/// Operations that the lost adapter had in flight end later, wherever they were. Completed operations are not
+/// repeated.
 #[test]
 fn operations_of_a_lost_adapter_begin_again() {
     let ends_ns = |lost_after_ns: Option<u64>| -> Vec<u64> {
@@ -197,7 +197,7 @@ fn links_carry_the_mirrored_writes() {
     assert!(single.adapters().unwrap().links_down.is_empty());
 }
 
-/// A host that uses both adapters sends every other operation on a volume to the one that forwards it.
+/// A host that uses both adapters sends every other operation on a volume to the forwarding adapter.
 #[test]
 fn an_adapter_forwards_what_its_partner_serves() {
     let forwards = |adapters: &mut Adapters| {

@@ -1,5 +1,5 @@
-//! Random histories of RAID adapters with content: operations, power cuts, lost devices and adapters, failed links and
-//! batteries. Each read must return what the operations before it allow; see [`Run`] for the rules. A
+//! Random histories of RAID adapters with content: operations, power cuts, lost devices and adapters, failed links
+//! and batteries. Each read must return a value that the previous operations allow; see [`Run`] for the rules. A
 //! history depends only on its seed: `HISTORY=seed` runs and prints one, `HISTORIES=n` sets their number.
 
 use crate::common;
@@ -28,8 +28,7 @@ struct Unit {
     now: Values,
     /// Values that a read may return after a power cut.
     before: Values,
-    /// By token: the value of a write in progress, and the values of writes to the unit that ended
-    /// during it.
+    /// By token: the value of a write in progress, and the values of writes to the unit that ended during this write.
     writes: BTreeMap<u64, (u64, Values)>,
     /// The latest token in use when a write to the unit last began or ended.
     written: u64,
@@ -58,7 +57,7 @@ struct Run {
     on_disks: bool,
     volumes: Vec<Vec<Unit>>,
     token: u64,
-    /// By token: the volume, the operation, and what each of its units may return.
+    /// By token: the volume, the operation, and the values that a read may return for each unit.
     open: BTreeMap<u64, (u32, Op, Vec<Values>)>,
     lost: BTreeSet<u32>,
     batteries: BTreeSet<u32>,

@@ -1,4 +1,4 @@
-//! Devices that a workload ages without time, and devices scaled down.
+//! Aging of devices by a workload without time, and devices scaled down.
 
 use crate::common;
 

@@ -194,9 +194,8 @@ fn the_phases_add_up() {
     assert!(ran > 15 && recovered > 100, "{ran} {recovered}");
 }
 
-/// A full device on which every write is made durable separately, and much is trimmed: victims have
-/// nothing to copy, programs are not full, space comes and goes. Every operation ends, and no
-/// program is wasted.
+/// A full device on which every write is made durable separately, and much is trimmed: victims have no pages to copy,
+/// program operations are not full, and free space varies. Every operation ends, and no program operation is wasted.
 #[test]
 fn every_operation_ends() {
     let mut ran = 0;

@@ -94,7 +94,7 @@ fn flush(machine: &mut Machine) {
     assert_eq!(alone(machine, &Op::FLUSH, 0), Ok(Vec::new()));
 }
 
-/// Waits until the array has ended all that it does by itself.
+/// Waits until the array has ended all its internal work.
 fn settle(machine: &mut Machine) {
     while machine.step(u64::MAX) {}
     assert_eq!(machine.check(), Ok(()));

@@ -1,7 +1,7 @@
 //! Random histories of arrays, and of arrays of arrays, with content: operations, losses, replacements, spares,
-//! unreadable sectors, power cuts, scrubs. Each read must return what the operations before it allow, or fail if more
-//! was lost than the level survives; see [`Shadow`] for the rules. A history depends only on its seed: `HISTORY=seed`
-//! runs and prints one, `HISTORIES=n` sets their number.
+//! unreadable sectors, power cuts, scrubs. Each read must return a value that the previous operations allow, or fail
+//! if more was lost than the level survives; see [`Shadow`] for the rules. A history depends only on its seed:
+//! `HISTORY=seed` runs and prints one, `HISTORIES=n` sets their number.
 
 use crate::common;
 
@@ -24,7 +24,7 @@ type Values = BTreeSet<u64>;
 #[derive(Clone, Debug)]
 struct Write {
     value: u64,
-    /// Values of writes to the unit that ended during this one: their order relative to it is
+    /// Values of writes to the unit that ended during this write. The order of such a write and this one is
     /// undefined.
     meanwhile: Values,
 }
@@ -339,15 +339,14 @@ struct Run {
     setup: Setup,
     random: Generator,
     token: u64,
-    /// By token: the operation, the event of its submission, and what each of its units may return.
+    /// By token: the operation, the event of its submission, and the values that a read may return for each unit.
     open: BTreeMap<u64, (Op, u64, Vec<Values>)>,
     /// Flushes that were submitted after the array had resynced.
     synced: BTreeSet<u64>,
     /// Devices that the test has lost and that are not rebuilt, even if a spare has replaced them.
     lost: BTreeSet<u32>,
-    /// Members that are arrays and lacked more devices than they survive. `made_again`: those of
-    /// which a device was replaced. They may have been re-created, and their members disagree until
-    /// they are rebuilt.
+    /// Members that are arrays and lacked more devices than they survive. `made_again`: those that got a replaced
+    /// device. They may have been re-created, and their members disagree until they are rebuilt.
     lost_branches: BTreeSet<u32>,
     made_again: BTreeSet<u32>,
     /// Whether too much was lost at one time, so that any operation may fail from then on.
@@ -455,7 +454,7 @@ impl Run {
         below(&mut self.random, n)
     }
 
-    /// What the array may lack; checks that it has dropped nothing else.
+    /// Members that the array may lack. Checks that the array has dropped no other member.
     fn missing(&mut self) -> Missing {
         if self.setup.inner.is_some() {
             return self.missing_below();
@@ -664,7 +663,7 @@ impl Run {
         }
     }
 
-    /// Waits until the array has ended all that it does by itself.
+    /// Waits until the array has ended all its internal work.
     fn settle(&mut self) {
         self.drain();
         while self.machine.step(u64::MAX) {}

@@ -1,5 +1,5 @@
-//! Errors of invalid device and system files: every message with its position and remedy. The
-//! texts are part of the product.
+//! Errors of invalid device and system files: every message with its position and remedy. The texts are part of the
+//! product.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -220,8 +220,7 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
     }
 }
 
-/// Flash DIMMs are spread evenly over the sockets, whatever other devices are between them; so are
-/// the others.
+/// Flash DIMMs are spread evenly over the sockets, whatever other devices are between them. So are the other devices.
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
     let system = describe::system("mine", SYSTEM, &mut |_| Err(String::new())).unwrap();

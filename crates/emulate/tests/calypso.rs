@@ -48,9 +48,8 @@ fn figures(device: &str) -> Vec<Figure> {
         .collect()
 }
 
-/// A write at one outstanding that takes 14 revolutions can't be a property of the disk, and the
-/// longest latency of the same run is no more plausible: both are shown, but neither fitted nor
-/// scored.
+/// A single outstanding write that takes 14 revolutions can't be a property of the disk, and the longest latency of
+/// the same run is no more plausible. Both figures are printed, but neither fitted nor scored.
 fn is_implausible(device: &str, f: &Figure) -> bool {
     device == "hdd-15k-sas-80g" && f.metric.starts_with("latency")
 }
@@ -209,9 +208,8 @@ fn pcie_card() {
     holds("ssd-pcie8-mlc-1400g");
 }
 
-/// The classes, and for the SSDs the I/Os per second with 65 % reads that the model predicted when
-/// it was calibrated. No such figure was an input. (Time-sharing is wrong by 26 % on average over
-/// all nine classes, in both directions; the study says no more about it.)
+/// The classes, and for the SSDs the IOPS with 65 % reads that the model predicted when it was calibrated. No such
+/// figure was an input. (Time-sharing is wrong by 26 % on average over all nine classes, in both directions.)
 const CLASSES: [(&str, Option<f64>); 9] = [
     ("sshd-7200-sata-500g", None),
     ("hdd-15k-sas-80g", None),

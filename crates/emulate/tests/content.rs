@@ -1,5 +1,5 @@
-//! Content of disks and memory after a power cut: what was acknowledged and protected or flushed survives,
-//! and unprotected data is lost. (`laws.rs` covers flash.)
+//! Content of disks and memory after a power cut: acknowledged data survives if it was protected or flushed;
+//! unprotected data is lost. (`laws.rs` covers flash.)
 
 use crate::common;
 

@@ -1,6 +1,6 @@
-//! The makers' figures from which the current devices of the catalog were made: each device, alone
-//! in its system, reproduces them. They were inputs, so this does not validate the model, only the
-//! interaction of its parts. The files state which figures are printed for the device and which for its class.
+//! The data-sheet figures from which the current devices of the catalog were made: each device, alone in its system,
+//! reproduces its figures. The figures were inputs, so this does not validate the model, only the interaction of its
+//! parts. The files state which figures are printed for the device and which for its class.
 
 use crate::catalog_devices as catalog;
 

@@ -1,5 +1,5 @@
-//! Consistency of the schema and rules of disk files with the machine: the machine can build every disk
-//! that they accept, and they refuse none that it could build, particularly at the limits.
+//! Consistency of the schema and rules of disk files with the machine. They must accept exactly the disks that the
+//! machine can build, particularly at the limits.
 
 use iodyno_emulate::describe;
 use iodyno_emulate::disk::{DiskSpec, Scheduler, Shingled};

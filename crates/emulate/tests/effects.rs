@@ -22,7 +22,7 @@ const READ: Load = Load::new(Ops::Reads);
 const WRITE: Load = Load::new(Ops::Writes);
 const DEEP_READS: Load = READ.deep(64).count(3000);
 const DEEP_WRITES: Load = WRITE.deep(64).count(20_000);
-/// Writes to a quarter of a small device, whose other data stays where it is mixed with them.
+/// Writes to a quarter of a small device, whose other data stays mixed with the written data.
 const WRITES_OF_PART: Load = WRITE.deep(64).within(20 << 20).count(100_000);
 /// Sequential writes to nearly all of a small, fresh device.
 const FILL: Load = DEEP_WRITES.in_order_from(0).fresh();
@@ -127,7 +127,7 @@ const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200u
 /// Program operations that hold a large unit.
 const LARGE_PAGES: &[(&str, &str)] = &[("nand.page", "\"16KiB\"")];
 
-/// A small cache before slow cells, which the host's writes pass.
+/// A small SLC cache in front of slow cells. The host's writes bypass it when it is full.
 const FOLDING: &[(&str, &str)] = &[
     ("slc.size", "\"20MB\""),
     ("slc.program", "\"200us\""),
@@ -137,7 +137,7 @@ const FOLDING: &[(&str, &str)] = &[
     ("folding.share", "\"20%\""),
     ("folding.pause", "\"1s\""),
 ];
-/// The same in a small device, whose cells are used up.
+/// As [`FOLDING`], on a small device whose cells are used up.
 const SMALL_FOLDING: &[(&str, &str)] = &[
     SMALL[0],
     SMALL[1],
@@ -157,7 +157,7 @@ const SMALL_FOLDING: &[(&str, &str)] = &[
     ("buffer.size", "\"1MiB\""),
 ];
 
-/// The changes of `SLC`, with slow cells behind the cache.
+/// The changes of `SLC`, with slow cells outside the cache.
 const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
 
 /// Cases of a drive on a link.
@@ -230,7 +230,7 @@ const SSD: &[Case] = &[
 /// Housekeeping without a noticeable effect.
 const STALLS: [(&str, &str); 2] = [("stall.every", "\"1PiB\""), ("stall.lasts", "\"1ns\"")];
 
-/// Reads of one sequence.
+/// Sequential reads.
 const IN_ORDER: Load = READ.blocks(64 << 10).in_order_from(0).count(300);
 const NEAR: Load = READ.within(32 << 20).count(300);
 const SCATTERED: Load = READ.count(300);
@@ -317,14 +317,14 @@ const VOLUME: &[Case] = &[
     ("volume.queue_max", "1", NONE, Slower(READ.deep(2))),
 ];
 
-/// Keys of the thread of a volume that has one.
+/// Keys of the hypervisor's thread of a cloud volume.
 const VOLUME_THREAD: &[Case] = &[
     ("io_thread.command", "\"1ms\"", NONE, Slower(READ)),
     ("io_thread.read_copy", "\"10 MB/s\"", NONE, Slower(READ)),
     ("io_thread.write_copy", "\"10 MB/s\"", NONE, Slower(WRITE)),
 ];
 
-/// Limits below what any device serves, whose cases are the same for all.
+/// Limits below the rate of any device, so that their cases are the same for all devices.
 const IOPS: &[(&str, &str)] = &[("iops_limit.rate", "50"), ("iops_limit.window", "\"40ms\"")];
 const BYTES: &[(&str, &str)] =
     &[("throughput_limit.rate", "\"1 MB/s\""), ("throughput_limit.window", "\"16ms\"")];
@@ -354,7 +354,7 @@ const BYTES_ACCOUNT: &[(&str, &str)] = &[
     ("throughput_limit.account", "\"64KiB\""),
     ("throughput_limit.merge", "false"),
 ];
-/// Few enough reads for a limit of 20 a second, and for the credits to matter.
+/// A number of reads small enough for a limit of 20 a second, and for the credits to matter.
 const FEW_READS: Load = READ.deep(4).count(80).fresh();
 const SEQUENTIAL_READS: Load = READ.count(64).in_order_from(0);
 const LIMITS: &[Case] = &[

@@ -87,8 +87,8 @@ fn a_slow_device_takes_its_factor_times_as_long() {
     }
 }
 
-/// If a device becomes slow, operations in progress take longer only for their remaining time. The
-/// slow device's queue holds the operations that it has not answered.
+/// If a device becomes slow, operations in progress take longer only for their remaining time. Unanswered operations
+/// occupy the slow device's queue.
 #[test]
 fn slowness_begins_at_the_fault() {
     let kind = flash_with(0, true, 1);

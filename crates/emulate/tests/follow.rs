@@ -1,5 +1,5 @@
-//! A follower of the content events always knows the result of a read, and the content after a
-//! power cut: both equal the machine's own.
+//! A caller that follows the content events always knows the result of a read, and the content after a power cut:
+//! both equal the machine's own.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! Closed forms of a volume whose requests one thread of the hypervisor carries out: latency grows with depth from 1 on,
-//! and the requests of a batch end together.
+//! Closed forms of a volume whose requests are served by one thread of the hypervisor: latency grows with depth from
+//! 1 on, and the requests of a batch end together.
 
 use crate::common;
 use iodyno_emulate::spec::{CloudVolume, Device, IoThread, Kind, Preconditioned, Written};
@@ -46,7 +46,7 @@ fn completions(queue_max: u32, ops: &[(u64, OpKind)]) -> Vec<u64> {
     ends
 }
 
-/// Each end is as expected, but for rounding of the transfers.
+/// Checks each completion time, with a tolerance for the rounding of transfers.
 #[track_caller]
 fn assert_ends(found: &[u64], expected: &[u64]) {
     let near = found.iter().zip(expected).all(|(a, b)| a.abs_diff(*b) <= 2 * found.len() as u64);

@@ -7,8 +7,8 @@ use iodyno_emulate::spec::{Attach, Kind, Written};
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::{Op, OpKind};
 
-/// D dies of one service time, QD requests at random: with exponential service D·QD/(QD+D-1) dies
-/// are busy; with a constant one somewhat more, and never more than the dies or the requests.
+/// D dies of one service time, QD requests at random. With exponential service D·QD/(QD+D-1) dies are busy; with
+/// constant service somewhat more, up to the number of dies or requests.
 #[test]
 fn dies_at_random_are_busy_as_in_the_closed_network() {
     let flash = flash();
@@ -56,9 +56,9 @@ fn nothing_is_faster_than_its_least_service() {
     }
 }
 
-/// A large read of sequentially written data, on an idle device: its pages go round the dies, so
-/// that each wave is a page of every die (or of as many as there are contexts), and the slower of
-/// waves and link determines the time. A worker that sleeps until then is woken, whatever the size.
+/// A large read of sequentially written data, on an idle device. Its pages are on successive dies, so they are read
+/// in waves of one page per die (or as many as there are contexts). The waves or the link, whichever is slower,
+/// determine the time. A sleeping worker is woken at the end, whatever the size.
 #[test]
 fn a_large_read_takes_its_waves_or_its_link() {
     let (wave_ns, page_ns, wake_ns) = (50_000 + 40_960, [2_560, 8_192], 20_000);
@@ -95,8 +95,8 @@ fn a_large_read_takes_its_waves_or_its_link() {
     }
 }
 
-/// The number of pages that a read senses: one for each flash page of data written in order, otherwise
-/// (here) one for each unit, and none for trimmed units, which the controller answers directly.
+/// Number of flash pages that a read senses: one for each flash page of sequentially written data, otherwise (here)
+/// one for each unit, and none for trimmed units, which the controller answers directly.
 #[test]
 fn a_large_read_senses_only_the_pages_it_needs() {
     let chunk = 1 << 20;
@@ -337,8 +337,8 @@ fn the_tightest_resource_sets_the_rate() {
     near(run(&f, RANDOM, &deep).iops, 1.0 / 50e-6, "commands outstanding");
 }
 
-/// A buffer that accepts in a, drained at one page in d: latency falls with slope -1 in think time,
-/// and is flat from d - a.
+/// A buffer that accepts a page in time a and is drained at one page per time d: latency falls with slope -1 in think
+/// time, and is flat from d - a.
 #[test]
 fn think_time_hides_the_drain() {
     let mut f = flash();

@@ -1,5 +1,5 @@
-//! Limits of devices as the host sees them: rates with and without burst credits, order, faults, and that a device
-//! without limits does not notice them.
+//! Limits of devices as the host sees them: rates with and without burst credits, order, faults, and no effect on
+//! devices without limits.
 
 use crate::common::{self, Loop, RANDOM};
 
@@ -63,7 +63,7 @@ fn io(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
     Op { offset_bytes, len_bytes, kind, fua: false }
 }
 
-/// Completions in each of the first intervals of a closed loop of random 4 KiB reads.
+/// Number of completions in each of the first intervals of a closed loop of random 4 KiB reads.
 fn rates(machine: &mut Machine, depth: u64, interval_ns: u64, intervals: usize) -> Vec<u64> {
     let worker = machine.add_worker(0);
     let mut random = stream(1, "limits", 0);
@@ -81,7 +81,7 @@ fn rates(machine: &mut Machine, depth: u64, interval_ns: u64, intervals: usize) 
     counts
 }
 
-/// The catalog's gp2 volume with few credits: the burst rate, then the base rate, and the limit that binds is the
+/// The catalog's gp2 volume with few credits: serves the burst rate, then the base rate. The binding limit is the
 /// busy resource.
 #[test]
 fn a_volume_bursts_until_its_credits_are_spent() {
@@ -188,9 +188,9 @@ fn buckets(limit: &Limit) -> Vec<(u64, u64)> {
     }
 }
 
-/// Over every interval, the admitted units are at most the bucket's size and its rate's share (and one operation, where
-/// that is larger than the bucket); requests start in the order of their arrival, reads and others apart if a limit counts
-/// only these; and all of them start.
+/// Over every interval, the admitted units are at most the bucket's size plus the gain in the interval (or one
+/// operation, if it is larger than the bucket). Requests start in the order of their arrival, separately for reads
+/// and others if a limit counts only these. All requests start.
 #[test]
 fn no_interval_admits_more_than_the_limit_and_order_is_kept() {
     for seed in 0..60 {
@@ -306,7 +306,7 @@ fn a_power_cut_drops_what_waits_and_keeps_the_credits() {
     assert_eq!(machine.check(), Ok(()));
 }
 
-/// A lost device fails what waits for its limit, and a new one starts with a new bucket.
+/// A lost device fails the requests that wait for its limit, and a replacement starts with a new bucket.
 #[test]
 fn a_lost_device_fails_what_waits_for_its_limit() {
     for kind in [Kind::Volume(Box::new(volume())), common::memory(true)] {
@@ -369,8 +369,9 @@ fn every_member_of_an_array_has_its_own_limit() {
     }
 }
 
-/// Limits of reads and of writes, each of which binds alone: writes that wait hold back no read, each kind has its rate,
-/// and with a third limit, of all operations, the earlier one of both lines goes first, so neither starves.
+/// Limits of reads and of writes, each of which binds alone. Waiting writes hold back no read, and reads and writes
+/// each have their rate. With a third limit that counts both, the earlier request of both lines goes first, so
+/// neither starves.
 #[test]
 fn reads_and_writes_have_limits_of_their_own() {
     let of = |of, rate| Limit { of, ..plain(Counted::Operations, rate, 10 * MS) };
@@ -424,9 +425,9 @@ fn rates_of_volumes(machine: &mut Machine, depth: u64, seconds: u64) -> Vec<Vec<
     counts
 }
 
-/// The volumes of an instance share its limit: their sum is the limit's rate, equal volumes get equal parts, a volume with
-/// a lower limit of its own keeps that, a lost volume leaves its part to the others, and credits are those of all. A limit
-/// that does not bind changes no event.
+/// The volumes of an instance share its limit. Together they have the limit's rate, equal volumes get equal parts, a
+/// volume with a lower limit of its own keeps to it, a lost volume leaves its part to the others, and credits are
+/// shared. A limit that does not bind changes no event.
 #[test]
 fn volumes_share_the_limit_of_their_instance() {
     let of = |rates: &[u64], instance: Vec<Limit>| {

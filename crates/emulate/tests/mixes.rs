@@ -1,7 +1,7 @@
-//! Mixes of reads and writes on one flash drive: the formula that the controller imposes, and its accuracy for the
-//! mixes that makers and others have published (`mixes.csv`; no device of the catalog is fitted to them).
+//! Mixes of reads and writes on one flash drive: the formula that follows from the controller, and its accuracy for
+//! published mixes (`mixes.csv`; no device of the catalog is fitted to them).
 //!
-//! A controller that limits both reads and writes divides its time between them, and loses some on each switch from
+//! A controller that limits both reads and writes divides its time between them, and loses time on each switch from
 //! one to the other. With r reads or w writes per second alone, a fraction s of reads, and a switch that takes the
 //! fraction t of the mean of 1/r and 1/w, a mix has 1 / (s/r + (1-s)/w + 2 s (1-s) t (1/r + 1/w) / 2) I/Os per
 //! second.
@@ -68,7 +68,7 @@ fn median(mut of: Vec<f64>) -> f64 {
     f64::midpoint(of[(of.len() - 1) / 2], of[of.len() / 2])
 }
 
-/// A drive whose rate only its controller limits; a copied page takes it as long as a command.
+/// A drive whose rate is limited only by its controller. A copied page takes as much controller time as a command.
 fn bound_by_controller() -> Flash {
     let mut flash = flash();
     flash.controller.read_command_ns = 5_000;

@@ -1,5 +1,5 @@
-//! Devices with several reclaim unit handles: the rules of their files, and write amplification of a cache on the drive of
-//! the catalog, against what is printed of CacheLib.
+//! Devices with several reclaim unit handles: the rules of their files, and write amplification of a cache on the
+//! catalog's drive, compared with published figures of CacheLib.
 
 use crate::common;
 
@@ -21,8 +21,9 @@ fn drive(scale: u32) -> Flash {
     flash
 }
 
-/// Write amplification of a cache of the first `used` share of a fresh drive, of which `small` is rewritten at random in
-/// units of 4 KiB with `random` of the written bytes, and the rest is a log. Measured after the log was written 3 times.
+/// Write amplification of a cache on the fraction `used` of a fresh drive. The fraction `small` of the cache is
+/// rewritten at random in units of 4 KiB with the fraction `random` of the written bytes; the rest is a log. Measured
+/// after 3 passes of the log.
 fn cache(flash: Flash, used: f64, small: f64, random: f64) -> f64 {
     let units = (flash.capacity_bytes as f64 * used) as u64 / 4096;
     let small = (units as f64 * small) as u64;
@@ -56,11 +57,12 @@ fn cache(flash: Flash, used: f64, small: f64, random: f64) -> f64 {
     m.flash_counts(0).unwrap().write_amplification()
 }
 
-/// CacheLib's guide to FDP prints 1.03 with placement, and 1.22 and 3.22 without it, if the cache uses half of the drive or
-/// all of it (1.3 and 3.5 in arXiv 2503.11665). The share of the small objects in the written bytes is not printed: here
-/// it is 80 %. No parameter was chosen by these figures. With placement and all of the drive the model is 5 to 7 % above,
-/// of which 2 % are due to the small blocks of a drive scaled down; without placement it is twice the printed figure. Its
-/// spare of 7 % follows from an assumed raw capacity; the paper says 7 to 20 % of such drives.
+/// CacheLib's guide to FDP prints 1.03 with placement, and 1.22 and 3.22 without it, if the cache uses half of the
+/// drive or all of it (1.3 and 3.5 in arXiv 2503.11665). The share of small objects in the written bytes is not
+/// printed and is assumed to be 80 %. No parameter was fitted to these figures. With placement and all of the drive
+/// the model is 5 to 7 % above, of which 2 % are due to the small blocks of a drive scaled down. Without placement it
+/// is twice the printed figure: its spare of 7 % follows from an assumed raw capacity, and the paper says 7 to 20 %
+/// of such drives.
 #[test]
 fn a_cache_on_the_drive_of_the_catalog() {
     let amplification = |used: f64, isolation: Option<Isolation>| {

@@ -1,5 +1,5 @@
-//! Flash as a read cache in front of disks: closed forms of its hit ratio and latency, and histories of its content with
-//! power cuts and the loss of the flash.
+//! Flash as a read cache in front of disks: closed forms of its hit ratio and latency, and histories of its content
+//! with power cuts and the loss of the flash.
 
 use crate::common;
 
@@ -120,8 +120,7 @@ fn the_hit_ratio_is_the_share_of_the_working_set_that_fits() {
     }
 }
 
-/// For a volume that was written at random the cache begins with a sample, for one written
-/// sequentially with its end.
+/// On a randomly written volume the cache begins with a sample, on a sequentially written one with the volume's end.
 #[test]
 fn it_begins_as_a_long_workload_leaves_it() {
     let random = Written::Random { block_bytes: 4096 };
@@ -172,8 +171,8 @@ fn what_was_written_or_missed_is_held_until_others_are_used() {
 
 type Values = BTreeSet<u64>;
 
-/// The values that a unit may have, and its writes in progress by token, each with the values of
-/// writes that ended during it.
+/// The values that a unit may have, and its writes in progress by token, each with the values of writes that ended
+/// during this write.
 #[derive(Clone, Debug, Default)]
 struct Unit {
     now: Values,

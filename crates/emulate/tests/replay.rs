@@ -27,7 +27,7 @@ struct Entry {
     input: Input,
 }
 
-/// An action of the machine's owner.
+/// An action of the machine's caller.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Input(Input),
@@ -164,8 +164,7 @@ fn replay(seed: u64, journal: &[Entry]) -> Outcome {
     outcome(&mut machine, done)
 }
 
-/// Replays from the times alone, which is sufficient where every input comes after all events until
-/// then.
+/// Replays from the times alone. This is sufficient if every input comes after all events up to its time.
 fn replay_by_time(seed: u64, journal: &[Entry]) -> Outcome {
     let mut machine = machine(seed);
     let mut done = Vec::new();

@@ -1,7 +1,8 @@
 //! Client drives that are filled once in order: rates, ends of the phases and the time of the whole drive, as
 //! TechPowerUp prints them (page 6 of each review: erased drive, sequential writes of 1 MiB, one thread).
 //!
-//! Fitted are the rates of all phases and the end of the first; predicted are the later ends and the whole drive.
+//! The rates of all phases and the end of the first phase are fitted. The later ends and the time of the whole drive
+//! are predicted.
 
 use crate::catalog_devices::Bench;
 

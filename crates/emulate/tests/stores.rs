@@ -1,5 +1,5 @@
-//! The fill of buffers and caches: data that went in is either held or came out, and a disk cache filled by
-//! construction behaves like one filled by writes.
+//! The fill of buffers and caches: accepted data is either still held or was written out, and a constructed full disk
+//! cache behaves like one filled by writes.
 
 use crate::common;
 
@@ -12,8 +12,8 @@ fn store(machine: &Machine, name: &str) -> Store {
     *machine.stores().iter().find(|store| store.name == name).unwrap()
 }
 
-/// Writes, and the time after them: each store holds all that it took in, at most its capacity,
-/// until it gives the data away.
+/// Writes, and the time after them: each store holds all accepted data, at most its capacity, until it writes the
+/// data out.
 #[test]
 fn what_goes_in_is_held_or_came_out() {
     for (kind, name) in

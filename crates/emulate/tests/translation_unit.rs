@@ -1,5 +1,5 @@
-//! Maps with units above 4 KiB: the write amplification of random writes is that of greedy collection, times the unit
-//! over the size of a smaller write.
+//! Translation units above 4 KiB. The write amplification of smaller random writes is that of greedy collection,
+//! times the unit size divided by the write size.
 
 use crate::common;
 

@@ -1,5 +1,5 @@
-//! The classes of cloud volumes in the catalog: the limits that follow from the size and the rates in a target's name, and the
-//! options that are refused.
+//! The classes of cloud volumes in the catalog: the limits that follow from the size and the rates in a target's
+//! name, and refused options.
 
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::Limit;

@@ -1,4 +1,4 @@
-//! A zoned device against a small reference model: random commands, of which many are refused, and power cuts.
+//! A zoned device compared with a small reference model: random commands, many of which are refused, and power cuts.
 
 use crate::common;
 
@@ -133,7 +133,7 @@ impl Model {
     }
 }
 
-/// A machine beside its model, with the expected result of each operation by its token.
+/// A machine and its reference model, with the expected result of each operation by token.
 struct Pair {
     machine: Machine,
     worker: u32,
@@ -245,8 +245,8 @@ impl Pair {
         }
     }
 
-    /// Cuts the power and takes over the state, after checking that it is a prefix of each zone's writes with all that
-    /// were acknowledged.
+    /// Cuts the power. Checks that each zone's content is a prefix of its writes that includes all acknowledged ones,
+    /// and copies the state to the model.
     fn cut(&mut self) {
         self.machine.inject(self.now_ns, Fault::PowerCut);
         self.collect(self.now_ns + 1);
@@ -321,8 +321,8 @@ fn acknowledged_writes_survive_a_power_cut() {
     }
 }
 
-/// Each open zone has a begun program operation in the buffer, a finish programs it, and a reset takes its share of the
-/// time of a full zone. Reads of addresses without space take no die.
+/// Each open zone has a partial program operation in the buffer. A finish programs it, and a reset takes the
+/// corresponding share of the time of a full zone. Reads beyond a zone's capacity occupy no die.
 #[test]
 fn times_of_commands() {
     let mut machine = Machine::new(&zoned(false, 0.5), 1).unwrap();

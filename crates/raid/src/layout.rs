@@ -1,8 +1,8 @@
-//! Layout of an array: the member and sector of each address, the place of each stripe's parity, and
-//! the contents of a member's sector. [`plan`](crate::plan) turns requests into reads and writes.
+//! Layout of an array: converts between array addresses and sectors of members, and locates each stripe's parity.
+//! [`plan`](crate::plan) turns requests into reads and writes.
 //!
-//! The formulas are those of Linux md: `raid5_compute_sector` (`drivers/md/raid5.c`) for RAID 5 and
-//! 6, `__raid10_find_phys` (`raid10.c`) for RAID 10, the zone of equal members of RAID 0.
+//! The formulas are those of Linux md: `raid5_compute_sector` (`drivers/md/raid5.c`) for RAID 5 and 6,
+//! `__raid10_find_phys` (`raid10.c`) for RAID 10, and a single zone of equal members for RAID 0.
 //!
 //! | level | a stripe | stripes |
 //! |---|---|---|
@@ -111,7 +111,7 @@ impl Layout {
         Self { rotation, ..self }
     }
 
-    /// RAID level, which says where data, copies and parity are placed.
+    /// RAID level for which the layout was created.
     pub fn level(&self) -> Level {
         self.level
     }
@@ -121,17 +121,17 @@ impl Layout {
         self.members
     }
 
-    /// Returns the strip size in sectors. On levels without strips, it is the member size.
+    /// Returns the strip size in sectors. On levels without strips: the member size.
     pub fn strip_sectors(&self) -> u64 {
         self.strip_sectors
     }
 
-    /// Number of stripes in the array.
+    /// Number of stripes. Sectors of a member that don't fill a strip are unused.
     pub fn stripes(&self) -> u64 {
         self.stripes
     }
 
-    /// Data strips per stripe.
+    /// Number of data strips per stripe, not counting copies and parity.
     pub fn data_strips(&self) -> usize {
         self.data
     }
@@ -146,7 +146,7 @@ impl Layout {
         self.level.copies(self.members)
     }
 
-    /// Capacity of the array in sectors.
+    /// Capacity for data in sectors, without copies and parity.
     pub fn sectors(&self) -> u64 {
         self.stripes * self.stripe_sectors()
     }
@@ -169,7 +169,7 @@ impl Layout {
         Some(strip * self.strip_sectors + at.offset)
     }
 
-    /// Returns the member and sector of an array address. On mirrored levels, it is that of the first copy.
+    /// Returns the member and sector of an array address; on mirrored levels, of the first copy.
     ///
     /// # Panics
     /// If the address is beyond the array's end.
@@ -204,7 +204,7 @@ impl Layout {
         })
     }
 
-    /// Returns stripe number `number`.
+    /// Returns the stripe with this number.
     ///
     /// # Panics
     /// If the array has no such stripe.
@@ -299,9 +299,9 @@ impl Stripe<'_> {
         (self.layout.level == Level::Raid6).then(|| self.at((self.p + 1) % self.layout.members))
     }
 
-    /// Returns the exponent e of a data strip's coefficient 2^e in Q, below [`Layout::data_strips`]. md counts
-    /// members from the one after Q, so e equals the strip's number with symmetric rotations, but may differ
-    /// with asymmetric ones. On levels without Q it is the strip's number.
+    /// Returns the exponent e of a data strip's coefficient 2^e in Q, below [`Layout::data_strips`]. Like md, counts
+    /// members from the one after Q. With symmetric rotations e equals the strip's number; with asymmetric ones it
+    /// may differ. On levels without Q it is the strip's number.
     pub fn exponent(&self, strip: usize) -> usize {
         let members = self.layout.members;
         if self.layout.level != Level::Raid6 {

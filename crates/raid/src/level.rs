@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// Maximum number of members of an array.
+/// Maximum number of members of an array, limited by the size of a [`MemberSet`](crate::MemberSet).
 pub const MAX_MEMBERS: usize = 64;
 
 /// Maximum size of a member in sectors. Ensures that array addresses don't overflow.
 pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
 
-/// RAID level: the way in which an array distributes and protects its data.
+/// RAID level of an array, or JBOD (concatenation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// Striping over all members, without redundancy.
@@ -29,21 +29,20 @@ pub enum Level {
 /// Number of member operations that a small write causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallWrite {
-    /// Number of member reads.
+    /// Reads of old data and parity; 0 on levels without parity.
     pub reads: usize,
-    /// Number of member writes.
+    /// Writes of data, copies and parity.
     pub writes: usize,
 }
 
 impl Level {
-    /// All levels.
+    /// All levels, JBOD last.
     pub const ALL: [Self; 6] =
         [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10, Self::Jbod];
 
     /// Returns the minimum number of members of an array of this level.
     ///
-    /// RAID 5 needs three, as on RAID adapters, although md accepts two: with two members it would be a mirror
-    /// that computes parity. The other limits are md's.
+    /// RAID 5 needs three, as on RAID adapters. md accepts two, which form a mirror. The other limits are md's.
     pub const fn least_members(self) -> usize {
         match self {
             Self::Raid0 | Self::Jbod => 1,
@@ -74,7 +73,7 @@ impl Level {
         }
     }
 
-    /// Returns the number of copies of each strip, including the original.
+    /// Returns the number of copies of each strip, including the original, in an array of `members` members.
     pub const fn copies(self, members: usize) -> usize {
         match self {
             Self::Raid1 => members,
@@ -83,7 +82,7 @@ impl Level {
         }
     }
 
-    /// Returns the member operations for a write smaller than a strip (the write penalty).
+    /// Returns the member operations that a write smaller than a strip causes (the write penalty).
     pub const fn small_write(self, members: usize) -> SmallWrite {
         match self.parities() {
             0 => SmallWrite { reads: 0, writes: self.copies(members) },
@@ -129,7 +128,7 @@ pub enum Rotation {
 }
 
 impl Rotation {
-    /// All rotations.
+    /// All rotations, md's default first.
     pub const ALL: [Self; 4] =
         [Self::LeftSymmetric, Self::LeftAsymmetric, Self::RightSymmetric, Self::RightAsymmetric];
 
@@ -171,7 +170,7 @@ pub enum LayoutError {
         /// Number of members in the rejected array.
         members: usize,
     },
-    /// The members have different sizes.
+    /// A member's size differs from that of member 0.
     #[error(
         "all members of an array must have equal sizes: member {member} has {sectors} sectors, member 0 has {first}"
     )]

@@ -1,17 +1,17 @@
-//! RAID arithmetic: where an array's sectors are, which members a read or a write accesses, and
-//! parity. It knows nothing of devices, time or I/O.
+//! RAID arithmetic: locations of an array's sectors, the member operations of a read or a write, and parity.
+//! Independent of devices, time and I/O.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`level`] | levels, rotations of parity, and the rules that an array must meet |
-//! | [`layout`] | which member holds which sector, and back |
-//! | [`plan`] | the member reads and writes of a host read or write, with or without all members |
+//! | [`layout`] | conversion between array addresses and sectors of members |
+//! | [`plan`] | the member reads and writes of a host read or write, on a complete or degraded array |
 //! | [`parity`] | P and Q over bytes: compute, update, recover |
 //! | [`gf`], [`simd`] | arithmetic in GF(2^8); the instructions that [`parity`] uses |
 //!
-//! **Terms**: a *strip* is a run of sectors on one member; a *stripe* is the strips that are
-//! protected together: data strips, and with RAID 5 and 6 their parity P and Q. All addresses and
-//! sizes are in sectors, whatever a sector's size is. Members count from 0.
+//! **Terms**: a *strip* is a run of sectors on one member. A *stripe* is a set of strips that are protected together:
+//! data strips and, with RAID 5 and 6, their parity P and Q. All addresses and sizes are in sectors of any size.
+//! Members are numbered from 0.
 //!
 //! **Invariants:** no clock, no thread, no I/O, no randomness. Layouts are those of Linux md, so
 //! that an array that `mdadm` wrote can be read back from its members.

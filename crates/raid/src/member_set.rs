@@ -22,22 +22,22 @@ impl MemberSet {
         Self(self.0 & !(1 << member))
     }
 
-    /// Whether the set contains a member.
+    /// Returns whether the set contains the member with this number.
     pub const fn contains(self, member: usize) -> bool {
         self.0 >> member & 1 == 1
     }
 
-    /// Number of members in the set.
+    /// Returns the number of members in the set, at most [`MAX_MEMBERS`](crate::MAX_MEMBERS).
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set equals [`Self::NONE`].
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The members in ascending order.
+    /// Returns the numbers of the members, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

@@ -49,11 +49,11 @@ impl Simd {
         self.run(Update { p, q, old, new, factor: gf::power_of_2(exponent) });
     }
 
-    /// Recovers the missing strips of a stripe in place, whatever their slices contain: up to one with P, up to
-    /// two with P and Q. `q` is `None` for RAID 5.
+    /// Recovers the missing strips of a stripe in place: one with P, up to two with P and Q. The previous content of
+    /// their slices is ignored. `q` is `None` for RAID 5.
     ///
     /// # Panics
-    /// If more strips are missing than there are parity strips, or `missing` names a nonexistent one.
+    /// If more strips are missing than there are parity strips, or a strip in `missing` does not exist.
     pub fn recover(
         self,
         data: &mut [&mut [u8]],

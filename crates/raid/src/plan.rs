@@ -1,9 +1,9 @@
-//! Plans: the member reads and writes of a host's read or write of one stripe, of a complete or a
-//! degraded array. [`parity`](crate::parity) computes the bytes.
+//! Plans: the member reads and writes of a host's read or write within one stripe of a complete or degraded array.
+//! [`parity`](crate::parity) computes the bytes.
 //!
-//! A range of a stripe's data begins within one strip and ends within another. It cuts the strips
-//! into up to three **rows**, which are ranges of offsets. Within a row, a strip is wanted entirely or
-//! not at all. A range that begins in the middle of strip 0 and ends a quarter into strip 2:
+//! A range of a stripe's data begins within one strip and ends within another. It cuts the strips into up to three
+//! **rows**, which are ranges of offsets. Within a row, each strip is either entirely in the range or not at all.
+//! Example: a range that begins in the middle of strip 0 and ends a quarter into strip 2:
 //!
 //! ```text
 //!  offsets        strip 0   strip 1   strip 2   strip 3
@@ -18,19 +18,18 @@
 //! read-modify-write if none is, recovery otherwise. Adjoining accesses of a member are merged.
 //!
 //! # Power cuts between the writes of a plan
-//! The members' writes are not atomic together. Each may have taken effect, in part, or not at all.
+//! The members' writes are not atomic together. A power cut may leave each of them complete, partial or not begun.
 //! Afterwards, within the plan's rows:
 //! * each written strip holds old or new sectors, or both: undefined, as after any cut of a write;
 //! * copies (RAID 1, 10) may differ until they are resynced: reads may return one, then the other;
 //! * P and Q may contradict the data: strips that were not written are intact as long as no data
 //!   member is missing, and undefined once their own member is lost (the write hole). A resync, which
 //!   computes parity from the data, closes it if it finishes before a member is lost;
-//! * a data strip whose member is already missing exists only through parity, and so is undefined at
-//!   once, whether it was written or not. This holds even with RAID 6 and one data member missing:
-//!   P and Q may contradict each other.
+//! * a data strip whose member is already missing exists only through parity. It is undefined at once, whether it was
+//!   written or not, even with RAID 6 and one data member missing: P and Q may contradict each other.
 //!
-//! A full-stripe write has no unwritten strips, so only the last point costs more than the write
-//! itself. If P, or both P and Q, are missing and no data member is, only the written strips stay
+//! A full-stripe write has no unwritten strips, so only the last point adds to the damage: the strip of a missing
+//! member may then be neither old nor new. If only parity members are missing, only the written strips stay
 //! undefined.
 
 use crate::layout::{Layout, Place, Role, Stripe};
@@ -53,23 +52,22 @@ pub struct Access {
     pub sectors: u64,
 }
 
-/// The way in which the data and parity of a row are read or written.
+/// Method of reading or writing the data and parity of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Reads or writes data only, no parity.
     Direct,
-    /// Reads the old content of the written strips and of parity, and updates parity by the difference.
+    /// Reads the old content of the written strips and of parity, and updates parity by the change.
     ReadModifyWrite,
-    /// Reads the data that is not written, and computes parity from all data. A full-stripe write is the
-    /// special case without reads.
+    /// Reads the unwritten data, and computes parity from all data. A full-stripe write needs no reads.
     ReconstructWrite,
     /// Reads all present data and the necessary parity, and recovers the missing data. A write then continues
     /// as a reconstruct-write.
     Recover,
 }
 
-/// A row: a range of offsets within all strips of a stripe, with its method. Rows that are not accessed are
-/// not in the plan.
+/// A row: a range of offsets within all strips of a stripe, with its method. The plan omits rows that are not
+/// accessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Range of sectors, counted from the start of each strip.
@@ -78,20 +76,20 @@ pub struct Row {
     pub method: Method,
 }
 
-/// Error: too many members are missing to access a stripe.
+/// Error: the data of a stripe can't be recovered, because too many members are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stripe {stripe} of a {level} array is lost, because its members {missing} are missing")]
 pub struct Lost {
-    /// RAID level of the array.
+    /// RAID level, which determines how many members may be missing.
     pub level: Level,
     /// Number of the lost stripe, from 0.
     pub stripe: u64,
-    /// Numbers of the missing members.
+    /// Missing members, more than the level can replace.
     pub missing: MemberSet,
 }
 
-/// The member operations for one host operation on one stripe. All reads must complete before the writes
-/// begin. Reusing a plan avoids allocations.
+/// The member operations of one host operation on one stripe. All reads must complete before the writes begin. A plan
+/// can be reused, which avoids allocations.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     reads: Vec<Access>,
@@ -220,7 +218,7 @@ impl Methods {
 }
 
 impl Plan {
-    /// An empty plan.
+    /// Creates an empty plan, which [`Self::read`] or [`Self::write`] fills.
     pub fn new() -> Self {
         Self::default()
     }
@@ -240,11 +238,11 @@ impl Plan {
         &self.rows
     }
 
-    /// Plans a host's read of a range of a stripe's data. On mirrored levels it reads copy number `copy`
-    /// (modulo the number of copies), or the next copy that is not missing.
+    /// Plans a host's read of a range of a stripe's data. On mirrored levels it reads copy number `copy` (modulo the
+    /// number of copies), or the next copy whose member is present.
     ///
     /// # Errors
-    /// If the missing members make any data of the stripe unrecoverable, even outside of the range.
+    /// The missing members make data of the stripe unrecoverable, even if only outside of the range.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.
@@ -291,7 +289,7 @@ impl Plan {
     /// Plans a host's write of a range of a stripe's data. Missing members are not written.
     ///
     /// # Errors
-    /// If the missing members make any data of the stripe unrecoverable, even outside of the range.
+    /// The missing members make data of the stripe unrecoverable, even if only outside of the range.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.

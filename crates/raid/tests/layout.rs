@@ -1,4 +1,4 @@
-//! Layouts compared with drawings of md's, and invariants of every layout.
+//! Layouts compared with md's drawings, and invariants of every layout.
 
 use iodyno_raid::layout::InStripe;
 use iodyno_raid::{Layout, LayoutError, Level, MAX_MEMBERS, MemberSet, Place, Role, Rotation};
@@ -9,7 +9,7 @@ fn layout(level: Level, members: usize, member: u64, strip: u64) -> Layout {
     Layout::new(level, &vec![member; members], strip).unwrap()
 }
 
-/// The contents of each member, row by row, with strips of one sector.
+/// Contents of each member, row by row, with strips of one sector.
 fn drawn(layout: &Layout, rows: u64) -> String {
     let row = |sector| {
         let of_member = |member| match layout.contents(Place { member, sector }) {

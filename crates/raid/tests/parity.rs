@@ -72,8 +72,8 @@ fn products_are_those_of_polynomials() {
 /// A computation of P and Q. `other` is another content of strip 3.
 type Step = fn(Simd, data: &[&[u8]], other: &[u8], p: &mut [u8], q: &mut [u8]);
 
-/// Computations that each continue from P and Q of the one before; and whether P and Q then belong
-/// to the other content of strip 3.
+/// Computations that each continue from the P and Q of the previous one, and whether P and Q then belong to the other
+/// content of strip 3.
 const STEPS: [(&str, Step, [bool; 2]); 6] = [
     ("P and Q", |simd, data, _, p, q| simd.p_and_q(data, p, q), [false, false]),
     (

@@ -305,8 +305,7 @@ fn check(layout: &Layout, number: u64, range: &Range<u64>, missing: MemberSet, p
     }
 }
 
-/// Every range of every stripe of every small array, without each set of members that the level
-/// survives.
+/// Every range of every stripe of every small array, with each set of missing members that the level survives.
 #[test]
 fn a_plan_leaves_the_members_as_the_content_gives_them() {
     let mut plan = Plan::new();

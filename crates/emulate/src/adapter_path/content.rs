@@ -1,7 +1,6 @@
-//! Content of volumes behind RAID adapters, if the machine keeps content: for units in the write cache it is the
-//! cached content, for others that of the devices. If the machine's owner stores the bytes, the owner has a store for
-//! each volume's cache, as for a device with non-volatile memory; units then have identifiers only while an operation
-//! is in progress.
+//! Content of volumes behind RAID adapters, if the emulation stores content. A cached unit's content is in the write
+//! cache, other units' content is on the devices. If the caller of the library stores the bytes, it keeps a separate
+//! store for each volume's cache; units then have identifiers only during an operation.
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;
@@ -46,7 +45,8 @@ impl AdapterPath {
         held_value(core, self.part, self.number, unit)
     }
 
-    /// Puts the value of a unit into the cache, or reports it if the machine's owner stores the bytes.
+    /// Stores a unit's value in the cache. If the caller of the library stores the bytes, reports the unit to it
+    /// instead.
     fn put(&self, core: &mut Core, unit: u64, value: u64) {
         if !core.names_values() {
             let number = self.number;
@@ -67,7 +67,7 @@ impl AdapterPath {
         forget(core, group);
     }
 
-    /// Sets the value of one unit in the result of a read. `slot` is the read's request.
+    /// Sets the value of one unit in the result of the read `slot`.
     fn give(core: &mut Core, slot: u32, unit: u64, value: u64) {
         let Request { at, len, token, origin, .. } = core.slab[slot];
         if core.names_values() && matches!(origin, Origin::Host { .. }) {
@@ -120,8 +120,8 @@ impl AdapterPath {
         }
     }
 
-    /// Fills the result of a read with the data from the devices. Units that were in the cache when
-    /// the read began get their cached values of that time.
+    /// Fills the result of a read with the data from the devices, except for the units that were cached when the read
+    /// began: these get the values saved at that time.
     pub(super) fn return_read(&mut self, core: &mut Core, slot: u32, child: u32) {
         if !keeps_content(core) {
             self.keep_returned(core, slot, &[]);

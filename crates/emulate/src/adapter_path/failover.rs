@@ -1,5 +1,4 @@
-//! Faults of adapters, and failover of a lost adapter's operations: the host sends them again to the partner once it
-//! has taken over.
+//! Faults of adapters, and failover: the host retries a lost adapter's operations once the partner has taken over.
 
 use super::{AdapterPath, content, destage, end_command, pair, units};
 use crate::adapters::{Pair, UNPLACED};
@@ -108,8 +107,8 @@ fn wake_all(core: &mut Core) {
     }
 }
 
-/// Processes the loss of an adapter. The host repeats the operations that the adapter had: at once or, if an
-/// operation waits for a device, when the device has completed it.
+/// Processes the loss of an adapter. The host retries the adapter's operations immediately. An operation that waits
+/// for a device is retried when the device has completed it.
 fn lose(core: &mut Core, adapter: usize) {
     if pair(core).adapters[adapter].is_lost() {
         return;

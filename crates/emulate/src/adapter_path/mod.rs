@@ -1,5 +1,5 @@
-//! The path of a volume through its RAID adapters: what their processors, links and write cache do to each operation,
-//! and the destaging of the volume's dirty data. It ends where the array or device behind it receives an operation.
+//! The path of a volume through its RAID adapters: adapter processors, links, write cache, and the destaging of the
+//! volume's dirty data. The array or device behind the path is modelled elsewhere.
 //!
 //! ```text
 //! read    processor ─▶ cache holds it ───────────────────────────▶ slot ─▶ host
@@ -13,9 +13,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `content` | values of units in the cache, if content is kept |
+//! | `content` | values of cached units, if the emulation stores content |
 //! | `destage` | writing dirty data to the devices |
-//! | `failover` | faults of adapters, and the operations that a lost adapter had |
+//! | `failover` | faults of adapters, and retries of a lost adapter's operations |
 //! | `usage` | resources, phases |
 
 mod content;
@@ -294,7 +294,7 @@ impl AdapterPath {
         destage(core, group);
     }
 
-    /// Passes a write through to the devices, because the cache may not hold dirty data now.
+    /// Writes through to the devices, because the cache may not hold dirty data now.
     fn write_past(&self, core: &mut Core, slot: u32) {
         // As with the cache, acknowledged data must survive a power cut.
         core.slab[slot].fua = true;

@@ -2,7 +2,8 @@
 //! writes, and which adapters hold the content of a cache. `adapter_path::failover` handles the operations of a lost
 //! adapter.
 //!
-//! * A pair mirrors each write over an AA link, so either adapter can take over all paths with the cache.
+//! * A pair mirrors each write over an AA (adapter-to-adapter) link, so either adapter can take over all paths with
+//!   the cache.
 //! * While both adapters are present but not connected, or a battery has failed, writes are acknowledged only once they
 //!   are on the devices, and the caches are destaged. An adapter whose partner is lost continues to cache alone.
 //! * An adapter that comes back receives the cached data before it serves again. A replacement begins empty.
@@ -40,7 +41,7 @@ pub struct AdaptersState {
     pub adapters: Vec<AdapterState>,
     /// For each link between the adapters, whether it is down.
     pub links_down: Vec<bool>,
-    /// Whether the adapters have a write cache.
+    /// Whether the adapters have a write cache, in use or not.
     pub has_cache: bool,
     /// Whether writes are acknowledged once they are in the cache (write-back), rather than on the devices.
     pub is_caching: bool,
@@ -52,7 +53,7 @@ pub struct AdaptersState {
     pub refused_bytes: u64,
     /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Numbers of the volumes without an access state, for which the primary adapter is optimized.
+    /// Numbers of the volumes without an access state. The primary adapter is optimized for these volumes.
     pub cleared: Vec<u32>,
 }
 

@@ -1,7 +1,7 @@
-//! The content of an adapter's write cache: dirty units, oldest first, and clean units, which serve reads. The cache
-//! itself writes nothing: [`AdapterPath`](crate::adapter_path::AdapterPath) destages the units.
+//! Content of an adapter's write cache: dirty units, oldest first, and clean units, which serve reads.
+//! [`AdapterPath`](crate::adapter_path::AdapterPath) destages the dirty units.
 //!
-//! If the machine keeps content, the cache stores a value for each unit, unless the machine's owner stores the bytes.
+//! The cache also stores the units' values if the emulation stores content and the library's caller does not.
 //!
 //! The cache of a preconditioned volume begins with dirty units up to its destage threshold. The addresses of these
 //! units are not stored: the units are destaged first, and their addresses are chosen then.
@@ -107,8 +107,8 @@ pub(crate) struct Cache {
     /// Units that the devices refused. They don't count towards the limit of dirty units.
     refused: BTreeSet<Place>,
     sequence: u64,
-    /// For each hash value of an address: sequence number, which wraps around, of the last write at an address with
-    /// this hash, or of the last end of a destage there.
+    /// Sequence number, which wraps around, of the last write or end of a destage, by hash of the address (see
+    /// [`written_at`]).
     written: Vec<u32>,
     /// Content of the cached units, by address; `None` unless content is stored.
     values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,

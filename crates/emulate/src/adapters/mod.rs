@@ -1,5 +1,5 @@
-//! The state shared by all paths through a system's adapters: processors, links, parity engines, caches, drawers.
-//! [`AdapterPath`](crate::adapter_path::AdapterPath) leads operations through them.
+//! State shared by all paths through a system's adapters: processors, links, parity engines, caches, drawers.
+//! [`AdapterPath`](crate::adapter_path::AdapterPath) sends operations through these components.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -84,7 +84,7 @@ pub(crate) struct PathUnits {
     pub(crate) part: PartId,
     /// Identifier of the array or device behind the path.
     pub(crate) child: PartId,
-    /// Whether the child is a device rather than an array, which itself sends operations to devices.
+    /// Whether the child is a device. Otherwise it is an array.
     pub(crate) is_device: bool,
     /// Number of the adapter on which the path is optimized, which is also the number of the path's group.
     pub(crate) optimized: usize,
@@ -310,8 +310,8 @@ impl Pair {
             .for_each(Cache::keep_values);
     }
 
-    /// Returns the time at which an operation that is sent now, on behalf of a path, reaches its
-    /// device. A read occupies the drawer's port when it is sent, because bandwidth is reserved then.
+    /// Returns the time at which a path's operation that is sent now reaches its device. A read reserves bandwidth of
+    /// the drawer's port at the time of sending.
     pub(crate) fn device(&mut self, now_ns: u64, path: u32, device: PartId, op: &Op) -> u64 {
         let at = self.serves(path);
         let sent_ns = self.adapters[at].processor.take(now_ns, self.costs.device);
@@ -328,8 +328,8 @@ impl Pair {
         self.adapters[at].parity.take(now_ns, self.costs.xor.ticks(bytes) + q)
     }
 
-    /// Returns the busy time of each resource of the busiest adapter and of the busiest drawer port.
-    /// They limit the throughput if arrays are spread unevenly.
+    /// Returns the busy time of each resource of the busiest adapter and of the busiest drawer port, which limit the
+    /// throughput if arrays are spread unevenly.
     pub(crate) fn busy(&self, now_ns: u64) -> [(&'static str, u64); 6] {
         let of = |server: fn(&Adapter) -> &Server| {
             self.adapters.iter().map(|a| server(a).busy_ns(now_ns)).max().unwrap_or(0)

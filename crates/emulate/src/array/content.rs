@@ -1,6 +1,5 @@
-//! Content of an array, if the machine keeps content: the values that members' reads return, that parity and recovery
-//! compute, and that are written to members. Content units are 4 KiB; an array whose strips are not whole units keeps
-//! no content.
+//! Content of an array, if the emulation stores content: values read from members, computed from parity, and written
+//! to members. The unit of content is 4 KiB. An array whose strip size is not a multiple of 4 KiB stores no content.
 
 use super::row::Row;
 use super::{Array, Purpose, UNIT_SECTORS, units_of};
@@ -24,8 +23,8 @@ impl Array {
         }
     }
 
-    /// Leaves the storage of the content to the machine's owner. A journal is kept only if it is in
-    /// the memory of RAID adapters.
+    /// Leaves the storage of the content to the caller of the library. A journal then works only if it is in the
+    /// memory of RAID adapters.
     pub(crate) fn follow_content(&mut self) {
         assert!(self.record.is_some(), "strips must be whole units of 4 KiB");
         self.journal &= self.path.is_some();

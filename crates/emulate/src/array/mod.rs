@@ -8,11 +8,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `member` | failures of members; missing, replaced and spare members; branches of another array |
+//! | `member` | failures of members; missing, replaced and spare members; arrays that are members of another array |
 //! | `plan` | the reads and writes for the part of an operation within one stripe |
 //! | `locks` | locks on rows of stripes |
 //! | `row` | values of a row of a stripe: parity, recovery |
-//! | `content` | content, if kept: values that reads return and that members write |
+//! | `content` | content, if the emulation stores it: values that reads return and that members write |
 //! | `record` | rows that a power cut may leave inconsistent; the journal |
 //! | `restore` | resync after a power cut, rebuild, scrub |
 //! | `rebuild` | the order and time of restored rows: cursor, rate, spares |

@@ -1,12 +1,12 @@
 //! The record of rows that a power cut may leave inconsistent: parity that contradicts the data, or copies that
-//! differ. Like md's write-intent bitmap it is on the members, but it exists only if the machine keeps content, and
-//! updates take no time. A row enters the record before it is written. It leaves the record when a flush that began
-//! after the row's last write succeeds, or when a FUA write of the row ends.
+//! differ. Like md's write-intent bitmap, the record is stored on the members. Unlike it, updates take no time, and
+//! the record exists only if the emulation stores content. A row enters the record before it is written. It leaves
+//! the record when a flush that began after the row's last write succeeds, or when a FUA write of the row ends.
 //!
 //! A journal in non-volatile memory also stores the written values, which are written again when the power returns.
-//! Its size is not limited. Without a journal, a power cut loses the data that a recorded row has on a missing
-//! member, because the row's parity may belong to other data (the write hole). Such data is reported as lost, and
-//! never computed from that parity.
+//! Its size is unlimited. Without a journal, a power cut loses the data that a recorded row has on a missing member,
+//! because the row's parity may be inconsistent (the write hole). Such data is reported as lost instead of being
+//! reconstructed.
 
 use super::content::units_in;
 use super::{Array, Phase, Purpose, UNIT_SECTORS, units_of};
@@ -242,8 +242,8 @@ impl Array {
         }
     }
 
-    /// Returns the runs of rows to resync when the power returns, as stripe and sectors within a strip.
-    /// The rows stay in the record until they are resynced, whatever is flushed.
+    /// Returns the runs of rows to resync when the power returns, as stripe and sectors within a strip. Flushes don't
+    /// remove these rows from the record before they are resynced.
     pub(super) fn begin_resync(&mut self) -> Vec<(u64, Range<u64>)> {
         let (units, mut runs) = (self.strip_units(), Vec::<(u64, Range<u64>)>::new());
         let Some(record) = &mut self.record else { return runs };

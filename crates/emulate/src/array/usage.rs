@@ -20,15 +20,14 @@ pub struct ArrayCounts {
     pub lost_units: u64,
     /// Number of completed scrubs.
     pub scrubs: u64,
-    /// Number of rows in which a scrub found parity or copies that contradict the data; 0 unless
-    /// content is stored.
+    /// Number of rows in which a scrub found inconsistent parity or copies; 0 unless content is stored.
     pub contradictions: u64,
 }
 
 /// State of an array: its members, and the repairs in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayState {
-    /// Identifiers of the devices or arrays that are members now.
+    /// Devices or arrays that are members now.
     pub members: Vec<PartId>,
     /// Set of the members that are missing or not yet rebuilt.
     pub missing: MemberSet,
@@ -38,7 +37,7 @@ pub struct ArrayState {
     pub resyncs: u32,
     /// Whether a scrub is in progress.
     pub scrubs: bool,
-    /// Whether some of the array's data is lost. Lost data can't be read until it is rewritten.
+    /// Whether the array has lost data, which can't be read until it is rewritten.
     pub lost: bool,
     /// Counters of rebuilds, resyncs and scrubs since the machine started.
     pub counts: ArrayCounts,
@@ -76,7 +75,7 @@ impl Phases {
 pub struct ArrayHealth {
     /// Set of the members that are missing or not yet rebuilt.
     pub missing: MemberSet,
-    /// Whether data is lost, or lost data has been rewritten but the new data is not durable yet.
+    /// Whether data is lost, including lost data that has been rewritten but is not durable yet.
     pub lost: bool,
 }
 

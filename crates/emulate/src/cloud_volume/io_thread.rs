@@ -1,4 +1,4 @@
-//! The hypervisor's thread that carries out the requests of a virtual disk one after the other (`spec::IoThread`).
+//! The hypervisor's thread that serves the requests of a virtual disk one after the other (`spec::IoThread`).
 
 use super::CloudVolume;
 use crate::core::Core;
@@ -7,8 +7,8 @@ use crate::server::{Server, ticks, transfer_ticks};
 use crate::spec::IoThread as Times;
 use iodyno_units::OpKind;
 
-/// State of the hypervisor's thread: the requests that wait for it, and those that it has carried out but not yet
-/// completed.
+/// State of the hypervisor's thread: the requests that wait for execution, and the executed requests of the current
+/// batch, which complete together.
 #[derive(Clone, Debug)]
 pub(super) struct IoThread {
     times: Times,

@@ -1,6 +1,6 @@
-//! Mounting and power of a device: `[bay]` and `[power]` of its file. Neither affects its timing.
+//! Mounting and power draw of a device: `[bay]` and `[power]` of its file. Without effect on timing.
 
-/// The kind of bay or slot that a device occupies.
+/// Type of bay or slot that a device occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bay {
     /// A SAS bay, such as in a drawer behind RAID adapters.
@@ -16,7 +16,7 @@ pub enum Bay {
 }
 
 impl Bay {
-    /// Names of the kinds of bay in device files, in the order of the variants.
+    /// Names of the types in device files, in the order of the variants.
     pub(super) const WORDS: [&str; 5] = ["sas", "sata", "nvme", "pcie-slot", "memory-slot"];
     const ALL: [Self; 5] = [Self::Sas, Self::Sata, Self::Nvme, Self::PcieSlot, Self::MemorySlot];
 
@@ -25,7 +25,7 @@ impl Bay {
     }
 }
 
-/// Power draw of one device in W; `None` if unknown.
+/// Power draw of one device. Unknown values are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Power {
     /// Power draw of the device when it is ready but has no I/O, W.

@@ -20,15 +20,16 @@ use crate::spec::{
 /// A device as described by a device file: its parameters, with summary, bay and power.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedDevice {
-    /// Parameters of the device for the emulator.
+    /// Parameters for the emulator. For a class of cloud volumes: of the volume with the default size.
     pub device: Device,
-    /// One-line description.
+    /// One-line description from the file.
     pub summary: String,
     /// Name of the catalog system in which the device is placed if the user selects none.
     pub default_host: String,
-    /// Kind of bay or slot, if the file states it.
+    /// Bay or slot that the device occupies; `None` if the file does not state it.
     pub bay: Option<Bay>,
-    /// The rules of the volumes, if the device is a class of cloud volumes. `device` is the volume of the default size.
+    /// Rules that compute a volume's limits from its size and options; `None` unless the file describes a class of
+    /// cloud volumes.
     pub class: Option<VolumeClass>,
     /// Power draw in W. Values that the file does not state are `None`.
     pub power: Power,
@@ -37,11 +38,11 @@ pub struct DescribedDevice {
 }
 
 impl DescribedDevice {
-    /// Applies the options of a cloud volume: its size, its provisioned rates, and the credits that it starts with. A
-    /// device of a fixed size has no options but its credits.
+    /// Applies the options of a cloud volume: size, provisioned rates and initial burst credits. A device of a fixed
+    /// size accepts only credits.
     ///
     /// # Errors
-    /// An option that the device lacks, or a value outside its range, with the range and a remedy.
+    /// An option that the device lacks, or a value outside its range. The message states the range and a remedy.
     pub fn choose(&mut self, options: &VolumeOptions) -> Result<(), String> {
         if *options == VolumeOptions::default() {
             return Ok(());
@@ -123,7 +124,7 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     Ok(DescribedDevice { device, summary, default_host, bay, class, power, parameters })
 }
 
-/// Reads the sizes and the limits of a device, and records errors of their rules. Leaves the parameters of the class
+/// Reads the size limits and rate limits of a device, and records violations of their rules. `parameters` stays
 /// empty.
 fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
     let class = |sizes_bytes| VolumeClass {

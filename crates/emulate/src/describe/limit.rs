@@ -1,5 +1,5 @@
-//! The tables `[iops_limit]` and `[throughput_limit]` of a device file: the rules that relate their keys, and their
-//! conversion.
+//! The tables `[iops_limit]` and `[throughput_limit]` of a device file: rules between their keys, and conversion to
+//! limits.
 
 use super::rules::{Rule, fault};
 use super::volume_class::{self, CreditsRule, LimitRules, VolumeClass};
@@ -90,8 +90,7 @@ fn on_demand_above_rate(table: &str, is_above: bool) -> Option<Fault> {
     Some(fault(&format!("{table}.on_demand"), message, "leave `on_demand` out".to_owned()))
 }
 
-/// Returns the fault of a limit's rule that is incomplete or contradictory, such as a rule without a value; `None` if
-/// it has none.
+/// Returns an error if the rule at `path` is incomplete or contradictory, such as a rule without a value.
 fn rule(v: &Record, path: &str) -> Option<Fault> {
     let rule = v.get(path)?.record()?;
     let of = |key: &str| rule.get(key).is_some();

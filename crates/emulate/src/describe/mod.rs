@@ -1,4 +1,4 @@
-//! Device and system files: from TOML text to checked numbers, with the source of every parameter.
+//! Device and system files: conversion of TOML text to checked values, with the source of every parameter.
 //!
 //! [`device`] and [`system`] convert a parsed file, or return all its errors, each at its position. `schema` lists the
 //! tables and keys, which `catalog` reads. `rules` has the named rules, which relate several values.

@@ -1,7 +1,6 @@
 //! Placement of devices in a server: evenly over its sockets, within its rules.
 //!
-//! Flash DIMMs and all other devices are counted separately, so that in any order of names the flash DIMMs
-//! are spread evenly, as the memory channels that they share require.
+//! Flash DIMMs share memory channels, so they are spread evenly over the sockets, independently of other devices.
 
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
 use crate::spec::{Adapters, Device, Host, Kind, Preconditioned, System};

@@ -1,5 +1,5 @@
-//! The named rules: constraints on a device or a system beyond the limits of each value, and on its population with
-//! flash DIMMs. A rule uses only values that could be read, so that one wrong value does not hide another.
+//! The named rules: constraints between the values of a device or system file, and on the flash DIMMs in a system. A
+//! rule is skipped if one of its values is missing or invalid, so one wrong value does not hide other errors.
 //!
 //! The population rules are those of the study of flash DIMMs (Lenovo Press REDP-5188).
 

@@ -1,4 +1,4 @@
-//! Conversion of a system file: the server, and the devices that it holds by default.
+//! Conversion of a system file: the server and its default devices.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub struct DescribedSystem {
     pub limits: Vec<Limit>,
     /// Default devices; empty if the file describes only a server.
     pub volumes: Vec<VolumesOf>,
-    /// One-line description.
+    /// One-line description from the file.
     pub summary: String,
     /// All parameters with their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,

@@ -1,4 +1,4 @@
-//! Classes of cloud volumes: the size and the provisioned rates of a volume determine its limits. The file of a class
+//! Classes of cloud volumes: a volume's limits follow from its size and its provisioned rates. The file of a class
 //! contains rules in place of constants (`{ per_gib = 3, at_most = 16000, from = "…" }`). The size and the rates are
 //! options in a target's name ([`VolumeOptions`]).
 
@@ -136,7 +136,7 @@ pub(super) struct CreditsRule {
     pub(super) start: Option<u64>,
 }
 
-/// A class of cloud volumes: the possible sizes, and the rules of the limits.
+/// A class of cloud volumes: the possible sizes, and the rules that compute a volume's limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeClass {
     /// Smallest, default and largest size, bytes. All are equal if the size can't be chosen.
@@ -146,7 +146,7 @@ pub struct VolumeClass {
     pub(super) parameters: Vec<Parameter>,
 }
 
-/// Range of a rate with which a volume can be provisioned, in units of the option in the target's name.
+/// Range in which a volume's rate can be provisioned, in the unit of the option, such as MB/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provisioned {
     /// Minimum that can be provisioned.
@@ -155,8 +155,7 @@ pub struct Provisioned {
     pub default: u64,
     /// Maximum that can be provisioned.
     pub most: u64,
-    /// Size of one unit of the option in units of the limit (operations or bytes per second), such as 1,000,000 for
-    /// MB/s.
+    /// Factor from the option's unit to operations or bytes per second: 1,000,000 for an option in MB/s.
     pub unit: u64,
 }
 
@@ -166,8 +165,8 @@ impl VolumeClass {
         self.sizes_bytes[0] < self.sizes_bytes[2]
     }
 
-    /// Returns the range in which the rate of operations or bytes can be provisioned, for a volume of this size and
-    /// these IOPS; `None` if the rate follows from the size.
+    /// Returns the range in which the IOPS or the throughput of a volume of this size can be provisioned. `iops` may
+    /// raise the maximum throughput. `None` if no option sets the rate.
     pub fn provisioned(&self, counts: Counted, size_bytes: u64, iops: u64) -> Option<Provisioned> {
         let rule = self.chosen(counts)?;
         let (of, unit) = (Basis { size_bytes, iops }, rule.chosen_unit?);
@@ -196,11 +195,11 @@ impl VolumeClass {
         self.volume("", &VolumeOptions::default()).unwrap_or_default()
     }
 
-    /// Returns the size in bytes and the limits of a volume with these options. `name`: the name of the class, for
+    /// Returns the size in bytes and the limits of a volume with these options. `name`: the class's name, for
     /// messages.
     ///
     /// # Errors
-    /// An option that the class lacks, or a value outside its range, with the range and a remedy.
+    /// An option that the class lacks, or a value outside its range. The message states the range and a remedy.
     pub fn volume(&self, name: &str, options: &VolumeOptions) -> Result<(u64, Vec<Limit>), String> {
         let size_bytes = self.size_bytes(name, options)?;
         let mut of = Basis { size_bytes, iops: 0 };
@@ -407,11 +406,10 @@ fn units_in(rate: u64, ns: u64) -> u64 {
     u64::try_from(u128::from(rate) * u128::from(ns) / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
-/// Sets the initial burst credits of all limits that have credits. `name`: the name of the limits' owner, for
-/// messages.
+/// Sets the initial burst credits of all limits that have credits. `name`: the device's name, for messages.
 ///
 /// # Errors
-/// No limit has credits, or even full credits last for less than the time that `start` asks for.
+/// No limit has credits, or full credits last for less than the time in `start`.
 pub fn start_with(name: &str, start: StartCredits, limits: &mut [Limit]) -> Result<(), String> {
     let mut longest_ns = None;
     for limit in limits {

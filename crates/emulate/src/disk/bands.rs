@@ -25,7 +25,7 @@ const OPEN_MAX: usize = 4;
 /// The heads' next step for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Write to the media cache, at this position in it.
+    /// Write to the media cache, at this position.
     Cache(u64),
     /// Write to the band.
     Band,
@@ -68,13 +68,13 @@ impl Bands {
         }
     }
 
-    /// Fills the media cache as random writes of aligned blocks of `block_bytes` to `part` would do in the long run.
+    /// Fills the media cache to its steady state under random writes of aligned blocks of `block_bytes` to `part`.
     pub(super) fn fill(&mut self, part: &Range<u64>, block_bytes: u64, random: &mut Generator) {
         self.cache.fill(part, block_bytes, self.spec.band_bytes, random);
     }
 
-    /// Returns the time without requests after which the disk cleans bands; `None`: it cleans only when the media cache
-    /// is full, or the media cache is empty.
+    /// Returns the idle time after which the disk cleans bands; `None` if the media cache is empty, or the disk
+    /// cleans only when it is full.
     pub(super) fn idle_ns(&self) -> Option<u64> {
         self.cache.oldest().and(self.spec.idle_ns)
     }

@@ -1,10 +1,8 @@
-//! The volatile write buffer: space for written data, and the acknowledged writes that are not yet
-//! on the medium ("dirty").
+//! The volatile write buffer of a disk: its free space and the dirty data.
 //!
-//! A newer write over a dirty range replaces it (absorption). It also inherits the older write's
-//! obligation: a flush that waits for the older write must wait for the newer one, since only the
-//! newer data can still be made durable. The range to destage next is chosen by access time among
-//! the oldest `window` ranges. These are kept in address order, so the search starts at the
+//! A newer write over a dirty range replaces it (absorption), and a flush that waits for the older write then waits
+//! for the newer one, because the older data can no longer be made durable. The range to destage next is chosen by
+//! access time among the oldest `window` ranges. These ranges are kept in address order: the search starts at the
 //! position of the heads and ends where the seek alone takes longer than the best access found.
 
 use super::journal::WriteRange;
@@ -200,9 +198,8 @@ impl Buffer {
         absorbed
     }
 
-    /// Adds random dirty ranges until the fraction `share` of the buffer is used. Lengths are drawn from
-    /// those of the present ranges, offsets from the address range that they span. No-op with fewer
-    /// than [`LIKE_MIN`] ranges.
+    /// Adds random dirty ranges until the fraction `share` of the buffer is used. Lengths and addresses resemble the
+    /// present ranges. No-op with fewer than [`LIKE_MIN`] ranges.
     pub(super) fn fill(&mut self, share: f64, random: &mut Generator, layout: &Layout) {
         let Some((&first, (&last, _))) =
             self.dirty.first_key_value().map(|(first, _)| first).zip(self.dirty.last_key_value())
@@ -294,8 +291,8 @@ impl Buffer {
         Some(extent)
     }
 
-    /// Returns the oldest dirty range, as long as no window is used. With `before`, considers only ranges that a flush
-    /// of all writes below this sequence number needs.
+    /// Returns the oldest dirty range. Valid only if no window is used. With `before`, considers only ranges that a
+    /// flush of all writes below this sequence number needs.
     pub(super) fn oldest(&mut self, before: Option<u64>) -> Option<Range<u64>> {
         let dirty = &self.dirty;
         let is_void = |&(start, seq): &(u64, u64)| dirty.get(&start).is_none_or(|d| d.seq != seq);

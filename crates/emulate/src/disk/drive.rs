@@ -1,9 +1,8 @@
-//! The disk's interface to its owner: accepts operations, announces event times, returns completions. This file
-//! follows an operation through the host's queue, the controller, the link and the buffer; `heads`
-//! models the heads.
+//! The interface of a disk: accepts operations, announces event times, returns completions. This file follows an
+//! operation through the host's queue, the controller, the link and the buffer; `heads` models the heads.
 //!
-//! Each server (controller, link, heads) does one thing at a time, and each fixed delay preserves
-//! order, so the next event time is the least of six numbers and no event queue is needed.
+//! Each server (controller, link, heads) does one thing at a time, and each fixed delay preserves order, so the next
+//! event time is the minimum of six times and no event queue is needed.
 
 mod heads;
 mod readings;
@@ -28,11 +27,11 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// Effect of a power cut on acknowledged writes and on operations in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PowerCut {
-    /// Acknowledged writes that are not on the medium, in ranges that don't overlap. The medium still has the content
-    /// from before the write that a range names, or from before an earlier write that was lost too.
+    /// Acknowledged writes that are not on the medium, in ranges that don't overlap. In such a range the medium still
+    /// has older content.
     pub lost: Vec<WriteRange>,
-    /// Range that the heads were writing; `None` if they wrote nothing. It is also in `lost` if it was
-    /// acknowledged. Each sector may be old or new, and one may be neither.
+    /// Range that the heads were writing; `None` if they wrote nothing. It is also in `lost` if it was acknowledged.
+    /// Each sector may be old or new, and one sector may be neither.
     pub torn: Option<WriteRange>,
     /// Ids of the submitted operations that will not complete, in the order of submission.
     pub dropped: Vec<u32>,
@@ -71,7 +70,7 @@ impl Request {
     }
 }
 
-/// An emulated rotating disk, which its owner advances by [`Self::wake`].
+/// An emulated rotating disk. The caller advances its time by [`Self::wake`].
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(super) spec: DiskSpec,
@@ -175,7 +174,7 @@ impl Disk {
         self.spec.capacity_bytes
     }
 
-    /// Starts to record in a journal how written data becomes acknowledged, durable or lost.
+    /// Starts a journal of the steps in which written data becomes acknowledged, durable or lost.
     pub fn keep_journal(&mut self) {
         self.journal.get_or_insert_default();
     }
@@ -279,8 +278,8 @@ impl Disk {
         }
     }
 
-    /// Cuts and restores the power. Everything except the NAND, the media cache and the counters is reset. Returns the
-    /// writes and operations that were lost.
+    /// Cuts and restores the power. Resets everything except the NAND, the media cache and the counters. Returns the
+    /// lost writes and the dropped operations.
     pub fn power_cut(&mut self) -> PowerCut {
         let mut dropped: Vec<&Request> = self.requests.iter().filter(|r| r.live).collect();
         dropped.sort_by_key(|r| r.order);

@@ -1,4 +1,5 @@
-//! The disk's journal: the steps of written data, for an owner that tracks the content of the medium.
+//! The disk's journal: the steps by which written data reaches the medium, for a caller that tracks the medium's
+//! content.
 
 /// A range of bytes on the disk, and the write that supplied them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,11 +8,11 @@ pub struct WriteRange {
     pub id: u32,
     /// Offset of the range's first byte on the disk.
     pub offset_bytes: u64,
-    /// Length of the range in bytes.
+    /// Number of bytes from `offset_bytes` on.
     pub len_bytes: u64,
 }
 
-/// A step of written data on its way through the disk. Steps are recorded in the order of events.
+/// A step of written data between its acknowledgement and the medium. Steps are recorded in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A write is acknowledged from the buffer.
@@ -29,7 +30,7 @@ pub enum Step {
     Written {
         /// Id that the submitter gave the write.
         id: u32,
-        /// Writes acknowledged with lower sequence numbers are superseded where this write overlaps them.
+        /// Sequence number: this write supersedes overlapping parts of acknowledged writes with lower numbers.
         seq: u64,
     },
 }

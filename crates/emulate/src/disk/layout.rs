@@ -215,8 +215,8 @@ impl Layout {
         seek_ns + wait / self.rpm
     }
 
-    /// Plans the access to `len_bytes` starting at a position. Times are rounded down, so that the head
-    /// is never late for the next byte, which would cost a revolution.
+    /// Plans the access to `len_bytes` starting at a position. Times are rounded down, because a head that is late
+    /// for the next byte would lose a revolution.
     pub(super) fn access(
         &self,
         now_ns: u64,

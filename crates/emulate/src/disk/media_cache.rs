@@ -30,7 +30,7 @@ struct Record {
     live_bytes: u64,
 }
 
-/// A part of a range of the disk, where its newest data is on the platters.
+/// A part of a disk range, with the location of its newest data on the platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) start: u64,
@@ -71,7 +71,7 @@ impl MediaCache {
         }
     }
 
-    /// Returns the bytes of all pieces, and those at which the cache would be full if further pieces had their mean
+    /// Returns the bytes of all pieces, and the bytes at which the cache is full if further pieces have the same mean
     /// length.
     pub(super) fn level(&self) -> (u64, u64) {
         let pieces = self.pieces.len();

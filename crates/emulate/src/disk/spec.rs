@@ -1,16 +1,14 @@
-//! Parameters of a disk: those of its data sheet, and the few that no data sheet prints; and their allowed
-//! values.
+//! Parameters of a disk and their allowed values. Most are in data sheets.
 
 /// The order in which the heads serve waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// In the order of arrival.
     Fifo,
-    /// Shortest access time first: least seek plus rotational wait, among the oldest `window`
-    /// requests. Aged as in ASATF (Jacobson and Wilkes, 1991): the access time is weighted by
-    /// `1 - waited / age_max`, and while a request has waited `age_max` or longer, every second access
-    /// serves the oldest request. (If every access did, a long enough queue would be served in order of
-    /// arrival permanently, at a third of the rate.)
+    /// Shortest access time first: least seek plus rotational wait, among the oldest `window` requests. Aged as in
+    /// ASATF (Jacobson and Wilkes, 1991): the access time is weighted by `1 - waited / age_max`. While a request has
+    /// waited `age_max` or longer, every second access serves the oldest request. If every access did, a long queue
+    /// would be served in order of arrival permanently, at a third of the rate.
     Satf {
         /// Intended upper bound of a request's wait, ns. A low bound costs throughput, a high one increases
         /// tail latency.
@@ -26,7 +24,8 @@ pub enum Scheduler {
 pub struct Shingled {
     /// Size of a band: 64 KiB to 1 GiB. A band is rewritten as a whole.
     pub band_bytes: u64,
-    /// Size of the media cache, at the outer edge of the platters: one band to 1 TiB. Adds to the capacity.
+    /// Size of the media cache, at the outer edge of the platters: one band to 1 TiB. Not part of the disk's
+    /// capacity.
     pub cache_bytes: u64,
     /// Maximum number of ranges in the media cache, 1 to 16 777 216.
     pub entries_max: u32,
@@ -66,8 +65,8 @@ pub struct DiskSpec {
     pub head_switch_ns: u64,
     /// Time to switch from the end of a cylinder to the next one. Also the skew between cylinders.
     pub cylinder_switch_ns: u64,
-    /// Controller time per command, before any other work on it. Commands are processed one at a time,
-    /// in parallel with the heads' work on earlier commands.
+    /// Controller time per command, before any other work on the command. The controller processes one command at a
+    /// time, in parallel with the heads' work on earlier commands.
     pub command_ns: u64,
     /// Bandwidth of the host link, which is shared by both directions.
     pub link_bytes_per_s: f64,
@@ -77,8 +76,7 @@ pub struct DiskSpec {
     pub scheduler: Scheduler,
     /// Size of the write buffer in bytes, at least 4 096. Uncached writes pass through it as well.
     pub buffer_bytes: u64,
-    /// Whether writes are acknowledged once they are in the buffer, which loses its content in a power
-    /// cut.
+    /// Whether writes are acknowledged once they are in the buffer. The buffer loses its content in a power cut.
     pub write_cache: bool,
     /// Time from the last byte on the link to the acknowledgement of a cached write.
     pub accept_ns: u64,

@@ -1,14 +1,14 @@
 //! Usage of the parts of a disk, and phase times of its operations.
 
-/// Counters of a disk's activity since its creation. A time is added when its activity has ended, so
-/// no busy time exceeds the elapsed time.
+/// Counters of a disk's activity since its creation. Times are added when the activity has ended, so no busy time
+/// exceeds the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time of seeks and settling, for operations and destaging.
+    /// Time of seeks and settling, except for read-ahead.
     pub seeking_ns: u64,
-    /// Time of rotational waits, for operations and destaging.
+    /// Time of rotational waits, except for read-ahead.
     pub rotating_ns: u64,
-    /// Time of reading and writing, including head switches, for operations and destaging.
+    /// Time of reading and writing, including head switches, except for read-ahead.
     pub transferring_ns: u64,
     /// Time of read-ahead, including positioning.
     pub reading_ahead_ns: u64,
@@ -58,10 +58,10 @@ impl Usage {
 pub struct Phases {
     /// Number of completed operations.
     pub count: u64,
-    /// Time spent waiting: for a place in the disk's queue, the controller, buffer space, or the heads;
-    /// for a flush, also for the writes before it.
+    /// Waits for a place in the disk's queue, the controller, buffer space, or the heads. For a flush also the wait
+    /// for earlier writes.
     pub queue_ns: u64,
-    /// Processing of the command by the controller.
+    /// Controller time to process the commands.
     pub command_ns: u64,
     /// Time to move the heads: seek, head switch and settling.
     pub seek_ns: u64,
@@ -69,8 +69,7 @@ pub struct Phases {
     pub rotation_ns: u64,
     /// Transfer between medium and buffer. For a read served by read-ahead: the wait for its data.
     pub transfer_ns: u64,
-    /// Link transfer and the wait for the link. For a read from the medium: only the time after the
-    /// medium transfer.
+    /// Link transfer and the wait for the link. For a read from the medium, only the part after the medium transfer.
     pub link_ns: u64,
     /// Time to acknowledge a write from the buffer, or to read from a hybrid disk's NAND.
     pub cache_ns: u64,

@@ -1,9 +1,8 @@
-//! Paced garbage collection: each page that the host writes earns as many copies as it takes to free
-//! one page of the victim. Copies are read, programmed together in full units, and committed
-//! only if their source is still current.
+//! Paced garbage collection: each page that the host writes earns the number of copies that free one page of the
+//! victim. Copies are read, programmed together in full program operations, and committed only if the source is still
+//! valid.
 //!
-//! If the translation layer represents one page in k, one copy in k is real; the others take the
-//! same time and change nothing.
+//! If only one page in k is in the map, one copy in k is real. The others take the same time and change nothing.
 
 use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
@@ -12,8 +11,7 @@ use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy};
 use crate::request::State;
 use crate::server::passed_ns;
 
-/// Garbage collection may read in advance the copies for this number of program operations, times the maximum number
-/// of concurrent program operations.
+/// Maximum number of program operations whose copies are read in advance, per possible concurrent program operation.
 const COPIES_AHEAD: u32 = 2;
 /// Number of free blocks above which garbage collection does not start. One more than in steady state,
 /// so that collection continues from one victim to the next without a pause.
@@ -232,9 +230,9 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// Reads the flash page that contains a page to copy, if every page is in the map. A flash page is read
-    /// only once, also for later program operations. These don't wait for the read, which is harmless because the
-    /// source is erased only after all its copies are committed.
+    /// Reads the flash page that contains a page to copy, if every page is in the map. Reads each flash page only
+    /// once, also for later program operations. These need not wait for the read: the source is erased only after all
+    /// its copies are committed.
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
         if self.gc.copied_from == page {
@@ -299,9 +297,9 @@ impl FlashDevice {
         self.gc.parts_of = if is_there { units } else { 0 };
     }
 
-    /// Returns the next valid page of the victim, or of the next victim if this one has none left, and the slot for
-    /// its copy. `None` if nothing needs to be collected, or there is no space. A program operation that the last copies
-    /// of a victim do not fill may continue with data of another reclaim unit handle.
+    /// Returns the next valid page of the victim, or of the next victim, and the slot for its copy. `None` if nothing
+    /// needs to be collected, or there is no space. Data of another reclaim unit handle may fill the rest of a
+    /// victim's last program operation.
     fn next_copy(&mut self) -> Option<(PageCopy, u32)> {
         loop {
             let stream = self.ftl.copy_stream();
@@ -401,7 +399,7 @@ impl FlashDevice {
 
     /// Starts controller processing for the first program operation whose pages to copy have been read. Host commands
     /// and copies alternate, so that neither waits long for the other. Accepted commands keep their times and later
-    /// ones wait longer, which keeps the total time correct.
+    /// ones wait longer, so the total time is correct.
     fn process_copies(&mut self, core: &mut Core) {
         if let Some(slot) = self.unprocessed.first()
             && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front

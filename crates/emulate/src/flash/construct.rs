@@ -1,6 +1,4 @@
 //! Constructs a flash device from its specification, in its preconditioned state.
-//!
-//! The other modules of `flash` hold the behaviour.
 
 use super::collect::{GarbageCollection, parts};
 use super::merge::Merging;
@@ -228,7 +226,7 @@ impl FlashDevice {
     }
 }
 
-/// Returns the state for programming translation units larger than 4 KiB or, behind zones, complete program
+/// Returns the state for programming translation units larger than 4 KiB or, on a zoned device, complete program
 /// operations. `None` if each 4 KiB unit can be programmed by itself.
 fn merging(spec: &spec::Flash) -> Option<Merging> {
     if spec.zones.is_some() {

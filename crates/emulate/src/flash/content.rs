@@ -1,12 +1,11 @@
-//! Content of a flash device, if bytes are kept: for each 4 KiB unit, the token of its last write.
-//! A value is in the buffer until its program operation ends, then in flash. After a power cut, buffer and flash
-//! each keep the values that they protect.
+//! Content of a flash device, if the emulation stores content: for each 4 KiB unit, the token of its last write. A
+//! value is in the buffer until its program operation ends, then in flash. Flash and a protected buffer keep their
+//! values in a power cut.
 //!
-//! If every page is in the map, flash holds values by slot: a program operation stores them in its slots, a
-//! copy moves the value read from its source, an erase removes those of a whole block, and a unit
-//! is read where the map says. So a wrong map, or a block erased too soon, shows as wrong content.
-//! If only a sample of pages is in the map, most units have no slot, and values are held by unit
-//! number.
+//! If every page is in the map, flash stores values by slot: a program operation stores them in its slots, a copy
+//! moves the value of its source, an erase removes the values of a whole block, and reads follow the map. Thus a
+//! wrong map, or a block erased too soon, returns wrong content. If only a sample of pages is in the map, most units
+//! have no slot, and values are stored by unit number.
 
 use super::FlashDevice;
 use crate::content_event::ContentEvent;

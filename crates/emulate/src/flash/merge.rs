@@ -1,5 +1,5 @@
-//! Data that must be programmed as a whole: a translation unit larger than 4 KiB or, behind zones, a complete program
-//! operation. If the host writes part of a translation unit, the rest is read from flash first.
+//! Programming of data that must not be split: a translation unit larger than 4 KiB or, on a zoned device, a complete
+//! program operation. If the host writes part of a translation unit, the rest is read from flash first.
 
 use super::content::Stored;
 use super::{Batch, FlashDevice};
@@ -19,10 +19,11 @@ pub(super) struct Moved {
     stored: Option<usize>,
 }
 
-/// State of the programming of translation units larger than 4 KiB or, behind zones, of complete program operations.
+/// State of the programming of translation units larger than 4 KiB or, on a zoned device, of complete program
+/// operations.
 #[derive(Clone, Debug)]
 pub(super) struct Merging {
-    /// Size of a translation unit or, behind zones, of a program operation, in units of 4 KiB.
+    /// Size of a translation unit or, on a zoned device, of a program operation, in units of 4 KiB.
     pub(super) units: u64,
     /// Numbers of the translation units whose program operations have not ended.
     programming: BTreeSet<u64>,
@@ -79,9 +80,9 @@ impl Merging {
 }
 
 impl FlashDevice {
-    /// Returns whether no program operation can begin now. Behind zones this means that none has all its data;
-    /// otherwise it means that the translation unit of the buffer's oldest unit is still being programmed, or that
-    /// too many reads for merging are in progress.
+    /// Returns whether no program operation can begin now. On a zoned device, none has all its data. Otherwise the
+    /// translation unit of the buffer's oldest unit is still being programmed, or too many reads for merging are in
+    /// progress.
     pub(super) fn waits_to_merge(&self) -> bool {
         if let Some(zones) = &self.zones {
             return !zones.has_complete();
@@ -92,9 +93,9 @@ impl FlashDevice {
         merging.is_programming(&(unit..unit + 1)) || self.copies_reading >= self.copies_ahead()
     }
 
-    /// Moves translation units from the buffer to `batch`, each with all its data in the buffer, until the program
-    /// operation is full. Returns the number of slots that they take, and the number of 4 KiB units that had no data
-    /// before.
+    /// Moves translation units from the buffer to `batch` until the program operation is full. Takes only units whose
+    /// data is completely in the buffer. Returns the number of slots that they occupy, and the number of 4 KiB units
+    /// that had no data before.
     pub(super) fn take_whole(&mut self, batch: &mut Batch, merging: &mut Merging) -> (u32, u64) {
         let (mut slots, mut new) = (0, 0);
         while slots + merging.units as u32 <= self.program_units
@@ -142,7 +143,7 @@ impl FlashDevice {
         (slots, new)
     }
 
-    /// Returns a unit of the translation unit to program next or, behind zones, the first unit of the complete
+    /// Returns a unit of the translation unit to program next or, on a zoned device, the first unit of the complete
     /// program operation to begin next. `None` if none is ready.
     fn next_whole(&mut self, merging: &Merging) -> Option<u64> {
         if let Some(zones) = &mut self.zones {

@@ -31,7 +31,7 @@ impl Placing {
         self.counts.fill(0);
     }
 
-    /// Returns the sequence number of the oldest unit that waits; `None` if none waits.
+    /// Returns the sequence number of the oldest waiting unit; `None` if no unit waits.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.waiting.front().map(|of| of.0)
     }
@@ -64,8 +64,8 @@ impl FlashDevice {
         Some((handle, placing.counts[usize::from(handle)].min(self.program_units)))
     }
 
-    /// Removes the buffer's first unit of `handle` at or after the position `from`, which becomes that of the unit.
-    /// Returns the unit; its content remains at the same position among the waiting values.
+    /// Removes the first unit of `handle` at or after the position `from`, and sets `from` to the unit's position.
+    /// Returns the unit. The unit's content stays at this position among the waiting values.
     pub(super) fn take_placed(&mut self, handle: Handle, from: &mut usize) -> u64 {
         let placing = self.placing.as_mut().expect("several handles");
         *from = placing.take(handle, *from).expect("as many as were counted");

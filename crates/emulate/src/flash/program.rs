@@ -94,8 +94,8 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Moves `units` pages with a reclaim unit handle from the buffer to `batch`. Returns the number of them that had no
-    /// data before, or `units` if no SLC cache depends on that number.
+    /// Moves `units` pages with a reclaim unit handle from the buffer to `batch`. Returns the number of them that had
+    /// no data before, or `units` if no SLC cache depends on that number.
     fn take(&mut self, batch: &mut Batch, handle: Handle, units: u32) -> u64 {
         let (mut stored, counts_new) = (0, self.slc.is_by_fill());
         // Position in the buffer, if units of other handles stay in it.
@@ -119,8 +119,8 @@ impl FlashDevice {
         stored
     }
 
-    /// Pads a program operation of a reclaim unit handle with `units` pages without data. If the map contains one page in k, one in k of them
-    /// takes space in the map, as with data.
+    /// Pads a program operation of a reclaim unit handle with `units` pages without data. As with data, one page in k
+    /// takes space in a map that contains one page in k.
     #[cold]
     pub(super) fn fill_up(&mut self, batch: &mut Batch, handle: Handle, units: u32) {
         self.counts.filler_pages += u64::from(units);

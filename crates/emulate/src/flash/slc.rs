@@ -1,8 +1,9 @@
 //! The SLC cache: its size, which writes go to it, and folding, which moves its data to cells at full density.
 //!
 //! A cache of a fixed size folds while no data waits to be programmed. A dynamic cache, which uses cells without
-//! data, folds during pauses in the host's writes, at a set rate while these bypass the full cache, and ahead of the
-//! host's program operations if no cells are left. Which data is in the cache is not tracked.
+//! data, folds in three cases: during pauses in the host's writes; at a set rate while writes bypass the full cache;
+//! and ahead of the host's program operations if no cells are left. The cache counts units, but does not track which
+//! data it holds.
 
 use super::{FlashDevice, ONE, UNIT_BYTES};
 use crate::core::Core;
@@ -61,8 +62,8 @@ impl Slc {
         slc
     }
 
-    /// Returns the number of units that the cache can hold. `stored`: units that contain data, including those in the
-    /// cache. The cells of a cached unit could hold as many units at full density as a cell has bits.
+    /// Returns the capacity of the cache in units. `stored`: units that contain data, including those in the cache. A
+    /// cached unit occupies the cells of as many full-density units as a cell has bits.
     fn limit_units(&self, stored: u64) -> u64 {
         match &self.by_fill {
             None => self.units,

@@ -28,8 +28,8 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Creates an empty buffer. Its capacity is at least `units_min`, the units of one program operation of each reclaim
-    /// unit handle.
+    /// Creates an empty buffer. Its capacity is at least `units_min`, the units of one program operation of each
+    /// reclaim unit handle.
     pub(super) fn new(spec: &spec::Buffer, units_min: u32) -> Self {
         let units = unit_of(spec.bytes).max(units_min.into()) as u32;
         Self {

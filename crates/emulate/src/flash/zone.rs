@@ -1,5 +1,5 @@
-//! The flash of a zoned device: program operations that contain data of one zone only, and the reset and finish of a
-//! zone.
+//! The flash of a zoned device: program operations that contain data of one zone only, and the zone commands reset
+//! and finish.
 
 use super::FlashDevice;
 use crate::core::Core;

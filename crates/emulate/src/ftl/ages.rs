@@ -1,14 +1,12 @@
 //! Distribution of valid pages over the blocks in steady state.
 //!
-//! Under uniform random writes to n pages with write amplification W, a page is overwritten with probability
-//! x = b / (W n) while one block of b pages is filled. Pages of a block are overwritten one by one, so it has
-//! v valid pages left after (1/b + 1/(b - 1) + … + 1/(v + 1)) / x block fills,
-//! which is about ln((b + 1/2) / (v + 1/2)) / x. It is collected at v* = b (1 - 1/W), because that
-//! many pages are copied out of each victim. W is the value for which all blocks are younger than that.
-//! For large blocks this is the closed form of `oracle.rs`, since the halves vanish. In small
-//! blocks, greedy collection profits from random variation: by 3 % at 256 pages
-//! and a spare of .07. Pages that were written r at a time are also overwritten together, as if blocks had r
-//! times fewer pages.
+//! Under uniform random writes to n pages with write amplification W, a page is overwritten with probability x = b /
+//! (W n) while one block of b pages is filled. Pages of a block are overwritten one by one, so v valid pages are left
+//! after (1/b + 1/(b - 1) + … + 1/(v + 1)) / x block fills, which is about ln((b + 1/2) / (v + 1/2)) / x. Garbage
+//! collection copies v* = b (1 - 1/W) pages of each victim, so a block with v* valid pages is the oldest. This
+//! determines W. For large blocks, where the halves are negligible, this is the closed form of `oracle.rs`. In small
+//! blocks, greedy collection profits from random variation: by 3 % at 256 pages and a spare of .07. Pages that were
+//! written r at a time are also overwritten together, as if blocks had r times fewer pages.
 
 /// Parameters that determine the number of valid pages of each block in steady state.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +52,8 @@ impl Ages {
         f64::from(self.pages.max(1))
     }
 
-    /// Returns the write amplification in steady state, in which the oldest block is always the one collected.
-    /// Solved by bisection; 1 if blocks without valid pages remain.
+    /// Returns the write amplification in steady state, in which the oldest block is always the victim. Solved by
+    /// bisection; 1 if blocks without valid pages remain.
     fn write_amplification(&self) -> f64 {
         let full = f64::from(self.per_block);
         let slots = full * (f64::from(self.sealed) + 0.5 * f64::from(self.open));
@@ -77,8 +75,8 @@ impl Ages {
         libm::log((f64::from(self.per_block) + half) / (valid + half))
     }
 
-    /// Returns the mean number of valid pages of a block of age `age`. Since pages become invalid in runs, the
-    /// number is on average half a run above the inverse of [`Self::age`].
+    /// Returns the mean number of valid pages of a block of age `age`. Pages become invalid in runs, so the number is
+    /// on average half a run above the inverse of [`Self::age`].
     fn valid_at(&self, age: f64) -> f64 {
         let full = f64::from(self.per_block);
         full.min((full + 0.5 * f64::from(self.run)) * libm::exp(-age))

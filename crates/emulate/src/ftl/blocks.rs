@@ -1,16 +1,15 @@
-//! Block states of the flash translation layer (free, open, closing, sealed, victim), and wear. `victim` chooses the block
-//! to collect.
+//! Block states of the flash translation layer (free, open, closing, sealed, victim), and wear. `victim` chooses the
+//! block to collect.
 //!
-//! A block is free, then open while a stream takes its slots, then closing while program operations of its
-//! last slots are in flight, then sealed. Only sealed blocks can be collected. There is
-//! a list of them for each number of valid pages, so that the block with the fewest is found without a search.
+//! A block is free, then open while a stream takes its slots, then closing while program operations of its last slots
+//! are in flight, then sealed. Only sealed blocks can be collected. Sealed blocks are listed by their number of valid
+//! pages, so the block with the fewest is found without a search.
 //!
-//! Blocks filled by the host's stream are sealed in the order in which they were opened. So as
-//! long as a program operation is in flight, garbage collection can't have moved anything that was reserved after
-//! it, and of two program operations of one page, the one with the later slot is the
-//! newer. The map relies on that.
+//! Blocks filled by the host's stream are sealed in the order in which they were opened. While a program operation is
+//! in flight, garbage collection therefore has not moved any page that was reserved later. Of two program operations
+//! of one page, the one with the later slot is thus the newer. The map relies on this order.
 //!
-//! The page in each slot is not recorded here.
+//! This module does not record the page in each slot.
 
 pub(super) mod victim;
 
@@ -24,8 +23,8 @@ use std::collections::VecDeque;
 pub enum Stream {
     /// Writes of the host with this reclaim unit handle.
     Host(Handle),
-    /// Copies by garbage collection: of data with this handle if handles are persistently isolated, else of all data,
-    /// with handle 0.
+    /// Copies by garbage collection. If handles are persistently isolated: copies of data with this handle.
+    /// Otherwise: copies of all data, with handle 0.
     Copy(Handle),
 }
 
@@ -48,7 +47,7 @@ impl Stream {
 }
 
 /// Number of free blocks below which garbage collection should run. In steady state, if garbage collection keeps pace
-/// with the host's writes, the number of free blocks is one less; preconditioned devices start in this state.
+/// with the host's writes, one block fewer is free. Preconditioned devices start in this state.
 pub const FREE_BLOCKS: u32 = 4;
 
 /// Returns the number of unsealed blocks in steady state: the free blocks, and an open block per write frontier.
@@ -128,8 +127,9 @@ pub(super) struct Blocks {
     most_erases: u32,
     /// Rule by which [`Self::pick`] chooses a block, except when it chooses one for its low wear.
     pub(super) rule: VictimRule,
-    /// [`WEAR_SPREAD`]; `u32::MAX` without wear levelling: in tests, and with several handles, whose rates of writes
-    /// differ for good. Each eighth victim would be cold data then, which its copies would mix with other data.
+    /// [`WEAR_SPREAD`]; `u32::MAX` without wear levelling: in tests, and with several handles. With handles that are
+    /// written at different rates, every eighth victim would be cold data, and the copies would mix it with other
+    /// data.
     pub(super) wear_spread: u32,
 }
 

@@ -1,9 +1,8 @@
-//! Garbage collection of one block at a time: hands out its valid pages, commits the copies, and
-//! erases it.
+//! Garbage collection of one block at a time: selects valid pages to copy, commits the copies, and erases the block.
 //!
-//! The caller decides when a collection begins and at which pace. A device is in balance if
-//! each victim is finished within as many host pages as it will free: with v of b pages valid, at v /
-//! (b - v) copies per host page.
+//! The caller decides when a collection begins and at which pace. For a constant number of free blocks, each victim
+//! must be finished within as many host pages as it frees: with v of b pages valid, at v / (b - v) copies per host
+//! page.
 
 use super::blocks::NONE;
 use super::blocks::victim::Pick;
@@ -24,7 +23,7 @@ pub struct Victim {
 /// A valid page of the victim, to be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCopy {
-    /// The map's page that is copied.
+    /// Page of the map to copy.
     pub page: Page,
     /// Physical slot from which the page is read.
     pub source: u32,
@@ -71,8 +70,8 @@ impl Ftl {
         self.collection.as_ref().map(|collection| collection.victim)
     }
 
-    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim, or it has no valid
-    /// page left.
+    /// Returns the stream for the copies of the present victim's pages; `None` if there is no victim, or it has no
+    /// valid page left.
     pub fn copy_stream(&self) -> Option<Stream> {
         let block = self.collection.as_ref()?.block;
         let is_empty = self.blocks.list()[block as usize].valid == 0;
@@ -118,8 +117,8 @@ impl Ftl {
         }
     }
 
-    /// Commits a copy that was programmed into `slot`, a slot reserved for copies. Returns whether the map
-    /// changed. It does not if the page was overwritten or trimmed during the copy.
+    /// Commits a copy that was programmed into `slot`, a slot reserved for copies. Returns whether the map changed:
+    /// false if the page was overwritten or trimmed during the copy.
     pub fn commit_copy(&mut self, copy: PageCopy, slot: u32) -> bool {
         self.counters.copied_pages += 1;
         let Page(page) = copy.page;

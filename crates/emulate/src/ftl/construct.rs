@@ -1,8 +1,8 @@
-//! Constructs the state that a device starts in: a device of 400 GB would otherwise have to be
-//! written several times over before its first measurement.
+//! Constructs the initial state of a device. Simulating the preconditioning would mean writing a device of, say, 400
+//! GB several times over before its first measurement.
 //!
-//! The cost is a few steps for each page and each block. `ages.rs` has the distribution of valid pages over the
-//! blocks of a steady state; here pages are assigned to the blocks.
+//! The cost is a few steps per page and per block. `ages.rs` computes the distribution of valid pages over the blocks
+//! in steady state; this module assigns pages to the blocks.
 
 use std::ops::Range;
 
@@ -30,9 +30,8 @@ pub enum State {
         /// Pages per write, at least 1. The state is less exact if a block holds only a few writes.
         pages_per_write: u32,
     },
-    /// Random writes as in [`Self::Random`], but only to pages from `first_lpn` to `end_lpn` (exclusive). All
-    /// other pages were written once, in address order; their blocks have no invalid page and are never
-    /// collected.
+    /// Random writes as in [`Self::Random`], but only to pages from `first_lpn` to `end_lpn` (exclusive). All other
+    /// pages were written once, in address order. Their blocks have no invalid page and are never collected.
     RandomWithin {
         /// Pages per write, at least 1.
         pages_per_write: u32,
@@ -77,7 +76,7 @@ impl Ftl {
     /// Same as [`Self::new`], with a placement of the logical pages.
     ///
     /// # Panics
-    /// If `shape.check()` returns an error, or `shape.frontiers` is not that of the placement.
+    /// If `shape.check()` returns an error, or `shape.frontiers` differs from [`Placement::frontiers`].
     pub fn placed(
         shape: Shape,
         placement: Placement,
@@ -136,8 +135,8 @@ impl Ftl {
         self.owner.share();
     }
 
-    /// Creates a copy for device `number`, in the same state but with its own random choices from now on.
-    /// Copies only what [`Self::share`] does not share.
+    /// Creates a copy for device `number`, in the same state but with its own random choices from now on. Does not
+    /// copy the tables that [`Self::share`] has made copy-on-write.
     #[must_use]
     pub fn twin(&self, seed: u64, number: u64) -> Self {
         let mut twin = self.clone();
@@ -269,8 +268,8 @@ impl Ftl {
     }
 
     /// Divides the sealed blocks, except the `taken` ones in use, among groups with these numbers of pages. Greedy
-    /// collection of all blocks collects each group at the same number of valid pages. So under uniform writes each
-    /// group has the same share of spare, whatever its rate of writes.
+    /// collection collects blocks of each group at the same number of valid pages, so under uniform writes each group
+    /// has the same share of spare, whatever its write rate.
     fn divide_sealed(&self, groups: &[Range<Handle>], counts: &[u32], taken: u32) -> Vec<u32> {
         let per_block = self.blocks.pages_per_block();
         let sealed =
@@ -309,7 +308,8 @@ impl Ftl {
         }
     }
 
-    /// Distributes the pages of a group over blocks of all ages. Runs of pages that were written together stay together.
+    /// Distributes the pages of a group over blocks of all ages. Runs of pages that were written together stay
+    /// together.
     fn age(
         &mut self,
         group: &Group,
@@ -406,18 +406,18 @@ impl Ftl {
 #[derive(Clone, Debug)]
 struct Group {
     hosts: Range<Handle>,
-    /// Number of its sealed blocks with rewritten pages.
+    /// Number of the group's sealed blocks with rewritten pages.
     sealed: u32,
-    /// Number of its rewritten pages.
+    /// Number of rewritten pages in the group.
     pages: u32,
 }
 
 /// The pages of a group that are not rewritten.
 #[derive(Clone, Debug)]
 struct Kept {
-    /// Number of blocks that they fill.
+    /// Number of blocks that the pages fill.
     blocks: u32,
-    /// Pages that do not fill a last block. They are added to the rewritten ones.
+    /// Pages left over when no further block can be filled. They are added to the rewritten pages.
     rest: Vec<u32>,
 }
 

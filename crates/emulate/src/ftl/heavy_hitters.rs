@@ -1,22 +1,20 @@
 //! Heavy hitters: pages that are written so often that a sample of pages can't represent them.
 //!
-//! If one page in k is represented, a page with a noticeable share of all writes is either in the
-//! sample and counts k times too much, or is missing: under zipf 0.99 the error of write
-//! amplification is a quarter. So heavy hitters are sampled in time instead: k of them
-//! share one page of the map, to which one in k of their writes is applied. That page has the
-//! share of writes that they have together, is rewritten as often as each of them, and takes the
-//! space of k pages: all three as if every page were in the map.
+//! If one page in k is represented, a page with a noticeable share of all writes is either in the sample and counts k
+//! times too much, or is missing: under zipf 0.99 the error of write amplification is a quarter. Heavy hitters are
+//! therefore sampled in time instead: k of them share one page of the map, to which one in k of their writes is
+//! applied. This map page has the same share of writes as the k heavy hitters together, is rewritten as often as each
+//! of them, and represents the space of k pages, as if every page were in the map.
 //!
-//! With a separate page for each hitter and one in k of its writes, its share of the
-//! writes would be right too. But the page would be rewritten k times too seldom for the size of the map, and
-//! data that should be dead when its block is collected would be copied.
+//! A separate map page for each heavy hitter, with one in k of its writes, would also have the right share of writes.
+//! But it would be rewritten k times too seldom for the size of the map, so data that should be dead when its block
+//! is collected would be copied.
 //!
-//! Heavy hitters are found by counters in sets of eight, as by Misra and Gries (1982), but fed by a sample
-//! of the misses. A page's counter rises with each of its writes. One in 16 of the writes
-//! without an entry lowers a counter of their set, or replaces the entry if the counter is
-//! 0. So a counter keeps rising exactly if its page has more than 1 / (16 × 8) of the set's
-//! writes, and no clock is needed. There are so few entries that under uniform load a page has at
-//! most a sixteenth of that.
+//! Heavy hitters are found by counters in sets of eight, similar to Misra and Gries (1982). A page's counter rises
+//! with each of its writes. One in 16 of the writes to pages without an entry lowers a counter of their set, or
+//! replaces the entry if the counter is 0. A counter thus keeps rising only if its page has more than 1 / (16 × 8) of
+//! the set's writes, and no clock is needed. There are so few sets that under uniform load a page has at most a
+//! sixteenth of that.
 
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};

@@ -1,6 +1,5 @@
-//! Invariants that hold at any time, whatever was written, trimmed and collected; and a digest for comparing
-//! states. Both visit every page, so they are for tests and for finding the point where two
-//! runs diverge.
+//! Invariants of the translation layer, and a digest for comparing states. Both visit every page, so they are for
+//! tests and for finding the point where two runs diverge.
 
 use iodyno_units::rng::splitmix64;
 

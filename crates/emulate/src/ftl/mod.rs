@@ -1,9 +1,9 @@
-//! The flash translation layer: the location of each logical page on the flash, and the pages that
-//! garbage collection must move, as a data structure without time.
+//! The flash translation layer, as a data structure without time: locates each logical page on the flash, and selects
+//! the pages that garbage collection must move.
 //!
-//! A block in this module is a superblock, erased as a whole and striped over all dies. A slot is a place for
-//! one logical page of 4 KiB; slots are numbered block after block. The caller, which models a device's
-//! timing, programs slots on dies, paces collection and reports the end of each program operation:
+//! A block in this module is a superblock, erased as a whole and striped over all dies. A slot is a place for one
+//! logical page of 4 KiB; slots are numbered block after block. The caller models the timing: it programs slots on
+//! dies, paces collection and reports the end of each program operation:
 //!
 //! - a host write: [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program operation
 //!   has completed. Only then does the map change. If two program operations of a page complete in the
@@ -32,8 +32,8 @@
 //! | `laws` | the invariants |
 //! | `oracle` | closed forms of write amplification |
 //!
-//! **Invariants:** no time, no dies, no data. Random numbers come from streams named `ftl …` of the
-//! run's seed.
+//! **Invariants:** no time, no dies, no data. Random numbers come from streams of the run's seed whose names begin
+//! with `ftl`.
 
 mod ages;
 mod blocks;
@@ -71,7 +71,7 @@ pub use construct::State;
 pub use placement::{HANDLES_MAX, Handle, Placement};
 pub use shape::Shape;
 
-/// Number of a page of the map. If every page is in the map (k = 1), it is the logical page's number.
+/// Number of a page in the map. Equals the logical page number if the map contains every page (k = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page(u32);
 
@@ -94,7 +94,7 @@ pub enum Residence {
 }
 
 /// Counters since the creation of the device, in pages and blocks of the map. If the map contains only a sample of
-/// the device's pages, they count only this sample.
+/// the device's pages, only this sample is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of slots programmed for the host, including those whose data was superseded or abandoned.
@@ -144,8 +144,8 @@ pub struct Ftl {
     placement: Placement,
     /// The physical slot of each page of the map; `NONE` for pages without data.
     map: Table,
-    /// The page last programmed into each slot. Only the map says whether it is still current, so that an
-    /// overwrite does not touch this table.
+    /// The page last programmed into each slot, which may no longer be current. The map decides, so an overwrite does
+    /// not touch this table.
     owner: Table,
     blocks: Blocks,
     /// The sample of logical pages in the map; `None` if every page is in the map.
@@ -209,7 +209,7 @@ impl Ftl {
     }
 
     /// Begins a host write of `lpn`. Returns the page of the map to commit when the data is programmed; `None` if the
-    /// write does not go through the map.
+    /// write does not change the map, which contains only a sample of the pages.
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
         self.sequentiality.write(lpn);
@@ -328,7 +328,7 @@ impl Ftl {
         self.blocks.pages_per_block()
     }
 
-    /// Returns the number of pages of the map. If every page is in the map, it is the number of logical pages.
+    /// Returns the number of pages in the map. Equals the number of logical pages if the map contains every page.
     pub fn pages(&self) -> u32 {
         self.map.len() as u32
     }
@@ -338,8 +338,7 @@ impl Ftl {
         self.owner.len() as u32
     }
 
-    /// Returns the number of erases on the device that one erase in the map represents: the ratio of their
-    /// numbers of blocks.
+    /// Returns the number of erases on the device that one erase in the map represents (the ratio of block counts).
     pub fn erase_weight(&self) -> f64 {
         let blocks = self.shape.raw_pages / u64::from(self.shape.pages_per_block);
         blocks as f64 / self.blocks.list().len() as f64

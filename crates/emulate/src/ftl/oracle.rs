@@ -1,8 +1,8 @@
 //! Closed forms of write amplification, for tests and for explaining results.
 //!
-//! The spare factor is 1 - data / raw, where raw excludes blocks that are open or kept free,
-//! since collection can't use them as spare (`Shape::spare_usable`). Logarithms and
-//! exponentials come from the pure-Rust `libm`, which gives the same results on every machine.
+//! The spare factor is 1 - data / raw, where raw excludes open blocks and blocks that are kept free, because
+//! collection can't use them as spare (`Shape::spare_usable`). Logarithms and exponentials come from the pure-Rust
+//! `libm`, so results are the same on every machine.
 
 /// The principal branch of Lambert's W, for x in [-1/e, 0]: the w in [-1, 0] with w e^w = x.
 ///

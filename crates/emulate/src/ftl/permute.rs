@@ -1,9 +1,9 @@
-//! A keyed bijection of 0 .. n for any n, with its inverse, cheap enough for every host write.
+//! A keyed permutation of the numbers below n, for any n, with its inverse. Cheap enough for every host write.
 //!
-//! A number is split into `low`, of b bits, and `high`, one of 64 to 128 values. So at most one
-//! in 64 of the possible numbers is beyond n, and cycle walking (Black and Rogaway, "Ciphers
-//! with arbitrary finite domains", 2002) rarely needs a second pass. There are three rounds: `low` is mixed
-//! with `high`, `high` is shifted by a hash of `low`, and `low` is mixed with `high` again.
+//! A number is split into b lower bits, `low`, and the upper bits, `high`, which have 64 to 128 possible values. At
+//! most one in 64 of the numbers that can be represented is n or more, so cycle walking (Black and Rogaway, "Ciphers
+//! with arbitrary finite domains", 2002) rarely needs a second pass. There are three rounds: `low` is mixed with
+//! `high`, `high` is shifted by a hash of `low`, and `low` is mixed with `high` again.
 
 use iodyno_units::rng::splitmix64;
 
@@ -58,7 +58,7 @@ fn inverse(odd: u64) -> u64 {
 }
 
 impl Permutation {
-    /// Creates the permutation of the numbers below `count` (1 to 2⁴⁰) for `key`.
+    /// Creates the permutation of the numbers below `count` that `key` selects. `count`: 1 to 2⁴⁰.
     pub fn new(count: u64, key: u64) -> Self {
         debug_assert!((1..=1 << 40).contains(&count));
         let low_bits = count.ilog2().saturating_sub(6).max(1);

@@ -1,19 +1,19 @@
-//! Placement by logical page, as of an NVMe drive with Flexible Data Placement (FDP) that is divided into namespaces:
-//! each namespace has a default placement handle, and so a reclaim unit handle with a write frontier of its own.
+//! Placement by logical page, as on an NVMe drive with Flexible Data Placement (FDP) that is divided into namespaces.
+//! Each namespace has its own placement handle, reclaim unit handle and write frontier.
 //!
-//! The terms are those of NVMe TP4146, since then part of the NVM Express Base Specification 2.1. A superblock is the
-//! reclaim unit. There is one reclaim group.
+//! The terms are those of NVMe TP4146, now part of the NVM Express Base Specification 2.1. The reclaim unit is a
+//! superblock. There is one reclaim group.
 
 use std::ops::Range;
 
-/// Number of a reclaim unit handle: the position of its range of logical pages, from 0.
+/// Number of a reclaim unit handle, from 0, in the order of the handles' ranges of logical pages.
 pub type Handle = u8;
 
-/// Maximum number of reclaim unit handles.
+/// Maximum number of reclaim unit handles of a device.
 pub const HANDLES_MAX: usize = 128;
 
-/// The ranges of logical pages with a reclaim unit handle each, and whether garbage collection keeps their data apart.
-/// The default: one handle for all pages, so no separation.
+/// Division of the logical pages into ranges, each with its own reclaim unit handle. The default is one handle for
+/// all pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// End (exclusive) of the range of each handle but the last, in ascending order.
@@ -22,9 +22,10 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Creates the placement of [`HANDLES_MAX`] ranges at most. `ends`: end (exclusive) of each range but the last, in
-    /// ascending order. `persistent`: whether handles are persistently isolated, so that a copy keeps its handle.
-    /// Otherwise they are initially isolated: garbage collection mixes the data of all handles.
+    /// Creates the placement of up to [`HANDLES_MAX`] ranges. `ends`: end (exclusive) of each range except the last,
+    /// in ascending order. `persistent`: whether handles are persistently isolated, so that copies by garbage
+    /// collection keep their handle. Otherwise handles are initially isolated: garbage collection mixes the data of
+    /// all handles.
     ///
     /// # Panics
     /// If there are too many ranges, or their ends do not ascend.
@@ -54,7 +55,8 @@ impl Placement {
         self.persistent
     }
 
-    /// Number of write frontiers: one for host writes per handle, and those for copies. 2 with one handle.
+    /// Number of write frontiers (open blocks): one per handle for host writes, and for copies one or, if handles are
+    /// persistently isolated, one per handle.
     pub fn frontiers(&self) -> u32 {
         let hosts = u32::from(self.handles());
         hosts + if self.persistent { hosts } else { 1 }

@@ -3,8 +3,8 @@
 use super::Ftl;
 
 impl Ftl {
-    /// Processes a power failure. `abandoned`: reserved slots whose program operations had not ended, and which contain
-    /// no data. Victims keep the pages that had not been moved.
+    /// Processes a power failure. `abandoned`: reserved slots whose program operations had not ended, and which
+    /// contain no data. Pages that were not yet copied stay in the victims.
     pub fn power_cut(&mut self, abandoned: impl IntoIterator<Item = u32>) {
         for slot in abandoned {
             self.blocks.abandon(slot);

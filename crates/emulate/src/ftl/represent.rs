@@ -1,9 +1,9 @@
-//! The sample of logical pages that are in the map, and the page of the map that each has.
+//! The sample of logical pages in the map, and the conversion between logical pages and pages of the map.
 //!
-//! A keyed bijection permutes the address space of n pages. The pages whose image is below n / k are in the sample,
-//! and the image is the page's number in the map. So runs, strides and hot regions of any workload are sampled
-//! evenly. Heavy hitters are represented separately (`heavy_hitters.rs`). If k = 1, none of this is needed: a page is
-//! its own number.
+//! A keyed permutation maps the n logical pages to numbers below n. The pages whose number is below n / k are in the
+//! sample, and this number is the page's number in the map. So runs, strides and hot regions of any workload are
+//! sampled evenly. Heavy hitters are represented separately (`heavy_hitters.rs`). If k = 1, every page has its own
+//! number and nothing is permuted.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ use super::written::Written;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     permutation: Permutation,
-    /// Number of sampled logical pages. They have the first pages of the map, one each; the map pages after them
-    /// are for heavy hitters.
+    /// Number of sampled logical pages. They have the first pages of the map; the map pages after them are for heavy
+    /// hitters.
     pages: u32,
     hot: HeavyHitters,
     pub(super) written: Written,
@@ -48,8 +48,8 @@ impl Sample {
         self.hot.redraw(stream(seed, "ftl heavy hitters", number));
     }
 
-    /// Returns the map's page for `lpn`; `None` if `lpn` is not in the sample. A heavy hitter may have such a
-    /// page too, but writes no longer change it.
+    /// Returns the map's page for `lpn`; `None` if `lpn` is not in the sample. Writes to a heavy hitter don't change
+    /// this page.
     #[inline]
     pub(super) fn page(&self, lpn: u64) -> Option<u32> {
         let image = self.permutation.apply(lpn);

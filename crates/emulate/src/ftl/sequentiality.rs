@@ -1,11 +1,11 @@
-//! Whether each 1 MiB chunk of the address space was last written in order or scattered, as a score in one byte.
+//! Records for each 1 MiB chunk of the address space whether it was last written sequentially, as a score of one
+//! byte.
 //!
-//! A large read of data written in order finds its pages adjacent over the dies, and a
-//! device can read ahead in it. Each write that does not continue the previous one adds 4 to its
-//! chunk's score, up to 255, and each write that does subtracts 1. So a chunk written in order
-//! becomes scattered when an eighth of its pages were rewritten out of order, and rewriting
-//! all of it in order makes it sequential again. Random writes of more than four pages each
-//! leave a chunk sequential, since most of its pages still follow one another.
+//! A large read of sequentially written data finds its pages on successive dies, and a device can read ahead in it.
+//! Each write that does not continue the previous one adds 4 to the score of its chunk, up to 255. Each write that
+//! does subtracts 1. A sequentially written chunk thus counts as scattered when an eighth of its pages were rewritten
+//! out of order, and as sequential again when all of it was rewritten in order. Random writes of more than four pages
+//! each leave a chunk sequential, because most of its pages still follow one another.
 
 use std::sync::Arc;
 
@@ -31,9 +31,8 @@ pub(super) struct Sequentiality {
     scores: Arc<Vec<u8>>,
     /// Number of chunks that count as sequential. If 0, no look-up is needed.
     in_order: usize,
-    /// Number of chunks below the highest score. If zero, a non-sequential write changes nothing,
-    /// as with every write to a device that was written at random. The look-up, which would miss
-    /// the cache, is then skipped.
+    /// Number of chunks below the highest score. If 0, as on a device that was written at random, a non-sequential
+    /// write changes nothing. The look-up, which would miss the CPU cache, is then skipped.
     mendable: usize,
     /// End of the latest write of each sequential stream, by a hash of its chunk.
     ends: [u64; 1 << STREAMS_LOG2],

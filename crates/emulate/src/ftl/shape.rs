@@ -1,10 +1,9 @@
-//! Size of a flash translation layer, and the scaling of a large one to a small representation.
+//! Size of a flash translation layer, and the scaling of a large layer to a smaller map.
 //!
-//! With `represent` = k, one page in k goes through the map and stands for k similar pages. The
-//! number of blocks determines how finely the age of data is resolved, so it is preserved as long as
-//! possible: first the pages per block are reduced, down to 256, then the number of blocks. The spare that
-//! garbage collection can use must not change. The number of blocks that are open or kept free is the
-//! same in the small device as in the large one, so they are excluded from the scaling.
+//! With `represent` = k, one page in k is in the map and stands for k similar pages. The number of blocks limits how
+//! finely the age of data is resolved, so scaling first reduces the pages per block, down to 256, and only then the
+//! number of blocks. The spare that garbage collection can use must not change. The numbers of open blocks and of
+//! blocks kept free are not scaled.
 //!
 //! `represent.rs` determines which pages are represented.
 
@@ -20,9 +19,9 @@ pub struct Shape {
     pub raw_pages: u64,
     /// Pages per block, at least 2.
     pub pages_per_block: u32,
-    /// k, where one in k pages is in the map, 1 to 2²⁰. 1 is the exact model, used as a reference.
+    /// k, where one in k pages is in the map, 1 to 2²⁰. 1 is exact.
     pub represent: u32,
-    /// Number of write frontiers, each with an open block: `Placement::frontiers`. 2 without placement.
+    /// Number of write frontiers, each with an open block (see `Placement::frontiers`). 2 without placement.
     pub frontiers: u32,
 }
 
@@ -56,15 +55,15 @@ impl Shape {
         self.scaled().map(|_| ())
     }
 
-    /// Returns the smallest power of two for `represent` with which the map has at most `represented_max`
-    /// pages. 4 × 10⁶ mapped pages take about 36 MiB of memory.
+    /// Returns the smallest power of two for `represent` with which the map has at most `represented_max` pages. 4 ×
+    /// 10⁶ map pages take about 36 MiB of memory.
     pub fn auto_represent(logical_pages: u64, represented_max: u64) -> u32 {
         let ratio = logical_pages.div_ceil(represented_max.max(1)).max(1);
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the fraction of the physical pages that has no data, excluding the pages that are unprogrammed
-    /// in steady state. This is the spare factor for `oracle::write_amplification_uniform`.
+    /// Returns the spare factor for `oracle::write_amplification_uniform`: the fraction of the physical pages without
+    /// data, where pages that are unprogrammed in steady state do not count.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
             .saturating_sub(u64::from(empty_blocks(self.frontiers)));

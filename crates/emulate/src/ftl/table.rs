@@ -1,5 +1,5 @@
-//! A copy-on-write table of page or slot numbers. Devices that start in the same state share the table's parts until
-//! one of them writes to a part, since most devices of a system change little of their initial state.
+//! A copy-on-write table of page or slot numbers. Devices that start in the same state share the table's parts. A
+//! device that writes to a part gets its own copy of the part.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! Writes that take no time: they age a device by a workload whose steady state has no closed form.
+//! Writes that take no time. They age a device by a workload whose steady state has no closed form.
 
 use super::blocks::{FREE_BLOCKS, Stream};
 use super::{Ftl, Handle, Page};
 
 impl Ftl {
-    /// Writes `lpn` and makes the copies that this requires, all at once. A victim is collected as a whole when
-    /// the number of free blocks falls below that of the steady state. No program operation may be in flight.
+    /// Writes `lpn` and makes the copies that this requires, without time. Collects whole victims while fewer blocks
+    /// are free than in steady state. No program operation may be in flight.
     pub fn write_untimed(&mut self, lpn: u64) {
         if let Some(page) = self.applies(lpn) {
             self.write_page(page, self.handle(lpn));

@@ -1,7 +1,7 @@
-//! Bitmap of the pages that hold data, needed only while some do not.
+//! Bitmap of the pages that contain data. Needed only while some pages contain none.
 //!
-//! A device that was written from end to end, as most are, needs no bitmap. The first trim creates
-//! it, and it is dropped once every page is written.
+//! A completely written device, the most frequent case, needs no bitmap. The first trim creates the bitmap. It is
+//! dropped once every page is written.
 
 use std::ops::Range;
 

@@ -1,7 +1,6 @@
-//! Content of a disk, if bytes are kept: for each 4 KiB unit, the token of its last write. According
-//! to the disk's journal, a value is in the volatile buffer, in transfer to the medium, or on the medium.
-//! A power cut preserves the medium. (Real sectors of a write at the heads may be old or new; here
-//! all are old.)
+//! Content of a disk, if the emulation stores content: for each 4 KiB unit, the token of its last write. According to
+//! the disk's journal, a value is in the volatile buffer, in transfer to the medium, or on the medium. A power cut
+//! preserves the medium. (On a real disk, sectors of a write in progress may be old or new; here all are old.)
 
 use crate::content_event::UNIT_BYTES;
 use crate::disk::WriteRange;

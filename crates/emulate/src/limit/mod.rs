@@ -1,9 +1,9 @@
 //! Rate limits: a stage before a device that holds each request back until every limit has room for it. Requests wait
-//! in order of arrival, so a request that has to wait holds back all later ones, small ones too. If a limit counts
-//! only reads or only writes, reads and writes wait in separate lines. If both lines' first requests may start by the
-//! limits of their line, the earlier one goes first at the limits that count both. The stage takes no time itself. It
+//! in order of arrival, so a waiting request holds back all later requests, even small ones. If a limit counts only
+//! reads or only writes, reads and writes wait in separate lines. A limit that counts both serves the lines' first
+//! requests in order of arrival, once the limits of their own line allow them. The stage takes no time itself. It
 //! belongs to the device, so it works for every device family, in arrays (where each member has its own limits) and
-//! behind adapters; a device without limits has no such stage.
+//! behind adapters.
 //!
 //! Reads, writes, trims and zeroes count. A flush transfers nothing and passes without delay, because the writes that
 //! it makes durable have already ended.
@@ -12,25 +12,25 @@
 //!
 //! A limit without credits is one token bucket: it gains `rate` units a second and holds at most the gain of
 //! `window`. A limit with credits is two token buckets: one gains `rate` and holds the credits, the other gains
-//! `burst` and holds at most the gain of `window`. An operation takes its cost from each.
+//! `burst` and holds at most the gain of `window`. An operation takes its cost from both.
 //!
 //! Amazon's gp2 counts every operation against its credits, which accrue at the base rate all the time. Azure counts
-//! only what exceeds the base rate, and only unused base rate accrues. The bucket of credits models both: a load of u
-//! units a second changes the credits by `rate` - u a second, no matter whether the base part of u is added and taken
-//! or neither, and a full bucket gains nothing under either rule. So credits of a saturated device decrease by
-//! `burst` - `rate` a second and last for `credits` / (`burst` - `rate`); afterwards it serves `rate`, and an idle
-//! device refills in `credits` / `rate`. No key distinguishes the two. What differs is the size that the providers
-//! state: Amazon's is a number of credits, Azure's is the duration of a burst, from which the number follows.
+//! only the excess over the base rate, and only unused base rate accrues. The bucket of credits models both: a load
+//! of u units a second changes the credits by `rate` - u a second under either rule, and a full bucket gains nothing.
+//! The credits of a saturated device decrease by `burst` - `rate` a second and last for `credits` / (`burst` -
+//! `rate`). Afterwards the device serves `rate`. An idle device refills in `credits` / `rate`. The providers state
+//! different sizes: Amazon a number of credits, Azure the duration of a burst, from which the number follows.
 //!
 //! # Other limiters
 //!
-//! - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is `max` /
-//!   `avg`; with a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU starts an
-//!   operation as soon as the bucket isn't in debt, so it is ahead by at most one operation. `throttling.*-read` and
-//!   `-write` are limits `of` reads and of writes.
+//! - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is
+//!   `max` / `avg`. With a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU
+//!   starts an operation as soon as the bucket isn't in debt, so it is ahead by at most one operation.
+//!   `throttling.*-read` and `-write` are limits `of` reads and of writes.
 //! - Firecracker's token bucket: `window` is `refill_time` and `rate` is `size` / `refill_time`. With a
-//!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Its timer
-//!   of 100 ms, at which waiting requests continue, and the operation that it counts for a flush can't be expressed.
+//!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Two
+//!   properties can't be expressed: the timer of 100 ms at which waiting requests continue, and the cost of a flush of
+//!   one operation.
 //!
 //! # The limits of an instance
 //!
@@ -66,7 +66,7 @@ impl Limits {
     }
 
     /// Processes a request's next event: its arrival, the time from which a limit has room for it, or an event after
-    /// it has passed all limits. Events of the last kind go to `device`.
+    /// it has passed all limits, which goes to `device`.
     pub(crate) fn event(
         &mut self,
         core: &mut Core,

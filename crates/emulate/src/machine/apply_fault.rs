@@ -1,4 +1,4 @@
-//! Applies faults to the parts of the machine, at their time.
+//! Applies scheduled faults to the components of the machine.
 
 use super::Machine;
 use crate::adapter_path;

@@ -1,6 +1,6 @@
-//! Nested arrays. A member that is itself an array, or a volume behind adapters, is a *branch*. It is lost when it
-//! lacks too many devices. Once all its devices are present again, it is re-created empty and the array above
-//! rebuilds it, as an administrator would do.
+//! Nested arrays. A member that is itself an array, or a volume behind adapters, is a *branch*. A branch that lacks
+//! too many devices is lost. Once all its devices are present again, the branch is re-created empty and the array
+//! above rebuilds it, as an administrator would do.
 
 use super::Machine;
 use crate::part::Part;
@@ -23,8 +23,8 @@ impl Machine {
         }
     }
 
-    /// Notifies arrays of a replaced device. The array of which the device is a member rebuilds it. If it was the
-    /// last device that a lost member of an array of arrays lacked, that member is re-created and rebuilt.
+    /// Notifies arrays of a replaced device. The array of which the device is a member rebuilds it. If a lost branch
+    /// now has all its devices again, the branch is re-created and rebuilt.
     pub(super) fn notify_of_replacement(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_replaced(&mut self.core, device);

@@ -1,4 +1,4 @@
-//! Content of a machine's volumes: turns its storage on, reports content events, and returns content.
+//! Content of a machine's volumes: turns on content storage, reports content events, and returns content.
 
 use super::Machine;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
@@ -40,9 +40,9 @@ impl Machine {
         self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts, &self.core)
     }
 
-    /// Returns the units' tokens (0: never written) that the last collected completion returned, if it was a
-    /// read of an array and content is stored. `None` for other completions: a device's read returns its
-    /// content at completion.
+    /// Returns the values (tokens of writes; 0: never written) of the last collected completion, if it was a read of
+    /// an array and content is stored. `None` for other completions. A device's read returns the content at the time
+    /// of completion.
     pub fn values_read(&self) -> Option<&[u64]> {
         self.core.values.as_ref()?.last.as_deref()
     }

@@ -6,8 +6,8 @@ use crate::store::Store;
 use iodyno_units::{Op, rng};
 
 impl Machine {
-    /// Ages flash devices by operations that take no time. `next` returns each operation with its volume, and `None`
-    /// at the end. Returns false if one of the volumes is not a flash device; operations on such a volume have no
+    /// Ages flash devices by operations that take no time. `next` returns the next operation with its volume; `None`
+    /// ends the aging. Returns false if one of the volumes is not a flash device; operations on such a volume have no
     /// effect. No operation may be in progress.
     pub fn age(&mut self, mut next: impl FnMut() -> Option<(u32, Op)>) -> bool {
         let mut all = true;
@@ -19,9 +19,9 @@ impl Machine {
         all
     }
 
-    /// Fills the write caches of disks up to a fraction of their size, as minutes of uniformly random writes
-    /// would do. The writes' lengths and address range are those of the writes already in the cache. No-op if
-    /// content is stored, or on a cache with few writes.
+    /// Fills the write caches of disks up to a fraction of their size, as minutes of random writes would do. The
+    /// writes resemble those already in the cache in length and address range. No-op if content is stored, or on a
+    /// cache with few writes.
     pub fn fill_write_caches(&mut self, share: f64) {
         let seed = rng::key(self.seed, "fill", self.events);
         for (number, part) in (0..).zip(&mut self.parts) {
@@ -29,8 +29,8 @@ impl Machine {
         }
     }
 
-    /// Returns the fill level of every kind of buffer and cache, summed over the machine. Kinds without
-    /// capacity are omitted.
+    /// Returns the fill level of every type of buffer and cache, summed over the machine. Omits types without
+    /// capacity.
     pub fn stores(&self) -> Vec<Store> {
         let mut all: Vec<Store> = Vec::new();
         let mut take = |store: Store| match all.iter_mut().find(|known| known.name == store.name) {

@@ -1,4 +1,4 @@
-//! The data that a fault of the medium would hit: whether a device holds any in a range, and where.
+//! Predicts the effect of a medium fault: whether a device holds data in a range, and where.
 
 use super::Machine;
 use crate::content_event::UNIT_BYTES;

@@ -1,5 +1,4 @@
-//! Readings of a machine: states of arrays, adapters and devices, counters, activity of its parts. Nothing here
-//! changes an event.
+//! Readings of a machine: states of arrays, adapters and devices, counters, and usage. A reading changes no event.
 
 use super::Machine;
 use crate::adapters::AdaptersState;
@@ -138,15 +137,15 @@ impl Machine {
         [self.generator_cores()].into_iter().chain(shared).chain(of_parts).collect()
     }
 
-    /// Returns the time that a volume's operations have spent in each phase of its root component since the
-    /// start.
+    /// Returns the time that a volume's operations have spent in each phase since the start. The phases are those of
+    /// the volume's root component, which receives the host's requests.
     pub fn phases(&self, volume: u32) -> Vec<Phase> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].phases()
     }
 
-    /// Returns the time spent in each phase below a volume's root component, summed per kind of component,
-    /// uppermost first.
+    /// Returns the time spent in each phase below a volume's root component, summed per type of component, uppermost
+    /// first.
     fn phases_below(&self, volume: u32) -> Vec<(&'static str, Vec<Phase>)> {
         let root = self.system.volumes[volume as usize].root;
         let mut below: Vec<(&'static str, Vec<Phase>)> = Vec::new();

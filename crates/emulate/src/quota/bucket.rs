@@ -1,5 +1,5 @@
-//! A token bucket in exact integer arithmetic: levels are multiples of 1e-9 units, so a rate of whole units per second
-//! adds a whole number of them in every ns, and no time or amount is rounded.
+//! A token bucket in exact integer arithmetic. Levels are multiples of 1e-9 units, so a rate of whole units per
+//! second adds an integer in every ns, and nothing is rounded.
 
 /// Resolution of a bucket's level: parts per unit.
 const PARTS: i128 = 1_000_000_000;

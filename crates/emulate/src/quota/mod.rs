@@ -1,4 +1,4 @@
-//! Rate limits, and the requests that wait for them: which request may start, and when. Independent of events;
+//! Rate limits, and the requests that wait for them: decides which request may start, and when. Contains no events;
 //! `limit` makes this a stage before a device.
 
 mod bucket;

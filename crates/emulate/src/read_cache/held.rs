@@ -1,9 +1,8 @@
-//! The units in a read cache and their places on the fast device, with eviction of the least
-//! recently used. Sends no requests to devices.
+//! The units in a read cache and their locations on the fast device, with LRU eviction. Sends no requests to devices.
 //!
-//! The cache of a preconditioned volume begins full, but its units are not stored individually: for a volume written
-//! at random they are a sample, drawn by a hash; for a volume written sequentially they are its last units. They
-//! count as older than any unit used since the start.
+//! The cache of a preconditioned volume begins full, but its initial units are not stored individually. On a randomly
+//! written volume they are a sample, drawn by a hash; on a sequentially written volume they are the volume's last
+//! units. They count as older than any unit used since the start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;

@@ -2,13 +2,12 @@
 
 use crate::part_id::PartId;
 
-/// A RAID adapter, or a pair of equal ones that serve the same arrays.
+/// A RAID adapter, or a pair of equal adapters that serve the same arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapters {
-    /// Number of adapters: 1, or 2 (a pair). In a pair each volume is optimized on one adapter, which serves
-    /// it.
+    /// Number of adapters: 1, or 2 (a pair). In a pair each volume is optimized on one adapter, which serves it.
     pub count: u32,
-    /// Assignment of volumes to the adapter of a pair on which they are optimized.
+    /// Assignment of volumes to the adapters of a pair.
     pub access: Access,
     /// The adapters to which hosts send a volume's operations.
     pub host_paths: HostPaths,
@@ -22,7 +21,7 @@ pub struct Adapters {
     pub parity: ParityEngine,
     /// Latency from the end of the adapter's work to the host's driver, ns. Occupies no resource.
     pub latency_ns: u64,
-    /// Default strip size of arrays.
+    /// Strip size of arrays that specify none, bytes.
     pub strip_bytes: u64,
     /// The write cache of each adapter; `None` if it is absent or off.
     pub cache: Option<Cache>,
@@ -32,14 +31,14 @@ pub struct Adapters {
     pub ssds_max: u32,
     /// Number of links between the adapters of a pair, over which they mirror writes.
     pub aa_links: u32,
-    /// Time for which a volume is not served while it moves to another adapter, ns: when an adapter is lost or
-    /// returns, and when an access state changes.
+    /// Time for which a volume is not served while it moves to another adapter, ns. A volume moves when an adapter is
+    /// lost or returns, and when an access state changes.
     pub failover_ns: u64,
     /// The drawers, over which devices are distributed round-robin.
     pub drawers: Drawers,
 }
 
-/// Assignment of volumes to the adapter of a pair on which they are optimized.
+/// Assignment of volumes to the adapters of a pair. Each volume is optimized on its adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Alternating between the adapters, beginning with the first volume on the first adapter.
@@ -65,12 +64,12 @@ pub struct Slot {
     pub read_bytes_per_s: f64,
     /// Bandwidth from the host to the adapter.
     pub write_bytes_per_s: f64,
-    /// Time that the adapter's processor waits each time it fetches a command or write data from the host's
-    /// memory, ns.
+    /// Wait of the adapter's processor for each fetch of a command or of write data from the host's memory, ns.
     pub fetch_ns: u64,
 }
 
-/// Time for which each kind of operation occupies an adapter's processor, which serves operations one at a time.
+/// Time for which each type of operation occupies an adapter's processor. The processor serves one operation at a
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
     /// Processor time of a host's read, ns.
@@ -98,7 +97,8 @@ pub struct ParityEngine {
 /// both caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cache {
-    /// Capacity for data in bytes. In a pair, half is for the adapter's own data and half for its partner's.
+    /// Capacity for data in bytes. In a pair, one half is for the adapter's own data, the other mirrors its
+    /// partner's.
     pub bytes: u64,
     /// Additional processor time of a write that is cached, ns.
     pub write_ns: u64,
@@ -110,8 +110,8 @@ pub struct Cache {
     pub mirror_latency_ns: u64,
     /// Dirty fraction of an adapter's part of the cache above which it destages, 0 to 1.
     pub destage_share: f64,
-    /// Dirty bytes above the destage threshold at which the destage rate reaches its maximum. With more, hosts
-    /// wait.
+    /// Dirty bytes above the destage threshold at which the destage rate reaches its maximum. Beyond this amount,
+    /// host writes wait.
     pub destage_ramp_bytes: u64,
     /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,
@@ -145,7 +145,7 @@ pub struct Drawers {
     pub bytes_per_s: f64,
 }
 
-/// A volume's path through the adapters.
+/// A volume's path through RAID adapters to an array or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterPath {
     /// The array or device behind the path.
@@ -156,7 +156,7 @@ pub struct AdapterPath {
     pub number: u32,
     /// Whether each host operation costs the additional [`Processor::raid6_ns`].
     pub is_raid6: bool,
-    /// Capacity of the volume in bytes.
+    /// Capacity that the host sees, bytes.
     pub capacity_bytes: u64,
     /// Bytes of data per stripe. Neighbouring dirty units within a stripe are destaged together.
     pub stripe_bytes: u64,

@@ -1,4 +1,4 @@
-//! The specification of an array: its layout over its members, and the time that its implementation takes.
+//! The specification of an array: its layout over its members, and the processing times of its implementation.
 
 use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
@@ -12,14 +12,12 @@ pub const SECTOR_BYTES: u64 = 512;
 pub struct Array {
     /// Members by position in the layout: devices, arrays, or volumes behind adapters.
     pub members: Vec<PartId>,
-    /// Whether each member consists of several devices.
+    /// Whether each member consists of several devices, such as another array.
     pub is_of_arrays: bool,
-    /// Whether the array ignores trims, because its members include arrays with parity, which ignore parts of
-    /// some trims.
+    /// Whether the array ignores trims. Set if its members are arrays with parity, which may ignore parts of a trim.
     pub ignores_trims: bool,
-    /// Whether the array is below another array that stores its data redundantly. If it has lost too many
-    /// members to rebuild itself, it is re-created once all its devices are present, and the array above
-    /// rebuilds it.
+    /// Whether the array is below another, redundant array. If it has lost too many members to rebuild itself, it is
+    /// re-created empty once all its devices are present, and the array above rebuilds it.
     pub is_branch: bool,
     /// Layout of the array, in sectors of [`SECTOR_BYTES`].
     pub layout: Layout,
@@ -36,8 +34,8 @@ pub struct Array {
     /// Upper bound of the rate at which a rebuild writes to the member, and of the rate at which a scrub reads
     /// each member.
     pub rebuild_bytes_per_s: f64,
-    /// Whether non-volatile memory keeps writes to stripes with parity until they are durable on the members. A
-    /// power cut with missing members then loses nothing (no write hole).
+    /// Whether a journal in non-volatile memory keeps writes to stripes with parity until they are durable on the
+    /// members. This closes the write hole.
     pub journal: bool,
 }
 

@@ -11,20 +11,20 @@ pub struct CloudVolume {
     pub write_ns: u64,
     /// Mean latency of a flush, which transfers no data.
     pub flush_ns: u64,
-    /// Fraction of the mean latency that varies, exponentially distributed, 0 to 1; the rest is constant. It equals
-    /// the ratio of the latency's standard deviation to its mean.
+    /// Fraction of the mean latency that is random (exponentially distributed), 0 to 1; the rest is constant. Equals
+    /// the latency's standard deviation divided by its mean.
     pub varying_share: f64,
     /// Bandwidth of the network in each direction.
     pub bytes_per_s: f64,
     /// Maximum number of outstanding commands; more wait in the host.
     pub queue_max: u32,
-    /// The hypervisor's thread that carries out the requests; `None`: requests are carried out concurrently, and only
+    /// The hypervisor's thread that serves the volume's requests; `None`: requests are served concurrently, and only
     /// the latencies, the network and the limits delay them.
     pub io_thread: Option<IoThread>,
 }
 
-/// A thread of the hypervisor that carries out the requests of a virtual disk one after the other. A request that
-/// finds the thread idle wakes it up, which takes the latency of the request. The thread then carries out all waiting
+/// A thread of the hypervisor that serves the requests of a virtual disk one after the other. A request that finds
+/// the thread idle must first wake it up, which takes the request's latency. The thread then serves all waiting
 /// requests, including those that arrive while it works, and completes them together once none is left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IoThread {

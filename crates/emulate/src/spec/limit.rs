@@ -1,5 +1,4 @@
-//! The specification of a limit: a rate that the owner of a volume has paid for, with or without burst credits.
-//! Implemented by `limit`.
+//! The specification of a rate limit, with or without burst credits. Implemented by `limit`.
 
 /// Whether a limit counts operations or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub enum LimitOf {
     /// Reads, writes, trims and zeroes.
     #[default]
     All,
-    /// Reads only.
+    /// Reads; other operations pass without delay.
     Reads,
     /// Writes, trims and zeroes.
     Writes,
@@ -25,20 +24,20 @@ pub enum LimitOf {
 /// A limit on the operations or on the bytes per second that a device serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The kinds of operations that the limit counts.
+    /// Operations that the limit counts.
     pub of: LimitOf,
     /// The unit of the rates and of the credits.
     pub counts: Counted,
     /// Sustained rate, in units per second.
     pub rate: u64,
-    /// Burst allowance as a time, ns: after idling, the device serves at once as many units as `rate`, or the burst
-    /// rate if the limit has credits, allows in this time.
+    /// Burst allowance as a time, ns. After idling, the device serves at once what it would serve in this time at
+    /// `rate`, or at the burst rate if the limit has credits.
     pub window_ns: u64,
-    /// Accounting unit in bytes: an operation counts as one operation per accounting unit or part of one, and its
-    /// bytes are rounded up to whole accounting units. `None`: every operation counts as one, and bytes are counted
-    /// exactly.
+    /// Accounting unit in bytes. An operation is charged for whole accounting units: its bytes are rounded up, and an
+    /// IOPS limit counts one operation per unit. `None`: each operation counts once, with its exact bytes.
     pub account_bytes: Option<u64>,
-    /// Whether a sequential operation first uses up the rest of its predecessor's last accounting unit.
+    /// Whether a sequential operation first uses up the rest of the accounting unit that the previous operation paid
+    /// for.
     pub merges: bool,
     /// Burst credits. `None`: the rate is never exceeded for longer than the window.
     pub credits: Option<Credits>,

@@ -1,12 +1,12 @@
-//! The specification of a drive's reclaim unit handles.
+//! The specification of placement on a drive with NVMe Flexible Data Placement (FDP).
 
-/// The namespaces of a drive with NVMe Flexible Data Placement (FDP): consecutive ranges of the capacity, each with a
-/// reclaim unit handle of its own.
+/// Namespaces of a drive with NVMe Flexible Data Placement (FDP): consecutive ranges of the capacity, each with its
+/// own reclaim unit handle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
-    /// Share of the capacity of each namespace, in the order of addresses. The sum is 1.
+    /// Fraction of the capacity per namespace, in address order. The sum is 1.
     pub shares: Vec<f64>,
-    /// What garbage collection may mix.
+    /// Whether garbage collection may mix data of different namespaces.
     pub isolation: Isolation,
 }
 

@@ -1,4 +1,5 @@
-//! The specification of a system: a host, parts, and volumes, each of which is a tree of parts.
+//! The specification of a system: a host, components (devices, arrays and others), and volumes. Each volume is a tree
+//! of components.
 
 use super::ArrayShape;
 use super::{
@@ -43,7 +44,7 @@ pub struct Volume {
 /// A component that receives requests from a host or from another component.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// A storage device.
+    /// A storage device, attached to a socket.
     Device(PlacedDevice),
     /// A RAID array of several components.
     Array(Array),
@@ -56,8 +57,8 @@ pub enum Part {
     Mirror(Vec<PartId>),
 }
 
-/// A range of volumes, and the shape and name of the array into which they are combined. `None` for a
-/// single volume that remains unchanged.
+/// Volumes to combine into an array, with the array's shape and name. `None`: the range is a single volume, which
+/// remains unchanged.
 pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 
 /// A device attached to a socket.
@@ -122,10 +123,10 @@ impl System {
         self.parts.push(Part::Device(PlacedDevice { device, socket }));
     }
 
-    /// Combines volumes into arrays: each range becomes one volume with the given name and the preconditioning
-    /// of its first volume. The ranges must be in order and cover all volumes. A range without a shape must be
-    /// one volume, which remains unchanged. In a system with adapters, the first call also puts all volumes
-    /// behind the adapters, which then handle its arrays. Later calls create arrays in the host.
+    /// Combines volumes into arrays. Each range becomes one volume with the given name and the preconditioning of its
+    /// first volume. The ranges must be in order and cover all volumes. A range without a shape must be one volume,
+    /// which remains unchanged. In a system with adapters, the first call also puts all volumes behind the adapters,
+    /// which then handle its arrays. Later calls create arrays in the host.
     ///
     /// # Errors
     /// The violated rule, and the index of the range.
@@ -176,7 +177,7 @@ impl System {
     }
 
     /// Turns the last N volumes into read caches in the host, where N is the length of `of`. The i-th of them caches
-    /// the volume `of[i].0` and has a size of `of[i].1` bytes (0: all of its device).
+    /// the volume `of[i].0` in `of[i].1` bytes (0: the whole device).
     ///
     /// # Panics
     /// If the system has fewer volumes.
@@ -374,10 +375,10 @@ impl System {
         (0, 0.0)
     }
 
-    /// Checks that the system can be served to clients and keep their bytes.
+    /// Checks that the system can be served to clients.
     ///
     /// # Errors
-    /// The system has a zoned device, whose zones no frontend shows to its clients.
+    /// The system has a zoned device. No frontend can present zones to clients.
     pub fn check_served(&self) -> Result<(), String> {
         match self.devices().find(|placed| placed.zones().is_some()) {
             Some(placed) => Err(format!(
@@ -401,7 +402,7 @@ impl System {
         self.devices_of(volume).all(|placed| is_emptied(&placed.device.kind))
     }
 
-    /// Returns whether all devices of a volume rebuild unreadable data from parity of their own.
+    /// Returns whether all devices of a volume have internal parity from which they rebuild unreadable data.
     pub fn rebuilds(&self, volume: u32) -> bool {
         let has_parity = |kind: &Kind| matches!(kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         self.devices_of(volume).all(|placed| has_parity(&placed.device.kind))
@@ -421,7 +422,7 @@ impl System {
     /// Checks that the volumes' roots exist, and that each component comes after its children.
     ///
     /// # Errors
-    /// The first component or volume that violates this.
+    /// The first component or volume that violates these rules.
     pub(crate) fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
             if let Some(child) = part.children().find(|child| child.index() >= number) {

@@ -1,15 +1,15 @@
 //! The specification of a zoned device's zones: sizes, limits and times.
 
-/// Zones of a zoned device (NVM Express Zoned Namespaces).
+/// Parameters of a zoned device's zones (NVM Express Zoned Namespaces).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zones {
     /// Distance between the starts of neighbouring zones in the address space.
     pub size_bytes: u64,
-    /// Writable bytes at the start of each zone. A multiple of one block on every plane of every die.
+    /// Writable bytes at the start of each zone. A multiple of the size of one block on every plane of every die.
     pub capacity_bytes: u64,
     /// Maximum number of zones that are open at the same time, implicitly or explicitly.
     pub open_max: u32,
-    /// Maximum number of active zones: open ones, and closed ones that are neither empty nor full.
+    /// Maximum number of active zones: open zones, and closed zones, which are partly written.
     pub active_max: u32,
     /// Time for which an append command occupies the controller.
     pub append_command_ns: u64,

@@ -1,9 +1,10 @@
 //! A zoned device: a flash device whose address space consists of zones, each written in order from its start and
-//! emptied as a whole. A zone is whole erase blocks, so nothing has to be collected: write amplification is 1.
+//! reset as a whole. A zone consists of whole erase blocks, so there is no garbage collection, and write
+//! amplification is 1.
 //!
 //! A command is accepted or refused when it arrives. An accepted write moves the write pointer and goes to the flash
 //! device, whose address space consists of the writable parts of all zones. A reset or a finish begins when the
-//! writes before it have ended, and later commands to the zone wait for it.
+//! earlier writes have ended, and later commands to the zone wait for it.
 
 use crate::core::Core;
 use crate::flash::{FlashDevice, Place, Population};

@@ -124,8 +124,8 @@ impl Effect {
     }
 }
 
-/// A key with its changed value, further changes of the files both before and after that, and the
-/// effect of the change.
+/// A key with its changed value, further changes of the files that apply before and after this change, and the
+/// effect.
 pub(crate) type Case =
     (&'static str, &'static str, &'static [(&'static str, &'static str)], Effect);
 

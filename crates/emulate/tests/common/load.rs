@@ -39,8 +39,8 @@ impl Files {
         Self { device: text(Kind::Device, device), system: text(Kind::System, system) }
     }
 
-    /// The files with another value of the parameter `key`, written as in a file. If the file has
-    /// left out the parameter, it is added, with its table.
+    /// Returns the files with another value of the parameter `key`, written as in a file. Adds a missing parameter,
+    /// with its table.
     pub(crate) fn with(&self, (key, value): (&str, &str)) -> Self {
         let mut files = self.clone();
         let of_system = key.starts_with("host.") || key.starts_with("slots.");
@@ -159,8 +159,8 @@ impl Load {
         small(files, self.before, self.devices)
     }
 
-    /// Mean time of an operation in ns, from the worker's decision to issue it to its end. Includes
-    /// the time of the worker's core.
+    /// Mean time of an operation in ns, from the worker's decision to issue it to its end, including the CPU time of
+    /// the worker.
     pub(crate) fn run(&self, m: &mut Machine) -> f64 {
         let mut rng = stream(1, "effects", 0);
         let mut issued: Vec<(u64, OpKind)> = Vec::new();

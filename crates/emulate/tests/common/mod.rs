@@ -159,7 +159,7 @@ pub(crate) fn host() -> Host {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "so that it can be made in place")]
-/// A system of `count` equal devices, preconditioned as `how` says.
+/// A system of `count` equal devices, preconditioned with the pattern `how`.
 pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
     let mut system = System::new("test", host());
     for _ in 0..count {

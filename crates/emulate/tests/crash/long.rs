@@ -28,7 +28,7 @@ fn small(protected: bool) -> Flash {
     f
 }
 
-/// Gives the map of a flash device units of 8 KiB.
+/// Gives a flash device translation units of 8 KiB.
 fn merging(mut f: Flash) -> Flash {
     f.translation.unit_bytes = 2 * UNIT as u32;
     f

@@ -1,5 +1,5 @@
-//! The shadow oracle: the values that each 4 KiB unit may hold, now and after a power cut, derived
-//! only from submissions and acknowledgements.
+//! The shadow oracle: the values that each 4 KiB unit may have, now and after a power cut. It knows only submissions
+//! and acknowledgements.
 //!
 //! Every write has a unique value, so a unit can only hold the value of one write (or of a
 //! trim, or none); a torn unit, or the value of another unit, is not allowed. Of two operations on

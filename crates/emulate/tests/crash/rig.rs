@@ -126,8 +126,8 @@ impl Rig {
         self.machine.check()
     }
 
-    /// Loses a volume, of flash or a disk, between two events, and brings it back. For the volume
-    /// this is a power cut; the others continue.
+    /// Loses a volume of flash or disk between two events, and brings it back. For the volume this is a power cut;
+    /// the other volumes continue.
     pub(crate) fn lose(&mut self, volume: u32) -> Result<(), String> {
         self.lost = Some(volume);
         self.machine.apply_fault(&Fault::Lose { part: PartId(volume) });

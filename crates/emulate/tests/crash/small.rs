@@ -56,8 +56,8 @@ pub(crate) fn histories(most: usize) -> Vec<Vec<Letter>> {
     all
 }
 
-/// A flash device of 16 units on two dies. When full, each host write causes copies; with much
-/// spare none does.
+/// A flash device of 16 units on two dies. On a full device, each host write causes copies. With much spare, no write
+/// does.
 pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     let mut f = flash();
     f.capacity_bytes = 16 * UNIT;
@@ -75,8 +75,8 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     f
 }
 
-/// Writes in addition to some of each unit on the average, chosen so that the next die programs a
-/// slow page and the one after it a fast one: programs then end in another order than they begin.
+/// Number of additional writes, after some writes to each unit on average, so that the next die programs a slow page
+/// and the following one a fast page. Program operations then end in another order than they begin.
 const WRITES_MORE: usize = 3;
 
 /// Writes to the member until garbage collection is steady, and waits until it is at rest.
@@ -170,7 +170,7 @@ pub(crate) fn try_all(rest: &Rig, most: usize, units: &[u64]) -> Result<Count, S
     Ok(count)
 }
 
-/// Two namespaces on a flash device of [`tiny`], whose handles are isolated in this way, with blocks for their write
+/// Divides a flash device of [`tiny`] into two namespaces with this isolation, and adds blocks for their write
 /// frontiers.
 fn placed(mut f: Flash, isolation: Isolation) -> Flash {
     let blocks = if isolation == Isolation::Initial { 2 } else { 4 };
@@ -179,8 +179,8 @@ fn placed(mut f: Flash, isolation: Isolation) -> Flash {
     f
 }
 
-/// Runs the histories on every flash device: volatile or protected, collecting or not, with one
-/// plane or two, with units of the map of 4 KiB or 8 KiB, with one namespace or two.
+/// Runs the histories on every flash device: volatile or protected, with or without garbage collection, with one or
+/// two planes, with translation units of 4 KiB or 8 KiB, with one or two namespaces.
 pub(crate) fn try_flash(
     most: usize,
     protected: &[bool],

@@ -85,7 +85,8 @@ impl Units {
         Address::of(&self.lines[self.home(place)]).prefetch();
     }
 
-    /// Prefetches the lines that removing `place` usually touches: a full home line gets an entry of the next line.
+    /// Prefetches the home line of `place` and the next line. If the home line is full, a removal may move an entry
+    /// from the next line to it.
     pub(super) fn prefetch_to_remove(&self, place: Place) {
         let home = self.home(place);
         Address::of(&self.lines[home]).prefetch();

@@ -15,7 +15,7 @@ pub(super) const IOPS_LIMIT: &[Key] = &[
     Key { required: false, ..size("iops_limit.account", 512..=GIB) },
     Key { required: false, ..flag("iops_limit.merge") },
 ];
-/// The table `[throughput_limit]`, as [`IOPS_LIMIT`].
+/// The table `[throughput_limit]`: the counterpart of [`IOPS_LIMIT`] for bytes per second.
 pub(super) const THROUGHPUT_LIMIT: &[Key] = &[
     Key::optional("throughput_limit.of", ValueType::Word(&["reads", "writes"])),
     bandwidth("throughput_limit.rate").ruled(THROUGHPUT_RULE),

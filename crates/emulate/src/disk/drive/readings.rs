@@ -46,7 +46,7 @@ impl Disk {
         }
     }
 
-    /// Returns the time that completed operations of a kind have spent in each phase.
+    /// Returns the total time of completed reads, writes or other operations (`kind`) in each phase.
     pub fn phases(&self, kind: OpKind) -> Phases {
         self.phases[kind.index()]
     }

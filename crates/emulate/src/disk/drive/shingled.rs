@@ -14,8 +14,8 @@ use iodyno_units::rng::Generator;
 use std::ops::Range;
 
 impl Disk {
-    /// Fills the media cache of a new disk as random writes of aligned blocks of `block_bytes` to `part` would do in
-    /// the long run. No-op without a media cache.
+    /// Fills the media cache of a new disk to its steady state under random writes of aligned blocks of `block_bytes`
+    /// to `part`. No-op without a media cache.
     pub(crate) fn fill_media_cache(
         &mut self,
         part: &Range<u64>,
@@ -107,7 +107,8 @@ impl Disk {
         Some(self.plan(bands, start..request.end()))
     }
 
-    /// Plans the write of the first part of a range. Returns the part, the heads' next step, and the place of that step.
+    /// Plans the write of the first part of a range. Returns the part, the heads' next step, and the place of that
+    /// step.
     fn plan(&self, bands: &Bands, range: Range<u64>) -> (Range<u64>, Way, Place) {
         let part = bands.first_part(range);
         let way = bands.way(&part);
@@ -158,8 +159,8 @@ impl Disk {
         })
     }
 
-    /// Starts to clean the band that contains a byte: reads its pieces in the media cache and, unless they cover it, the
-    /// band, then writes the band.
+    /// Starts to clean the band that contains a byte: reads its pieces in the media cache and, unless they cover it,
+    /// the band, then writes the band.
     fn start_cleaning(&mut self, now_ns: u64, byte: u64) {
         let Some(bands) = &self.bands else { return };
         let band = bands.band(byte);

@@ -24,8 +24,8 @@ fn writes_covered(entries: f64, bands: f64) -> f64 {
 }
 
 impl MediaCache {
-    /// Fills an empty cache as random writes of aligned blocks of `block_bytes` to `part` of the disk would do in the
-    /// long run. No-op if a block is as large as a band or the part has no whole block.
+    /// Fills an empty cache to its steady state under random writes of aligned blocks of `block_bytes` to `part` of
+    /// the disk. No-op if a block is as large as a band or the part has no whole block.
     pub(in crate::disk) fn fill(
         &mut self,
         part: &Range<u64>,

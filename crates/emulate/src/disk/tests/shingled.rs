@@ -123,8 +123,8 @@ fn mean_seek_from_edge_ns(spec: &DiskSpec) -> f64 {
     (1..=10_000).map(|distance| curve.seek_ns(distance) as f64).sum::<f64>() / 10_000.0
 }
 
-/// Random writes run at the sequential rate until the map has no entry left. From then on each of them waits until a
-/// band is cleaned: one write of it is read from the media cache, the band is read and written.
+/// Random writes run at the sequential rate until the map has no entry left. From then on each write waits until a
+/// band is cleaned: one write is read from the media cache, the band is read and written.
 #[test]
 fn random_writes_run_at_the_rate_of_the_log_and_then_at_that_of_cleaning() {
     for write_cache in [true, false] {
@@ -194,7 +194,7 @@ fn a_sequential_stream_bypasses_the_media_cache() {
     }
 }
 
-/// A read of data in the media cache and around it goes there and back.
+/// A read of data in the media cache and on both sides of it moves the heads there and back.
 #[test]
 fn a_read_collects_its_parts() {
     let spec = shingled(SMALL, false);
@@ -217,7 +217,7 @@ fn a_read_collects_its_parts() {
     assert!(parts.transfer_ns - direct.transfer_ns <= direct.transfer_ns + MS);
 }
 
-/// After the idle time, all bands with data in the media cache are cleaned. A request in between starts the time anew.
+/// After the idle time, all bands with data in the media cache are cleaned. A request restarts the idle time.
 #[test]
 fn an_idle_disk_cleans() {
     let idle_ns = 500 * MS;

@@ -1,4 +1,4 @@
-//! The choice of the block to collect.
+//! The choice of the next block for garbage collection.
 
 use super::{Block, Blocks, FREE_FOR_COPIES, NONE, State};
 use crate::spec::VictimRule;
@@ -54,9 +54,9 @@ impl Blocks {
         best.map_or(self.heads[self.fewest as usize], |(index, _)| index)
     }
 
-    /// Returns the sealed block with the fewest valid pages whose copies fit into the open block of their stream; `None`
-    /// if there is none. Visits every block. If no block is free, the one whose collection a power cut has interrupted
-    /// fits, and possibly no other: without this choice the free block for copies could be used up by another handle.
+    /// Returns the sealed block with the fewest valid pages whose copies fit into the open block of their stream;
+    /// `None` if there is none. Visits every block. Used if no block is free, after a power cut has interrupted a
+    /// collection: at least the interrupted block fits.
     #[cold]
     fn fitting(&self) -> Option<u32> {
         let fits = |&(index, block): &(u32, &Block)| {

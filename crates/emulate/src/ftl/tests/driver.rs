@@ -68,7 +68,7 @@ impl Driver {
         true
     }
 
-    /// Runs `writes` writes of `load`. Returns the counters of these.
+    /// Runs `writes` writes of `load`. Returns their counters.
     pub(super) fn run(&mut self, load: &mut Load, writes: u64) -> Counters {
         let before = self.ftl.counters();
         for _ in 0..writes {

@@ -1,9 +1,9 @@
 //! Write amplification of a device with several reclaim unit handles: compared with closed forms.
 //!
 //! Greedy collection chooses among the blocks of all handles, so it collects each handle's blocks at the same number
-//! of valid pages. A block of uniform writes reaches it at the same age, in mean lifetimes of a page. So handles under
-//! uniform writes have the same spare factor and write amplification, whatever their rates of writes. A block of a
-//! sequential cyclic log is empty before that, so the log leaves all spare to others.
+//! of valid pages. A block of uniform writes reaches this number at the same age, in mean lifetimes of a page. So
+//! handles under uniform writes have the same spare factor and write amplification, whatever their rates of writes. A
+//! block of a sequential cyclic log becomes empty earlier, so the log leaves all spare to the other handles.
 
 use super::driver::{Driver, Load};
 use crate::ftl::oracle::write_amplification_uniform;
@@ -28,7 +28,7 @@ fn shape(blocks: u64, spare: f64, represent: u32, placement: &Placement) -> Shap
     Shape { logical_pages, raw_pages, pages_per_block, represent, frontiers }
 }
 
-/// A device of which `shares` end the ranges of the handles.
+/// A device whose handles have ranges that end at `shares` of the capacity.
 fn device(spare: f64, represent: u32, shares: &[f64], persistent: bool, state: State) -> Driver {
     let any = placement(100, shares, persistent);
     let shape = shape(400, spare, represent, &any);
@@ -43,8 +43,8 @@ fn assert_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     assert!(off.abs() < tolerance, "{what}: {value:.4}, expected {expected:.4}, off {off:+.4}");
 }
 
-/// Uniform writes over each handle, at rates that do not follow its size: each handle has the write amplification of
-/// a device without placement and with the same spare, and starts with it.
+/// Uniform writes over each handle, at rates that are not proportional to its size. From the start, each handle has
+/// the write amplification of a device with the same spare and without placement.
 #[test]
 fn uniform_handles_have_the_same_amplification() {
     for represent in [1, 2] {
@@ -66,8 +66,8 @@ fn uniform_handles_have_the_same_amplification() {
     }
 }
 
-/// Write amplification of a log beside a small region of random writes, which has the share `random` of the writes: the
-/// mechanism of CacheLib with FDP. Measured over one pass of the log, after 3.
+/// Write amplification of a log and a small region of random writes, which gets the fraction `random` of the writes,
+/// as in CacheLib with FDP. Measured over one pass of the log, after 3.
 fn beside_a_log(driver: &mut Driver, random: f64) -> f64 {
     let pages = driver.ftl.shape().logical_pages;
     let small = (pages as f64 * SMALL) as u64;
@@ -87,8 +87,8 @@ fn beside_a_log(driver: &mut Driver, random: f64) -> f64 {
     driver.ftl.counters().since(&since).write_amplification()
 }
 
-/// With placement only the small region is amplified, and all spare is its own. Without it, the random pages leave holes
-/// in the log.
+/// With placement only the small region is amplified, and it has all the spare. Without placement, the random pages
+/// leave holes in the log.
 #[test]
 fn a_log_leaves_its_spare_to_others() {
     for (random, spare) in [(0.5, 0.07), (0.5, 0.12), (0.2, 0.07), (0.8, 0.07)] {
@@ -119,8 +119,8 @@ fn a_log_alone_is_not_amplified() {
     }
 }
 
-/// Collection goes on after power cuts that leave no block free, even if trims then make a block of another handle the
-/// preferred victim, whose copies have no open block.
+/// Collection continues after power cuts that leave no block free, even if trims then make a block of another handle,
+/// whose copies have no open block, the preferred victim.
 #[test]
 fn collection_goes_on_after_power_cuts() {
     let mut without_free = 0;

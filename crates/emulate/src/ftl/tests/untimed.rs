@@ -19,7 +19,7 @@ fn shape(pages_per_block: u32) -> Shape {
     }
 }
 
-/// Write amplification of the last of 5 passes, all without time, over a share of the pages at random places.
+/// Write amplification of the last of 5 passes without time. Writes go to randomly chosen pages, a fraction of all.
 fn amplification(shape: Shape, rule: VictimRule, written: f64) -> f64 {
     let pages = shape.logical_pages;
     let mut ftl = Ftl::new(shape, State::Sequential, 0..pages, 1, 0);
@@ -55,8 +55,8 @@ fn uniform_writes_reach_the_closed_form() {
     assert!((timed / expected - 1.0).abs() < 0.03, "{timed}, expected {expected}");
 }
 
-/// Static data at random places stays mixed with overwritten data if victims have the fewest valid pages, and
-/// gathers in blocks of its own by cost and benefit.
+/// Static data at random places stays mixed with overwritten data if victims have the fewest valid pages. With
+/// cost-benefit victims it gathers in separate blocks.
 #[test]
 fn cost_and_benefit_separate_static_data() {
     let of = |rule, written| amplification(shape(512), rule, written);
@@ -66,7 +66,7 @@ fn cost_and_benefit_separate_static_data() {
     assert!(separated < 0.95 * all, "static data saves: {separated} against {all}");
 }
 
-/// The number of blocks decides, not the number of pages: a device of a quarter of the size ages alike.
+/// Aging depends on the number of blocks, not of pages: a device of a quarter of the size ages alike.
 #[test]
 fn a_smaller_device_ages_alike() {
     for rule in VictimRule::ALL {

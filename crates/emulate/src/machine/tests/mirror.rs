@@ -1,4 +1,4 @@
-//! A mirror, for tests only: the simplest part that sends requests to others.
+//! A mirror for tests: the simplest component that sends requests to others.
 
 #![expect(clippy::unused_self, reason = "all kinds of parts share this signature")]
 

@@ -1,5 +1,5 @@
-//! Tests of parts that send requests to parts: a mirror of devices, compared with the same devices driven
-//! directly by the host.
+//! Tests of components that send requests to others: a mirror, compared with the same devices driven directly by the
+//! host.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -196,7 +196,7 @@ fn a_mirror_is_as_late_as_its_last_child_and_changes_none() {
     }
 }
 
-/// Parts of any kind can be nested: a mirror of mirrors.
+/// Components of any type can be nested: a mirror of mirrors.
 #[test]
 fn trees_may_be_deep() {
     let kinds = [(); 4].map(|()| Kind::Flash(Box::new(flash())));

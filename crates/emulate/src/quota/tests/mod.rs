@@ -42,7 +42,8 @@ fn read(offset_bytes: u64, len_bytes: u64) -> Op {
     Op { offset_bytes, len_bytes: len_bytes as u32, kind: OpKind::Read, fua: false }
 }
 
-/// Saturates a limit with sequential reads of `block_bytes` until `bytes` are read or its credits bind. Returns the time and the bytes.
+/// Saturates a limit with sequential reads of `block_bytes` until `bytes` are read or its credits bind. Returns the
+/// time and the bytes.
 fn saturate(meter: &mut Meter, mut now_ns: u64, block_bytes: u64, bytes: u64) -> (u64, u64) {
     let mut at = 0;
     while at < bytes {
