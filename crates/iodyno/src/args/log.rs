@@ -64,7 +64,7 @@ pub struct LogCreate {
     /// When space is needed, the oldest segment is dropped as a whole.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<u64>,
-    /// Set the maximum size of a write, 4 KiB to 16 MiB; a message must fit into one
+    /// Set the maximum size of a write (a chunk), 4 KiB to 16 MiB; a message must fit into one chunk
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64KiB")]
     pub chunk: u64,
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI
@@ -124,7 +124,7 @@ pub struct LogServe {
     /// more slowly or get an error.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
-    /// Serve a damaged log without the messages that are lost
+    /// Serve a damaged log, without its lost messages
     #[arg(long)]
     pub accept_damage: bool,
     /// Require clients to present the token in this file (line ends after it are ignored)

@@ -26,8 +26,8 @@ pub struct Size {
     pub workload: Option<String>,
     /// Meet the demand of a run in the notebook, by its id or name
     ///
-    /// Takes the workload of its last cell, its rate, its p99 and, as the least capacity, the part of the target that it
-    /// used, unless --rate, --p99 and --capacity give others.
+    /// Takes workload, rate and p99 from the last cell of the run, and the size of the address range in use as the minimum
+    /// capacity. --rate, --p99 and --capacity override these values.
     #[arg(long, value_name = "RUN", conflicts_with = "saturate")]
     pub like: Option<String>,
     /// Set the operations per second of the whole system, such as `500k/s`

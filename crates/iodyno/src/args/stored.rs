@@ -52,7 +52,7 @@ pub struct History {
     /// The name of a run is that of its workload or method, unless `run --name` gave another.
     #[arg(value_name = "WORKLOAD")]
     pub workload: Option<String>,
-    /// Take the runs on this target [default: the targets of the last run of the workload]
+    /// Include only runs on this target [default: the targets of the last run of the workload]
     #[arg(long, value_name = "TARGET")]
     pub on: Option<String>,
     /// Follow this metric, such as iops, bandwidth, p99 or write.mean
@@ -112,13 +112,13 @@ pub struct Report {
 pub struct Import {
     /// Page written by `iodyno report`, or JSON written by fio (`--output-format=json+`)
     ///
-    /// The jobs of a JSON become cells of one run, with a warning that iodyno did not measure them. The bins of json+ keep
-    /// the whole distribution of latencies; plain JSON has percentiles only.
+    /// Each job becomes a cell of one run, with a warning that iodyno did not measure it. The bins of json+ preserve the
+    /// whole latency distribution; plain JSON has percentiles only.
     pub file: PathBuf,
-    /// Log files of the same fio run, for the figures over time
+    /// Log files of the same fio run, for time series
     ///
-    /// write_lat_log without log_avg_msec keeps each I/O, write_hist_log with log_hist_msec the percentiles of each interval,
-    /// write_iops_log or write_bw_log with log_avg_msec the rates. The files must have the names that fio gives.
+    /// Useful are write_lat_log without log_avg_msec (each I/O), write_hist_log with log_hist_msec (percentiles per
+    /// interval), and write_iops_log or write_bw_log with log_avg_msec (rates). Files must keep the names that fio gave.
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 }
