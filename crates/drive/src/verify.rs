@@ -169,7 +169,7 @@ impl VerifyMap {
         }
     }
 
-    /// Fills the buffer of a write, whose units are claimed, with the next generation of each unit.
+    /// Fills the buffer of a write with the next generation of each unit. The units must be claimed.
     pub fn fill(&self, op: &Op, buffer: &mut [u8]) {
         for (i, unit) in self.units(op).enumerate() {
             let from = i * self.unit_bytes as usize;

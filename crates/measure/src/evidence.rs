@@ -10,7 +10,7 @@ use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
-/// How a step of a method that issues no I/O prepared the targets. The text describes the preparation.
+/// Preparation of the targets by a step that issues no I/O, with its description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
@@ -98,8 +98,8 @@ pub struct Evidence {
     /// Storage below the target, and the number of the cell's bytes that reached it; None for emulated targets and
     /// for memory of this process.
     pub storage: Option<Storage>,
-    /// Activity of the block device that is, or is directly below, the target. Of several simultaneous cells on one
-    /// device only the first has this field, so that sums do not count the activity twice.
+    /// Activity of the block device that is, or is directly below, the target. If several cells run on the device at the
+    /// same time, only the first has this field, so that sums do not count the activity twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_use: Option<DiskUse>,
     /// Offset of the first byte addressed by the workload; None in old runs.
@@ -313,10 +313,8 @@ pub struct Spent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOf {
-    /// Read operations.
     #[default]
     Read,
-    /// Write operations.
     Write,
     /// Flash pages read; pages of one read operation may be read in parallel.
     Page,

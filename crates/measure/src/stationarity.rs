@@ -1,5 +1,5 @@
-//! Whether the throughput of a cell was stationary: finds stalls, changes of the level, and periodic swings, with their
-//! times, lengths and sizes. [`verdict`](crate::verdict) judges these findings; the HTML page draws the same stalls.
+//! Finds stalls, changes of level and periodic swings in the throughput of a cell, with their times, lengths and sizes.
+//! [`verdict`](crate::verdict) judges these findings.
 
 use crate::Interval;
 use crate::cell::Cell;

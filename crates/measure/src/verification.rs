@@ -78,8 +78,8 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {
-    /// Identifies the writer: the start time of its run, ns since 1970. Not a time for layout version 1, where it
-    /// is the seed, and for targets created anew for each cell.
+    /// Identifier of the writer: the start time of its run, ns since 1970. Not a time in layout version 1, nor for
+    /// targets created anew for each cell.
     pub stamp: u64,
     /// Number of intact units of this writer; a unit read twice counts twice.
     pub reads: u64,
@@ -194,7 +194,7 @@ impl Verification {
         self
     }
 
-    /// Count and offsets of one finding; None if it did not occur.
+    /// Number of reads and lowest offsets with one finding; None if the finding did not occur.
     pub fn of(&self, finding: Finding) -> Option<&Found> {
         self.found.get(&finding).filter(|found| found.reads > 0)
     }

@@ -79,7 +79,7 @@ pub struct Modelled {
     pub usage: Snapshot,
     /// Number of completed operations, including failed ones and those during the ramp.
     pub completions: u64,
-    /// CPU time that this thread needed for the simulation, ns, without building the machine.
+    /// CPU time of this thread for the simulation, ns. Excludes the creation of the machine.
     pub cpu_ns: u64,
 }
 

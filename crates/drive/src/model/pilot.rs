@@ -11,8 +11,8 @@ use iodyno_workload::WorkloadSource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs a pilot cell, which ends after a number of operations, then the cell that `next` plans from its
-/// results. That cell's window must begin no earlier than `before_ns`. The results equal those of two calls
+/// Runs a pilot cell, which ends after a number of operations, then the cell that `next` plans from the pilot's
+/// results. The second cell's window must begin no earlier than `before_ns`. The results equal those of two calls
 /// of [`drive_model`], but the common beginning of the cells is simulated only once.
 ///
 /// # Errors

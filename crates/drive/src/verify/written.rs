@@ -1,5 +1,4 @@
-//! The write that each unit of a target holds, as one run passes it on to the next: plain data, and its
-//! encoding as bytes.
+//! Map of the latest write to each unit of a target, which one run passes on to the next, and its encoding as bytes.
 //!
 //! The bytes, before zlib compression (of a map over 4 MiB, each 4 MiB separately): magic number; length of a unit
 //! (4 bytes); number of units (8); stamp of an unfinished run, or 0 (8); number of writers (1); 1 if a second column

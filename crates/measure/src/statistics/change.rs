@@ -7,8 +7,8 @@
 //! Segments are lines rather than levels, so that a slow drift is one segment with a slope and not a staircase. The
 //! noise is estimated from differences, which breaks hardly disturb. The correlation of the noise makes the penalty
 //! larger; otherwise every wave of a correlated series would be a break. (In simulations of 300 points without a break,
-//! one was found in less than 3 % up to a correlation of 0.5, in 11 % at 0.8. A false break costs time, since less of
-//! the series counts, but leads to no claim.)
+//! one was found in less than 3 % up to a correlation of 0.5, in 11 % at 0.8. A false break only shortens the part of
+//! the series that counts.)
 
 use super::describe;
 use super::partition::cheapest;

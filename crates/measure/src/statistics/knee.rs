@@ -1,6 +1,5 @@
-//! The operating point on a load curve: the best number of outstanding I/Os within limits on response time
-//! ("ceilings"), the outer curve of best points, and points between the ends. (The points are those of the SNIA
-//! specification's demand intensity test.)
+//! The operating point on a load curve: the best number of outstanding I/Os under limits on response time ("ceilings").
+//! Also the outer curve and intermediate points, as defined by the demand intensity test of SNIA's specification.
 //!
 //! Results are indices into the given points, so that the caller can find the cells of the points.
 

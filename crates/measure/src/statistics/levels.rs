@@ -45,7 +45,7 @@ pub struct Shift {
     pub ratio: f64,
     /// 95 % confidence interval of `ratio`.
     pub interval: ConfidenceInterval,
-    /// First and last index of the run with which the new level may have begun (95 % confidence).
+    /// First and last index at which the new level may begin, with 95 % confidence.
     pub begins: (usize, usize),
 }
 
