@@ -294,7 +294,6 @@ pub struct Shown {
     pub verbose: bool,
 }
 
-/// Flags of `resume`.
 #[derive(Debug, Args)]
 pub struct Resume {
     /// Run to continue: an id, the start of an id, `last`, or a name
@@ -315,7 +314,6 @@ pub struct Resume {
     pub shown: Shown,
 }
 
-/// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
     /// Job to convert: a job file of fio, a parameter file of vdbench (`.vdb`), or a command line in quotes
@@ -336,7 +334,6 @@ pub struct Convert {
     pub lint: bool,
 }
 
-/// Flags of `check`.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Target to inspect, as for `run --on`
@@ -350,7 +347,6 @@ pub struct Check {
     pub json: bool,
 }
 
-/// Flags of `purge`.
 #[derive(Debug, Args)]
 pub struct Purge {
     /// Target to erase, as for `run --on`
@@ -376,7 +372,6 @@ pub struct Purge {
     pub json: bool,
 }
 
-/// Flags of `study`.
 #[derive(Debug, Args)]
 pub struct Study {
     /// Study to repeat: a name in the catalog, or a file (a path with a `/` or ending in `.toml`)
@@ -415,7 +410,6 @@ pub struct Study {
     pub quiet: bool,
 }
 
-/// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
     /// Emulated storage: a device of the catalog, a file that describes a device, or several devices in a server

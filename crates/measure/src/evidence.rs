@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// The targets that the user had released for purging were purged where possible. The text lists what was
-    /// done to each.
+    /// The targets that the user had released were purged, if possible. The text gives the outcome for each
+    /// target.
     Purged(String),
     /// Emulated devices were created directly in the state that a fill leaves.
     Constructed(String),

@@ -1,4 +1,4 @@
-//! Flags of `crashtest`.
+//! Command-line flags of `iodyno crashtest`.
 
 use clap::{Args, ValueEnum};
 use iodyno_targets::TargetName;
@@ -25,7 +25,6 @@ pub enum CrashtestOn {
     Guest,
 }
 
-/// Flags of `crashtest`.
 #[derive(Debug, Args)]
 pub struct Crashtest {
     /// Check each state with this shell command, in a folder that holds the state

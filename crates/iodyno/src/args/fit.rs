@@ -1,4 +1,4 @@
-//! Flags of `fit`.
+//! Command-line flags of `iodyno fit`.
 
 use clap::Args;
 use iodyno_drive::EngineKind;
@@ -16,7 +16,6 @@ pub(super) const EXAMPLES: &str = "Examples:
 Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), or most cells have warnings; others as in
 `iodyno --help`.";
 
-/// Flags of `fit`.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Fit {

@@ -1,4 +1,4 @@
-//! Flags of `log`.
+//! Command-line flags of `iodyno log`.
 
 use super::log_bench::{self, LogBench, LogDurability};
 use super::{socket, target};
@@ -11,7 +11,6 @@ use std::path::PathBuf;
 /// Default address of a log server, for listening and for connecting.
 pub(crate) const SOCKET: &str = "unix:iodyno-log.sock";
 
-/// Flags of `log`.
 #[derive(Debug, Args)]
 pub struct Log {
     /// Command to execute.
@@ -50,7 +49,6 @@ pub enum LogCommand {
     },
 }
 
-/// Flags of `log create`.
 #[derive(Debug, Args)]
 pub struct LogCreate {
     /// Target of the log, which must be empty: a file (created with --size), block device or NBD export
@@ -72,7 +70,6 @@ pub struct LogCreate {
     pub destroy: Vec<String>,
 }
 
-/// Flags of `log check`.
 #[derive(Debug, Args)]
 pub struct LogCheck {
     /// Target that holds the log
@@ -83,7 +80,6 @@ pub struct LogCheck {
     pub json: bool,
 }
 
-/// Flags of `log serve`.
 #[derive(Debug, Args)]
 pub struct LogServe {
     /// Target that holds the log; or a temporary one, `ram:SIZE` or `live:DEVICE`
@@ -167,7 +163,6 @@ pub struct LogClient {
     pub insist_on_plain: bool,
 }
 
-/// Flags of `log publish`.
 #[derive(Debug, Args)]
 pub struct LogPublish {
     /// Address of the log server, and credentials for it.
@@ -245,7 +240,6 @@ pub struct LogRead {
     pub output: LogOutput,
 }
 
-/// Flags of `log replay`.
 #[derive(Debug, Args)]
 pub struct LogReplay {
     /// Read the log on this target directly, without a server
@@ -256,7 +250,6 @@ pub struct LogReplay {
     pub read: LogRead,
 }
 
-/// Flags of `log query`.
 #[derive(Debug, Args)]
 pub struct LogQuery {
     /// Address of the log server, and credentials for it.

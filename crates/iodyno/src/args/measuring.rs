@@ -1,4 +1,4 @@
-//! Flags of every command that measures: `run`, `replay` and `log bench`.
+//! Command-line flags of every command that measures: `run`, `replay` and `log bench`.
 
 use super::Shown;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! Flags of `replay`.
+//! Command-line flags of `iodyno replay`.
 
 use super::{Given, Measuring, target, trace_name};
 use clap::{Arg, Args, ValueEnum};
@@ -115,7 +115,6 @@ fn needs_target(arg: Arg) -> Arg {
     if WITHOUT_TARGET.contains(&arg.get_id().as_str()) { arg } else { arg.requires("on") }
 }
 
-/// Flags of `replay`.
 #[derive(Debug, Args)]
 #[command(mut_args(needs_target))]
 #[allow(clippy::struct_excessive_bools)]

@@ -1,4 +1,4 @@
-//! Flags of the commands that serve storage, and of those that talk to a server.
+//! Command-line flags of `iodyno serve`, `iodyno fault` and `iodyno status`.
 
 use super::{Given, emulated, socket};
 use clap::{Args, ValueEnum};
@@ -16,7 +16,6 @@ pub enum Speed {
     Native,
 }
 
-/// Flags of `serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Emulated storage to serve, as for `run --on` with or without `model:`; or plain memory, `ram:4GiB`
@@ -136,7 +135,6 @@ pub struct Serve {
     pub given: Given,
 }
 
-/// Flags of `fault`.
 #[derive(Debug, Args)]
 pub struct FaultFlags {
     /// Fault to inject, such as `slow x10` or `error 1% reads`; or `clear`, `status` or `stop`
@@ -147,7 +145,6 @@ pub struct FaultFlags {
     pub control: String,
 }
 
-/// Flags of `status`.
 #[derive(Debug, Args)]
 pub struct Status {
     /// Control socket of the server (`serve --control`)

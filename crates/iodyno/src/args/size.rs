@@ -1,4 +1,4 @@
-//! Flags of `size`.
+//! Command-line flags of `iodyno size`.
 
 use clap::Args;
 use iodyno_sizing::cloud::CLOUDS;
@@ -15,7 +15,6 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno size --cloud aws --price prices.toml --workload oltp1 --rate 6k/s --p99 5ms --capacity 500GiB
   iodyno size --saturate 57ce-gen3 --device ssd-gen3-emlc      find how many SSDs a pair of adapters can drive";
 
-/// Flags of `size`.
 #[derive(Debug, Args)]
 pub struct Size {
     /// Meet the demand of this workload: a name in the catalog, or a file

@@ -1,4 +1,4 @@
-//! Flags of commands on stored runs: `compare`, `history`, `report`, `import`, `export`.
+//! Command-line flags of the commands on stored runs: `compare`, `history`, `report`, `import`, `export`.
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -8,7 +8,6 @@ use iodyno_report::formats::{EXPORT_FORMATS, ExportFormat};
 use iodyno_units::parse_percent;
 use std::path::PathBuf;
 
-/// Flags of `compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
     /// Baseline: an id, the start of an id, `last`, `last~1`, or a name; or several of these, separated by commas
@@ -44,7 +43,6 @@ pub struct Compare {
     pub json: bool,
 }
 
-/// Flags of `history`.
 #[derive(Debug, Args)]
 pub struct History {
     /// Workload, or name of runs [default: the workload of the last run]
@@ -69,7 +67,6 @@ pub struct History {
     pub json: bool,
 }
 
-/// Flags of `report`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("form"))]
 pub struct Report {
@@ -107,7 +104,6 @@ pub struct Report {
     pub threshold: f64,
 }
 
-/// Flags of `import`.
 #[derive(Debug, Args)]
 pub struct Import {
     /// Page written by `iodyno report`, or JSON written by fio (`--output-format=json+`)
@@ -134,7 +130,6 @@ fn threshold_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Flags of `export`.
 #[derive(Debug, Args)]
 pub struct Export {
     /// Run to export: an id, the start of an id, `last`, or a name
