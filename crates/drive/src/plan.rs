@@ -27,7 +27,7 @@ pub struct TargetPlan {
     /// Index in [`CellSpec::beside`] of the workload on this target; `None` for the cell's main workload. A
     /// target with several simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
-    /// Number of the target in the cell, from 0.
+    /// Number of the target in the cell, from 0; equal in all entries for one target.
     pub number: u32,
 }
 

@@ -48,7 +48,6 @@ pub use web::Web;
 #[command(name = "iodyno", version, max_term_width = 100, after_help = MORE,
     after_long_help = EXIT_CODES)]
 pub struct Cli {
-    /// Command to execute.
     #[command(subcommand)]
     pub command: Command,
     /// Keep results in this SQLite file [default: iodyno/notebook.sqlite in $XDG_DATA_HOME or ~/.local/share]

@@ -53,7 +53,7 @@ pub struct Evidence {
     /// real time.
     pub late_share: Option<f64>,
     /// Fraction (0 to 1) of completions that were late because the thread polling for them had been descheduled.
-    /// None unless emulated in real time, and in old runs.
+    /// None in old runs, and if the target is not emulated in real time.
     pub late_away_share: Option<f64>,
     /// Whether O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
@@ -255,8 +255,8 @@ pub struct StoreLevel {
 pub struct OtherTool {
     /// Name and version, such as `fio-3.36`.
     pub program: String,
-    /// Whether only some percentiles of the latencies are known. Each latency then is the next known percentile, an
-    /// upper bound.
+    /// Whether only some percentiles of the latencies are known. Each latency is then recorded as the next higher known
+    /// percentile, which is an upper bound.
     pub only_percentiles: bool,
     /// Names of the kinds of operation whose latencies are known for the whole cell only. Each interval then has the
     /// cell's distribution.

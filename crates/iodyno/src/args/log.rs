@@ -13,7 +13,6 @@ pub(crate) const SOCKET: &str = "unix:iodyno-log.sock";
 
 #[derive(Debug, Args)]
 pub struct Log {
-    /// Command to execute.
     #[command(subcommand)]
     pub command: LogCommand,
 }

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Fraction of the highest IOPS from which a point counts as nearly the best. The optimal point is the one of these
-/// with the fewest outstanding I/Os, because its latency is lowest.
+/// Fraction of the highest IOPS from which a point counts as nearly the best. Among the nearly best points, the one
+/// with the fewest outstanding I/Os is optimal, because its latency is lowest.
 pub const NEARLY_BEST: f64 = 0.98;
 
 /// Result of one cell of a load sweep.
