@@ -13,7 +13,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A target of a cell with its engine, and which workload runs on it.
+/// A target of a cell, with its engine and its workload.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
     /// Name of the target, in canonical form.

@@ -8,8 +8,8 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::time::Duration;
 
-/// io_uring worker threads that the kernel has created in this process. A worker that was idle for some
-/// seconds is gone and no longer counted.
+/// io_uring worker threads that the kernel has created in this process. Excludes threads that the kernel has ended
+/// after some seconds of idle time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelWorkers {
     /// Number of worker threads that exist now.

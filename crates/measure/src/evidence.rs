@@ -175,8 +175,8 @@ pub struct Evidence {
     /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Time that the I/Os spent in each phase, in phase order. In virtual time it covers all I/Os; in real time a
-    /// sample that the workers timed ([`SpentOf::Operation`]).
+    /// Time that the I/Os spent in each phase, in phase order. Covers all I/Os in virtual time, and a sample of the I/Os
+    /// in real time ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
     /// Utilisation of the emulated machine's components, without idle ones. Empty for cells in real time.
     pub busy: Vec<Busy>,

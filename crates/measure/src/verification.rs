@@ -1,5 +1,5 @@
 //! Findings of verifying the content of a cell's reads: counts by finding, with the lowest offsets, and the writers
-//! of the content. Plain data that merges.
+//! of the content. Plain data that can be merged.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -16,8 +16,8 @@
 //! * the trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that share,
 //!   the level has no break, and a swing has been seen ten times;
 //!
-//! and if a batch mean covers at least the duration of an operation: otherwise all of them would still
-//! depend on the start.
+//! In addition, a batch must last at least as long as an operation. Otherwise all batch means would still depend on the
+//! start.
 
 use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
 use iodyno_measure::statistics::{BadInput, batch};

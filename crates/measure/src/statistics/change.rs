@@ -1,8 +1,8 @@
 //! Change points: breaks in a series, such as the end of an SLC cache, of burst credits or of a warm-up, or the onset
-//! of thermal throttling. The series is explained by one straight line per segment; the chosen cut minimises the sum
-//! of squares plus a penalty per segment. It is found exactly, by optimal partitioning (Jackson and others, IEEE
-//! Signal Processing Letters 12, 2005); the pruning of PELT (Killick, Fearnhead and Eckley, JASA 107, 2012) is not
-//! needed for some hundred points.
+//! of thermal throttling. The series is explained by one straight line per segment; the best cut minimises the sum
+//! of squares plus a penalty per segment. Optimal partitioning (Jackson and others, IEEE Signal Processing Letters 12,
+//! 2005) finds the best cut exactly. The pruning of PELT (Killick, Fearnhead and Eckley, JASA 107, 2012) is not needed
+//! for some hundred points.
 //!
 //! Segments are lines rather than levels, so that a slow drift is one segment with a slope and not a staircase. The
 //! noise is estimated from differences, which breaks hardly disturb. The correlation of the noise makes the penalty
