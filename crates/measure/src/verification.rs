@@ -214,8 +214,8 @@ impl Verification {
         if self.checked == 0 { 0.0 } else { self.unverified as f64 / self.checked as f64 }
     }
 
-    /// Adds the results of another worker or target. Merging in any order gives the same result, except that with
-    /// more than eight writers the order decides which are counted separately.
+    /// Adds the results of another worker or target. For up to eight writers, the result does not depend on the order of
+    /// merging. With more, the order decides which writers are counted separately.
     pub fn merge(&mut self, other: &Self) {
         if self.checked == 0 {
             self.kept_map = other.kept_map;
