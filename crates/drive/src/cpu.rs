@@ -1,10 +1,9 @@
 //! CPU time of the calling thread, its context switches and its page faults. The total CPU time comes from the
 //! scheduler's clock, exact to the nanosecond, and is split into user and kernel mode.
 //!
-//! The kernel accounts user and system time in ticks (1 to 10 ms) and refreshes the sum that getrusage returns at a
-//! tick or a switch, so a shorter cell would seem to cost nothing. `CLOCK_THREAD_CPUTIME_ID` is current when it is
-//! read, but is not split by mode. So the sum comes from the clock, and getrusage only provides the ratio of the
-//! modes.
+//! The kernel accounts user and system time in ticks (1 to 10 ms). It refreshes the sum that getrusage returns only at
+//! a tick or a context switch, so a cell shorter than a tick would seem to cost nothing. `CLOCK_THREAD_CPUTIME_ID` is
+//! always current, but is not split by mode. So the sum comes from the clock, and the ratio of the modes from getrusage.
 
 use iodyno_measure::{RunDelay, Scheduling};
 use std::fs::File;

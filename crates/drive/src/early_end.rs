@@ -1,5 +1,5 @@
-//! Decides when workloads of a cell end before their limits: when their figure is steady, as with fio's `steadystate`,
-//! or when another workload ends. The workers and the event loop then end them.
+//! Decides when the workloads of a cell end before their limits: at a steady state, as with fio's `steadystate`, or when
+//! another workload ends. The workers and the event loop carry out the decision.
 
 use crate::plan::CellPlan;
 use iodyno_measure::statistics::steps::{Excursion, Step, Steps};

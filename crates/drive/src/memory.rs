@@ -81,8 +81,8 @@ impl Drop for Region {
     }
 }
 
-/// One worker's I/O buffers, one per operation in flight. They are parts of one region, so that one
-/// registration covers them all.
+/// One worker's I/O buffers, one per operation in flight. All buffers are parts of one region, so that one
+/// registration covers them.
 #[derive(Debug)]
 pub struct Buffers {
     region: Region,

@@ -1,5 +1,5 @@
-//! Threads for cells in virtual time: each cell has its own machine, so several run in parallel, one per
-//! processor. The caller chooses these cells, and uses their results.
+//! Threads for cells in virtual time: each cell has its own emulated machine, so several cells run in parallel, one
+//! per processor.
 
 use std::num::NonZero;
 use std::sync::OnceLock;

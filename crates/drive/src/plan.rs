@@ -1,4 +1,4 @@
-//! The interface for driving a cell: the cell with its targets, engines and clock; the errors; the observer.
+//! The interface for running a cell: the plan with targets, engines and clock, the errors, and the progress observer.
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
@@ -13,7 +13,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A target of a cell with its engine, and which workload runs on it.
+/// A target of a cell, with its engine and its workload.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
     /// Name of the target, in canonical form.
@@ -27,7 +27,7 @@ pub struct TargetPlan {
     /// Index in [`CellSpec::beside`] of the workload on this target; `None` for the cell's main workload. A
     /// target with several simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
-    /// Number of the target in the cell, from 0.
+    /// Number of the target in the cell, from 0; equal in all entries for one target.
     pub number: u32,
 }
 
@@ -210,7 +210,7 @@ pub trait Observer {
     /// Called when the workers are ready to start. `cells` has one cell per target, without results.
     fn ready(&mut self, _cells: &[Cell]) {}
     /// Called when a worker of target `target` has finished interval `index`. Each worker delivers its own part
-    /// of the interval; the parts must be merged.
+    /// of the interval, so the observer must merge the parts.
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
     /// Called about ten times per second with the cell's progress.
     fn tick(&mut self, _progress: &Progress<'_>) {}

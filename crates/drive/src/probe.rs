@@ -8,8 +8,8 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::time::Duration;
 
-/// io_uring worker threads that the kernel has created in this process. A worker that was idle for some
-/// seconds is gone and no longer counted.
+/// io_uring worker threads that the kernel has created in this process. Excludes threads that the kernel has ended
+/// after some seconds of idle time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelWorkers {
     /// Number of worker threads that exist now.
@@ -34,7 +34,7 @@ pub fn kernel_workers() -> KernelWorkers {
     found
 }
 
-/// Load of a probe for choosing an engine. Equal to that of the workload to be measured.
+/// Load with which a probe tests an engine; the same as the load of the workload to be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Outstanding I/Os per worker.

@@ -1,4 +1,4 @@
-//! Real-time scheduling of a server's threads, so that other programs' use of the processors does not delay them.
+//! Real-time scheduling of a server's threads, so that other programs on the processors do not delay the server.
 
 use std::io;
 

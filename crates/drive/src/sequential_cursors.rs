@@ -1,5 +1,5 @@
-//! Positions of sequential cursors, kept from one cell to the next: the samples of a series are one long pass
-//! through the range, cut into cells, and do not each begin at its start.
+//! Positions of sequential cursors, kept from one cell to the next. The samples of a series thus form one long pass
+//! through the range, instead of each starting at its beginning.
 
 use iodyno_workload::Stream;
 use std::collections::BTreeMap;

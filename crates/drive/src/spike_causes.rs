@@ -1,5 +1,5 @@
-//! Causes of delayed messages of a log on emulated storage, by interval: in virtual time, and in real time, where
-//! this machine may be the cause.
+//! Finds the cause of delayed messages of a log on emulated storage, for each interval. In real time, this machine may
+//! be the cause.
 
 use crate::engine::{EngineKind, Medium};
 use crate::plan::CellPlan;

@@ -1,9 +1,9 @@
 //! Verified content across many workers: records which write each unit of the target holds, and prevents
 //! operations that could disturb each other from being in flight on the same unit.
 //!
-//! The workers of a target and the cells of a run share the map. A write claims its units exclusively, a read
-//! together with other reads. A worker that can't claim an operation's units does not wait: it draws the next
-//! operation instead, and the cell counts the replaced ones.
+//! The workers of a target and the cells of a run share the map. A write claims its units exclusively; a read may share
+//! units with other reads. A worker that can't claim an operation's units does not wait: it draws the next operation
+//! instead, and the cell counts the replaced operations.
 //!
 //! For the run's own writes the map knows the latest acknowledged write of each unit, and the latest one that a
 //! flush or FUA made durable. For earlier content it has a [`Written`] map left by an earlier run.
@@ -169,7 +169,7 @@ impl VerifyMap {
         }
     }
 
-    /// Fills the buffer of a write, whose units are claimed, with the next generation of each unit.
+    /// Fills the buffer of a write with the next generation of each unit. The units must be claimed.
     pub fn fill(&self, op: &Op, buffer: &mut [u8]) {
         for (i, unit) in self.units(op).enumerate() {
             let from = i * self.unit_bytes as usize;

@@ -115,8 +115,8 @@ fn a_medium_takes_no_engine_of_another() {
     );
 }
 
-/// Samples of a series form one sequential pass: half of the range and then the other half are all of it, each block
-/// written once, whether workers share a cursor or each have a part.
+/// Samples of a series form one sequential pass: two cells of half the range each write every block once, whether
+/// workers share a cursor or each have a part.
 #[test]
 fn sequential_cells_continue_where_the_previous_one_ended() {
     for (addresses, threads) in
@@ -146,8 +146,8 @@ fn sequential_cells_continue_where_the_previous_one_ended() {
     }
 }
 
-/// A read from the page cache is over when the submitting call returns: submission is nearly all of
-/// its latency. Where submission and execution are one call they can't be separated.
+/// A read from the page cache is complete when the submitting call returns, so submission is nearly all of its latency.
+/// If one call submits and executes, the phases can't be separated.
 #[test]
 fn submission_and_reaping_are_separated_from_the_rest() {
     let spec = |engine| {

@@ -195,8 +195,8 @@ fn workers_that_submit_ahead_do_not_wait_for_one_another() {
     }
 }
 
-/// Closed loops with users who think: each of D slots comes round every L + g + Z. When thinking
-/// drains, all D wait for the last of the batch.
+/// Closed loops with think time: each of D slots issues an operation every L + g + Z. If think time drains the queue, all
+/// D slots wait for the last operation of the batch.
 #[test]
 fn thinking_users_come_round_in_their_time() {
     let (_, period) = alone();
@@ -440,8 +440,8 @@ fn settled(text: &str, half_width_share_max: f64) -> Cell {
     drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap().cells.remove(0)
 }
 
-/// A closed loop on a device with a constant service time settles at the first check; and the cell
-/// is as if its limit had been that, to the last operation in flight.
+/// A closed loop on a device with a constant service time settles at the first check. The cell equals one with that time
+/// limit, down to the last operation in flight.
 #[test]
 fn a_constant_ends_at_the_shortest_window() {
     let text = |time| {

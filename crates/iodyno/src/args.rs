@@ -48,7 +48,6 @@ pub use web::Web;
 #[command(name = "iodyno", version, max_term_width = 100, after_help = MORE,
     after_long_help = EXIT_CODES)]
 pub struct Cli {
-    /// Command to execute.
     #[command(subcommand)]
     pub command: Command,
     /// Keep results in this SQLite file [default: iodyno/notebook.sqlite in $XDG_DATA_HOME or ~/.local/share]
@@ -143,10 +142,10 @@ pub enum Command {
     Purge(Purge),
     /// Explain where the time of an I/O to an emulated device goes, and which resource is the bottleneck
     Explain(Explain),
-    /// Fit an emulated device to a real one: a twin that predicts what was not measured
+    /// Fit an emulated device to a real one, so that it predicts workloads that were not measured
     ///
-    /// Measures a target by short cells, and writes a device file. Each parameter has an interval, or is named as
-    /// not identified. Cells that are held out score the result.
+    /// Measures a target with short runs, and writes a device file. Each parameter gets a confidence interval, or is
+    /// reported as not identified. Held-out measurements score the predictions.
     #[command(after_help = fit::EXAMPLES)]
     Fit(Box<Fit>),
     /// Serve emulated storage to other programs over NBD
@@ -156,8 +155,8 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Check that a program's files survive a power cut: run it, and check every state that a cut can leave
     ///
-    /// Records what the program writes in a folder of its own, applies a file system's rules for what survives without
-    /// fsync, and runs a checker on each state.
+    /// Runs the program in a private folder and records its changes. Derives each state that a power cut can leave from
+    /// the rules of a file system, and runs a checker on it.
     #[command(after_help = crashtest::EXAMPLES)]
     Crashtest(Box<Crashtest>),
     /// Check a SQLite database after a power cut: the program of `crashtest --check sqlite:FILE`
@@ -192,7 +191,7 @@ pub enum Command {
     /// `serve --record` is executed again in virtual time, and the command checks that the same events follow.
     #[command(after_help = replay::EXAMPLES)]
     Replay(Box<Replay>),
-    /// List the runs in the notebook, in the order in which it got them: all, or those of a name, workload, target or date
+    /// List the runs in the notebook, in the order in which they were stored: all, or those that match a text
     Ls {
         /// List only the runs whose id, name, workload, target or start time contains this text, such as 2026-11-28
         text: Option<String>,
@@ -223,13 +222,13 @@ pub enum Command {
     Resume(Resume),
     /// Compare runs A and B: is B faster, slower, the same, or is the result inconclusive? (Three or more: `report`)
     Compare(Compare),
-    /// Show one figure of all runs of a workload on a target, and where its level shifted
+    /// Show one metric over all runs of a workload on a target, and where its level shifted
     History(History),
-    /// Write a text of your own beside a run, such as what changed before it; `history` and reports show it
+    /// Attach a note to a run, such as what changed before it; `history` and reports show the note
     Annotate {
-        /// The run: its id, the start of the id, `last`, `last~1`, or its name
+        /// Run to annotate: an id, the start of an id, `last`, `last~1`, or a name
         run: String,
-        /// The text, 1 to 200 characters, which replaces an earlier one [default: remove it]
+        /// Text of the note, 1 to 200 characters; replaces an earlier note [default: remove the note]
         #[arg(value_parser = annotation)]
         text: Option<String>,
     },
@@ -288,20 +287,19 @@ pub struct Shown {
     pub notes: bool,
     /// Print more detail, including --notes
     ///
-    /// Adds what was in effect (engine, clock, state), each target if there are many, and each point of a table
-    /// over two axes.
+    /// Adds the settings in effect (engine, clock, device state), each target if there are many, and each point of
+    /// a table over two axes.
     #[arg(long, short, conflicts_with = "json", help_heading = "Output")]
     pub verbose: bool,
 }
 
-/// Flags of `resume`.
 #[derive(Debug, Args)]
 pub struct Resume {
     /// Run to continue: an id, the start of an id, `last`, or a name
     pub run: String,
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI; may be repeated
     ///
-    /// Names that were given to the original run do not count.
+    /// Required again, even if the original run had it.
     #[arg(long, value_name = "NAME")]
     pub destroy: Vec<String>,
     /// Print one JSON document on standard output, and nothing else there
@@ -315,7 +313,6 @@ pub struct Resume {
     pub shown: Shown,
 }
 
-/// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
     /// Job to convert: a job file of fio, a parameter file of vdbench (`.vdb`), or a command line in quotes
@@ -331,12 +328,11 @@ pub struct Convert {
     /// Convert only the job with this name
     #[arg(long, value_name = "NAME")]
     pub section: Option<String>,
-    /// Print only warnings about what the jobs may do unexpectedly; write no workload
+    /// Print only warnings about pitfalls in the jobs; write no workload
     #[arg(long, conflicts_with = "out")]
     pub lint: bool,
 }
 
-/// Flags of `check`.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Target to inspect, as for `run --on`
@@ -350,7 +346,6 @@ pub struct Check {
     pub json: bool,
 }
 
-/// Flags of `purge`.
 #[derive(Debug, Args)]
 pub struct Purge {
     /// Target to erase, as for `run --on`
@@ -361,8 +356,8 @@ pub struct Purge {
     /// Choose the erase method [default: the first below that the target supports]
     ///
     /// Methods: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
-    /// ata-erase-enhanced, discard, and anew (no command, because the run creates the target: memory, or a file
-    /// that does not exist yet).
+    /// ata-erase-enhanced, discard, and anew. The last sends no command; it is for targets that the run creates
+    /// (memory, or a file that does not exist yet).
     #[arg(long, value_name = "METHOD")]
     pub method: Option<Method>,
     /// Confirm the erase: NAME is the target's device name, path, serial number or URI
@@ -376,7 +371,6 @@ pub struct Purge {
     pub json: bool,
 }
 
-/// Flags of `study`.
 #[derive(Debug, Args)]
 pub struct Study {
     /// Study to repeat: a name in the catalog, or a file (a path with a `/` or ending in `.toml`)
@@ -415,12 +409,11 @@ pub struct Study {
     pub quiet: bool,
 }
 
-/// Flags of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
     /// Emulated storage: a device of the catalog, a file that describes a device, or several devices in a server
     ///
-    /// Takes what `run --on` takes, with or without `model:`, such as `exflash-400g*4@x3850-x6`.
+    /// Has the form of a `model:` target of `run --on`, such as `exflash-400g*4@x3850-x6`. The prefix is optional.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
     /// Workload to simulate [default: none; list the parts of the device and a few predictions]

@@ -1,4 +1,4 @@
-//! `run --with`: simultaneous workloads on the same targets. Each is measured alone, then all of them together.
+//! `run --with`: simultaneous workloads on the same targets. Measures each workload alone, then all together.
 
 use crate::failure::Failure;
 use crate::named_work::NamedWork;

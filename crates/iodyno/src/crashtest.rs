@@ -1,4 +1,4 @@
-//! `crashtest`: records a program, explores the states that a power cut can leave, and prints what a checker says.
+//! `crashtest`: records a program's writes, checks the states that a power cut can leave, and prints the verdicts.
 
 mod guest;
 
@@ -35,7 +35,7 @@ const FOLDER: &str = "program";
 const CHECK_SQLITE: &str = "check-sqlite";
 /// Name of the persistence rules for a block device with a volatile write cache.
 const DEVICE_RULES: &str = "worst";
-/// Unit that a guest's disk writes as a whole, bytes: that of most drives. File systems are not made for smaller ones.
+/// Unit that a guest's disk writes atomically, bytes, as most drives do. File systems do not expect a smaller unit.
 const DISK_ATOMIC_BYTES: u32 = 4096;
 /// Environment variable with the path of a file that holds what the program had printed before the cut.
 const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
@@ -51,7 +51,7 @@ enum Place<'a> {
     Guest(&'a Guest),
 }
 
-/// What all parts of the command need.
+/// Inputs of all parts of the command.
 struct Job<'a> {
     flags: &'a Crashtest,
     folders: &'a Folders,
@@ -177,7 +177,7 @@ impl Job<'_> {
     }
 }
 
-/// The path of this program.
+/// Path of the running executable.
 fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|e| Failure::target(format!("iodyno's own path is unknown: {e}")))
@@ -194,7 +194,7 @@ fn unreadable(file: &Path, e: &InputError) -> Failure {
 }
 
 impl Job<'_> {
-    /// Reads a recorded run, or the log of a block device, whose first content --setup makes.
+    /// Reads a recorded run, or the log of a block device, whose initial content --setup makes.
     fn read_run(&self, file: &Path) -> Result<History, Failure> {
         let flags = self.flags;
         let bytes = read_bytes(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
@@ -236,7 +236,7 @@ impl Job<'_> {
         Ok(history)
     }
 
-    /// A log as the emulated device of --device carries it out, or the run itself.
+    /// Replays a log on the emulated device of --device. Returns the log unchanged without that flag.
     fn carried_out(&self, log: History) -> Result<History, Failure> {
         const SEED: u64 = 1;
         let Some(device) = &self.flags.device else { return Ok(log) };
@@ -250,7 +250,7 @@ impl Job<'_> {
             .map_err(|why| Failure::input(format!("--device {device}: {why}")))
     }
 
-    /// Returns the folder before the program: what the command of --setup makes, in a guest on a new file system.
+    /// Returns the initial folder of the program, as the command of --setup leaves it. In a guest, it is a new file system.
     fn set_up(&self) -> Result<Tree, Failure> {
         const SETUP: &str = "setup";
         let disk = match self.place {
@@ -270,7 +270,7 @@ impl Job<'_> {
         Ok(self.folders.remove(SETUP).unwrap_or_default())
     }
 
-    /// Words that run a program of the user.
+    /// Command line that runs a program of the user, in the guest if there is one.
     fn program_words(&self, words: &[OsString]) -> Vec<OsString> {
         match self.place {
             Place::Folder => words.to_vec(),
@@ -322,7 +322,7 @@ fn program(words: Vec<OsString>, time_limit: Duration, stop: &Arc<AtomicBool>) -
     Program { words, environment: Vec::new(), time_limit, stop: Arc::clone(stop) }
 }
 
-/// Words that run a shell command in another folder. A relative path at its beginning is made absolute.
+/// Command line that runs a shell command in another folder. Makes a relative path at its beginning absolute.
 fn shell(command: &str) -> Vec<OsString> {
     let end = command.find(char::is_whitespace).unwrap_or(command.len());
     let (program, arguments) = command.split_at(end);
@@ -342,7 +342,7 @@ fn absolute(program: &OsStr) -> Option<PathBuf> {
     is_relative.then(|| std::path::absolute(path).ok()).flatten()
 }
 
-/// Requires that a program succeeded: the recording of one that failed would show too little.
+/// Requires that a program succeeded, because the recording of a failed one would be incomplete.
 fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Failure> {
     match ended {
         Ok(Ended::Exited(status)) if status.success() => Ok(()),
@@ -357,7 +357,7 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
 }
 
 impl Job<'_> {
-    /// Requires that the checker accepts the complete result, in which nothing is lost: else each finding would be false.
+    /// Requires that the checker accepts the complete result, without lost data. Otherwise every finding would be false.
     fn accept_complete(&self, history: &History, check: &Checker<'_>) -> Result<(), Failure> {
         let mut tree = history.start.clone();
         let mut printed = Vec::new();

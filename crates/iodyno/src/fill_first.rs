@@ -1,5 +1,4 @@
-//! `--fill`: the number of passes that fill the targets before the measurement, and the cell that does it before
-//! a list.
+//! `run --fill`: the number of passes, and the cell that fills the targets before the measurement.
 
 use crate::args::Run;
 use crate::failure::Failure;

@@ -222,7 +222,7 @@ fn measure(
 }
 
 /// The measured target of a run, the cells to fit to, and the cells held out for validation. A cell with a warning has
-/// no weight unless `with_doubtful` is set; an invalid cell never has any.
+/// weight 0 unless `with_doubtful` is set. An invalid cell always has weight 0.
 fn cells(
     run: &Run,
     with_doubtful: bool,

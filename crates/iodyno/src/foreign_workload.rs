@@ -1,5 +1,5 @@
-//! Foreign workloads (job files of fio, command lines of sysbench, diskspd and `amps_bio_perf_test`, parameter files
-//! of vdbench): `convert`, and the request of `run` for one.
+//! Workloads of other tools (job files of fio, command lines of sysbench, diskspd and `amps_bio_perf_test`, parameter
+//! files of vdbench): implements `convert`, and builds the request of `run` for such a workload.
 
 use crate::args::{Convert, Run};
 use crate::console::{print, remark};

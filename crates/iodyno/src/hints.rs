@@ -1,5 +1,4 @@
-//! Suggestions for mistaken arguments: fio's names of workloads and flags, and targets where a workload or a method
-//! is expected.
+//! Suggestions for mistaken arguments, such as fio's names of workloads and flags, or a target in place of a workload.
 
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

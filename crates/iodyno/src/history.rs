@@ -1,4 +1,4 @@
-//! `history`: one figure of all runs of a workload over time, and the runs at which its level shifted.
+//! `history`: one metric over all runs of a workload, and the runs at which its level shifted.
 
 use crate::args::History as Flags;
 use crate::console::{print, print_json};

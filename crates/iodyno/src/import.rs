@@ -86,7 +86,7 @@ fn read(file: &Path, bytes_max: u64, too_large: &str) -> Result<String, Failure>
     })
 }
 
-/// Stores a run, unless the notebook has it. Returns a line that says so.
+/// Stores a run, unless the notebook already has it. Returns a line that states which.
 fn store(notebook: &mut Notebook, run: &Run) -> Result<String, Failure> {
     let news = if notebook.import(run)? { "read in" } else { "exists already" };
     let plain = Style { color: false, width: 80, unicode: true };
@@ -115,7 +115,7 @@ fn import_fio(flags: &Import, json: &str, notebook: Option<&Path>) -> Result<Exi
     print(&store(&mut Notebook::open(&path)?, &run)?)
 }
 
-/// A run of the jobs of an invocation of fio, judged by iodyno's rules.
+/// Converts the jobs of one invocation of fio to a run, judged by iodyno's rules.
 fn run_of(results: Results, notebook: &Path) -> Run {
     let time = |ms: u64| Timestamp::from_millisecond(ms as i64).unwrap_or_default();
     let mut cells = results.cells;

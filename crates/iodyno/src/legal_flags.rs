@@ -1,5 +1,4 @@
-//! For each kind of work, the flags of `run` that have an effect. A flag without effect is refused; otherwise it
-//! would be ignored silently.
+//! Refuses flags of `run` that have no effect on the requested kind of work, rather than ignore them silently.
 
 use crate::args::Run;
 use crate::failure::Failure;

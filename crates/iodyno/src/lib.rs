@@ -1,5 +1,5 @@
-//! The command: arguments in, exit code out. Results go to standard output; progress, remarks and
-//! errors go to standard error.
+//! The command `iodyno`: arguments in, exit code out. Results go to standard output; progress, remarks and errors go
+//! to standard error.
 //!
 //! **Invariant:** a command translates words into requests to the crates below, and passes the results
 //! to `report`; it measures and judges nothing.
@@ -72,7 +72,7 @@ pub fn main_of_rank(ranks: Arc<Ranks>, arguments: impl Iterator<Item = OsString>
     main(arguments)
 }
 
-/// Returns the flag that signals set and that stops a run in an orderly way.
+/// Returns the flag that stops a run in an orderly way. Signals set it.
 pub fn stop_flag() -> Arc<AtomicBool> {
     signals::stop_flag()
 }

@@ -1,4 +1,4 @@
-//! `log bench`: the load of a message log on targets, as a run with one cell per level of durability.
+//! `log bench`: measures a message log on targets, as a run with one cell per level of durability.
 
 use crate::args::{Cli, LogBench};
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! Resolution of methods: from a name, a file or `--vary` to all inputs of a method.
+//! Resolves a method from its name, its file or `--vary` to the method's complete inputs.
 
 use crate::args::Run;
 use crate::failure::Failure;

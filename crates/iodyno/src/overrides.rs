@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use iodyno_workload::{Block, Percent, Process, Spec};
 
 /// Applies the flags that override settings of workloads to all members. Returns a description of
-/// each distinct change. `shape`: also describe threads, depth and block sizes.
+/// each distinct change, with `shape` also of threads, depth and block sizes.
 pub(crate) fn override_all(
     members: &mut [(String, Spec)],
     flags: &Run,

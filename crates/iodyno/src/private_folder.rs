@@ -1,5 +1,5 @@
-//! The private folder of `serve -- CMD` and `crashtest`, with sockets and the folder that FUSE mounts. Folders left by
-//! killed processes are removed.
+//! The private folder of `serve -- CMD` and `crashtest`, with sockets and a FUSE mount point. Folders left by killed
+//! processes are removed.
 
 use std::fs::{self, DirBuilder};
 use std::io;

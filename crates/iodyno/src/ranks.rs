@@ -1,4 +1,4 @@
-//! The ranks of this process, if `iodyno-mpi` started it, and the notebooks of ranks other than the first.
+//! The group of ranks to which `iodyno-mpi` assigned this process, and the temporary notebooks of all but the first rank.
 
 use crate::failure::Failure;
 use crate::show;

@@ -1,4 +1,4 @@
-//! Metrics over HTTP: the permitted addresses, and the metrics of a run.
+//! Metrics over HTTP: checks the address, and serves the metrics of a run.
 
 use crate::console::remark;
 use crate::failure::Failure;
@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Checks the address at which to serve metrics. Without TLS, every client that reaches the port can read
-/// them and keep the server busy.
+/// Checks the address at which to serve metrics. Without TLS, every client that reaches the port can read the metrics
+/// and keep the server busy.
 ///
 /// # Errors
 /// The address is open to other machines, without --insist-on-plain.

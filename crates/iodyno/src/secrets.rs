@@ -1,4 +1,4 @@
-//! Warnings about files that hold secrets.
+//! Warnings about files with secrets that other users can read.
 
 use crate::console::remark;
 use std::path::Path;

@@ -10,7 +10,7 @@ static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// it.
 static CAME: AtomicBool = AtomicBool::new(false);
 
-/// Does nothing. Unlike an ignored signal, it is not inherited by commands.
+/// Does nothing. Commands inherit an ignored signal, but not this handler.
 extern "C" fn on_interrupt_of_command(_: libc::c_int) {}
 
 extern "C" fn on_signal(signal: libc::c_int) {

@@ -1,5 +1,5 @@
-//! Which outputs are a terminal, and its width. A launcher of ranks stands between this process and the terminal:
-//! Open MPI provides a pseudo-terminal as standard output, whatever its destination, and a pipe as standard error.
+//! Detects which outputs are terminals, and the terminal's width. A launcher of ranks hides the terminal: Open MPI
+//! provides a pseudo-terminal as standard output, whatever its destination, and a pipe as standard error.
 
 use std::fmt;
 use std::io::IsTerminal as _;

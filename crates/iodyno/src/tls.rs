@@ -1,4 +1,4 @@
-//! The certificates of servers.
+//! Loads the certificates and private keys of servers from the files of `--tls`.
 
 use crate::failure::Failure;
 use crate::secrets;

@@ -1,5 +1,5 @@
-//! Conditions during a cell: settings, counters and sensors of the machine and the device, as read from small kernel
-//! files before and after.
+//! Conditions during a cell: settings, counters and sensors of the machine and the device, read from files of the kernel
+//! before and after the cell.
 //!
 //! The values are raw: [`verdict`](crate::verdict) interprets them. `None` and an empty list mean "unknown" or
 //! "nothing", never "fine".

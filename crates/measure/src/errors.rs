@@ -167,7 +167,6 @@ impl ErrorCounts {
         ErrorKind::ALL.into_iter().map(|k| (k, self.of(k))).filter(|&(_, n)| n > 0)
     }
 
-    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
             *mine += theirs;

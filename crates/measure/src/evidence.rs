@@ -10,12 +10,12 @@ use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
-/// How a step of a method that issues no I/O prepared the targets. The text describes the preparation.
+/// Preparation of the targets by a step that issues no I/O, with its description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// The targets that the user had released for purging were purged where possible. The text lists what was
-    /// done to each.
+    /// The targets that the user had released were purged, if possible. The text gives the outcome for each
+    /// target.
     Purged(String),
     /// Emulated devices were created directly in the state that a fill leaves.
     Constructed(String),
@@ -53,7 +53,7 @@ pub struct Evidence {
     /// real time.
     pub late_share: Option<f64>,
     /// Fraction (0 to 1) of completions that were late because the thread polling for them had been descheduled.
-    /// None unless emulated in real time, and in old runs.
+    /// None in old runs, and if the target is not emulated in real time.
     pub late_away_share: Option<f64>,
     /// Whether O_DIRECT was in effect. None where it has no meaning (in-process, mmap on memory).
     pub direct: Option<bool>,
@@ -98,8 +98,8 @@ pub struct Evidence {
     /// Storage below the target, and the number of the cell's bytes that reached it; None for emulated targets and
     /// for memory of this process.
     pub storage: Option<Storage>,
-    /// Activity of the block device that is, or is directly below, the target. Of several simultaneous cells on one
-    /// device only the first has this field, so that sums do not count the activity twice.
+    /// Activity of the block device that is, or is directly below, the target. If several cells run on the device at the
+    /// same time, only the first has this field, so that sums do not count the activity twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_use: Option<DiskUse>,
     /// Offset of the first byte addressed by the workload; None in old runs.
@@ -175,8 +175,8 @@ pub struct Evidence {
     /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Time that the I/Os spent in each phase, in phase order. In virtual time it covers all I/Os; in real time a
-    /// sample that the workers timed ([`SpentOf::Operation`]).
+    /// Time that the I/Os spent in each phase, in phase order. Covers all I/Os in virtual time, and a sample of the I/Os
+    /// in real time ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
     /// Utilisation of the emulated machine's components, without idle ones. Empty for cells in real time.
     pub busy: Vec<Busy>,
@@ -255,8 +255,8 @@ pub struct StoreLevel {
 pub struct OtherTool {
     /// Name and version, such as `fio-3.36`.
     pub program: String,
-    /// Whether only some percentiles of the latencies are known. Each latency then is the next known percentile, an
-    /// upper bound.
+    /// Whether only some percentiles of the latencies are known. Each latency is then recorded as the next higher known
+    /// percentile, which is an upper bound.
     pub only_percentiles: bool,
     /// Names of the kinds of operation whose latencies are known for the whole cell only. Each interval then has the
     /// cell's distribution.
@@ -313,10 +313,8 @@ pub struct Spent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOf {
-    /// Read operations.
     #[default]
     Read,
-    /// Write operations.
     Write,
     /// Flash pages read; pages of one read operation may be read in parallel.
     Page,

@@ -15,7 +15,7 @@ pub enum TextFormat {
 }
 
 impl TextFormat {
-    /// HTTP content type of the text.
+    /// Value of the HTTP header Content-Type for this format.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -55,8 +55,8 @@ pub struct Exemplars {
 }
 
 impl Exemplars {
-    /// Adds an operation to the exported bucket of its exact latency, which keeps only the slowest. `unix_ns` is the Unix time of the operation,
-    /// `None` if unknown. `labels` returns at most 128 characters of names and values.
+    /// Offers an operation as exemplar of the exported bucket of its exact latency. Each bucket keeps the slowest one.
+    /// `unix_ns` is the Unix time of the operation, `None` if unknown. `labels` returns at most 128 characters.
     pub fn offer(
         &mut self,
         latency_ns: u64,
@@ -83,7 +83,7 @@ impl Exemplars {
     }
 }
 
-/// Builder of the text. Omits metric families without samples.
+/// Builder of a metrics text. Omits metric families without samples.
 #[derive(Debug)]
 pub struct Exposition {
     text: String,
@@ -91,12 +91,11 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Creates an empty text.
     pub const fn new(format: TextFormat) -> Self {
         Self { text: String::new(), format }
     }
 
-    /// Adds labels that describe a subject, each with the value 1. `name` is without `_info`.
+    /// Adds an info metric: one sample of value 1 for each set of labels. `name` excludes the suffix `_info`.
     pub fn info(&mut self, name: &str, help: &str, labels: &[String]) {
         let samples: Vec<Sample> = labels.iter().map(|labels| (labels.clone(), 1.0)).collect();
         // The older format has no such type.
@@ -104,12 +103,11 @@ impl Exposition {
         self.plain(name, "_info", kind, help, &samples);
     }
 
-    /// Adds a counter. `name` is without `_total`.
+    /// Adds a counter. `name` excludes the suffix `_total`.
     pub fn counter(&mut self, name: &str, help: &str, samples: &[Sample]) {
         self.plain(name, "_total", "counter", help, samples);
     }
 
-    /// Adds a gauge.
     pub fn gauge(&mut self, name: &str, help: &str, samples: &[Sample]) {
         self.plain(name, "", "gauge", help, samples);
     }
@@ -155,7 +153,7 @@ impl Exposition {
         }
     }
 
-    /// Returns the complete text.
+    /// Returns the complete text, for OpenMetrics with the end marker.
     pub fn finish(mut self) -> String {
         if self.format == TextFormat::OpenMetrics {
             self.text.push_str("# EOF\n");

@@ -105,8 +105,8 @@ impl Histogram {
         Self::with_buckets(0, vec![0; BUCKETS])
     }
 
-    /// Creates an empty histogram that allocates no buckets yet, for merged totals that are kept. Each merge allocates
-    /// only the buckets that it needs.
+    /// Creates an empty histogram without buckets, for merged totals that stay in memory. Each merge allocates only the
+    /// buckets that it needs.
     pub fn trimmed() -> Self {
         Self::with_buckets(0, Vec::new())
     }
@@ -217,7 +217,7 @@ impl Histogram {
         }
     }
 
-    /// Adds another histogram's counts.
+    /// Adds another histogram's counts. Allocates buckets only if this histogram was trimmed.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;

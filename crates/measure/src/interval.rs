@@ -31,7 +31,6 @@ impl ClassStats {
         self.response.as_ref().unwrap_or(&self.service)
     }
 
-    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.service.merge(&other.service);
@@ -78,8 +77,8 @@ impl ClassStats {
     }
 }
 
-/// Kinds of operation that IOPS include: reads and writes only, since flushes, trims and write-zeroes have
-/// rates of their own. If the workload neither reads nor writes, all kinds.
+/// Kinds of operation that count as IOPS: reads and writes. If the workload has neither, all kinds count. Otherwise
+/// flushes, trims and write-zeroes have separate rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoKinds {
     all: bool,
@@ -89,7 +88,7 @@ impl IoKinds {
     /// Reads and writes only.
     pub const DATA: Self = Self { all: false };
 
-    /// Kinds that IOPS include for a workload that issued `kinds`.
+    /// Kinds that count as IOPS for a workload that issued `kinds`.
     pub fn of(mut kinds: impl Iterator<Item = OpKind>) -> Self {
         Self { all: !kinds.any(|kind| Self::DATA.count(kind)) }
     }

@@ -33,7 +33,6 @@ impl Level {
 pub struct Verdict {
     /// Stable name, upper case with underscores.
     pub code: String,
-    /// How severely the statement limits trust in the figures.
     pub level: Level,
     /// Explanation for people: the reason, with its numbers, and the remedy.
     pub text: String,

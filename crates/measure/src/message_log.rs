@@ -53,9 +53,9 @@ pub struct LogInterval {
     pub max_ns: u64,
     /// Maximum number of messages in the interval that were due but not yet persisted.
     pub backlog_max: u64,
-    /// Cause of a latency spike in this interval; empty if unknown. On emulated storage it is the phase of the
-    /// slow writes as named by `explain`, or `flush`, with the device's activity at that time. In real time it
-    /// may be this machine.
+    /// Cause of a latency spike in this interval, on emulated storage only; empty if unknown. Either the phase of the slow
+    /// writes, as named by `iodyno explain`, or `flush`, plus the device's background activity. In real time, this machine
+    /// may be the cause instead.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
 }
@@ -109,9 +109,8 @@ pub struct Spikes {
     pub intervals: usize,
     /// Number of intervals with persisted messages.
     pub of: usize,
-    /// Median time between spikes, ns; None if they are not regular. They are regular if there are at least four, if they
-    /// fall in at most half of the intervals, and if at least half of the times between them are within 25 % of the
-    /// median.
+    /// Median time between spikes, ns; None if the spikes are not regular. Regular: at least four spikes, in at most half
+    /// of the intervals, and at least half of the times between spikes within 25 % of the median.
     pub every_ns: Option<u64>,
     /// Most frequent cause of the spikes, with the number of spikes that it caused; None on real storage.
     pub cause: Option<(String, usize)>,

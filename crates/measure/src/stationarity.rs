@@ -1,5 +1,5 @@
-//! Whether the throughput of a cell was stationary: finds stalls, changes of the level, and periodic swings, with their
-//! times, lengths and sizes. [`verdict`](crate::verdict) judges these findings; the HTML page draws the same stalls.
+//! Finds stalls, changes of level and periodic swings in the throughput of a cell, with their times, lengths and sizes.
+//! [`verdict`](crate::verdict) judges these findings.
 
 use crate::Interval;
 use crate::cell::Cell;
@@ -134,8 +134,7 @@ impl Stationarity {
         Self { stalls, shift, swing: swing(&filled, interval_ns), reach_share }
     }
 
-    /// Mean time between the starts of successive stalls, ns; None unless there are at least four at regular
-    /// intervals.
+    /// Mean time between the starts of successive stalls, ns. None for fewer than four stalls, or irregular ones.
     pub fn stall_period_ns(&self) -> Option<u64> {
         let apart = |pair: &[Stall]| (pair[1].from_ns - pair[0].from_ns) as f64;
         let apart_ns: Vec<f64> = self.stalls.windows(2).map(apart).collect();

@@ -94,7 +94,7 @@ pub struct LayerEffect {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageEnd {
-    /// The kind is not known.
+    /// Unknown, for example because the device is gone.
     #[default]
     Unknown,
     /// Block devices, as far as this machine can tell.

@@ -1,11 +1,8 @@
 //! Verdicts: what a cell's evidence says about its figures, in plain words, each with the reason and the remedy.
 //! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
 //!
-//! Each question has a file: whether iodyno measured the cell, how it ended, whether real storage was measured, whether an emulated target was in
-//! its long-run state, whether the generator was the limit, whether the I/O reached the storage and what layers did
-//! to it, whether the storage was in the expected state, whether it returned the content written, whether other
-//! programs interfered, the conditions of machine and device, and whether there are enough samples.
-//! `docs/verdicts.md` lists the codes; they are part of the JSON output's contract.
+//! Each file judges one aspect of a cell, such as its end, the load generator, the storage layers, other programs, or
+//! the number of samples. `docs/verdicts.md` lists the codes, which are part of the JSON output's contract.
 
 mod accounting;
 mod conditions;

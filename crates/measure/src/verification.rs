@@ -1,5 +1,5 @@
 //! Findings of verifying the content of a cell's reads: counts by finding, with the lowest offsets, and the writers
-//! of the content. Plain data that merges.
+//! of the content. Plain data that can be merged.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -78,8 +78,8 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {
-    /// Identifies the writer: the start time of its run, ns since 1970. Not a time for layout version 1, where it
-    /// is the seed, and for targets created anew for each cell.
+    /// Identifier of the writer: the start time of its run, ns since 1970. Not a time in layout version 1, nor for
+    /// targets created anew for each cell.
     pub stamp: u64,
     /// Number of intact units of this writer; a unit read twice counts twice.
     pub reads: u64,
@@ -194,7 +194,7 @@ impl Verification {
         self
     }
 
-    /// Count and offsets of one finding; None if it did not occur.
+    /// Number of reads and lowest offsets with one finding; None if the finding did not occur.
     pub fn of(&self, finding: Finding) -> Option<&Found> {
         self.found.get(&finding).filter(|found| found.reads > 0)
     }
@@ -214,8 +214,8 @@ impl Verification {
         if self.checked == 0 { 0.0 } else { self.unverified as f64 / self.checked as f64 }
     }
 
-    /// Adds the results of another worker or target. Merging in any order gives the same result, except that with
-    /// more than eight writers the order decides which are counted separately.
+    /// Adds the results of another worker or target. For up to eight writers, the result does not depend on the order of
+    /// merging. With more, the order decides which writers are counted separately.
     pub fn merge(&mut self, other: &Self) {
         if self.checked == 0 {
             self.kept_map = other.kept_map;

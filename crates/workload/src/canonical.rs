@@ -1,9 +1,9 @@
-//! The forms of a specification. The stored form is a workload file in which every key is written out, except sparse
-//! ones with their default (`keys.rs`), which stored forms of earlier versions lack. This version and later ones can
-//! read it, and apply the rules again. The short form is a workload file for people.
+//! Writes a specification as a workload file, in two forms. The stored form has every key, except sparse keys
+//! (`keys.rs`) with their default value. Later versions can read it, and apply the rules again. The short form is for
+//! people.
 //!
-//! With serde, a [`Spec`] is the same file as a structure of its keys. A format that rounds numbers (JSON, read by
-//! serde_json without its `float_roundtrip`) would change shares.
+//! With serde, a [`Spec`] becomes a structure with the keys of the stored form. A format that rounds numbers would
+//! change shares, such as JSON read by serde_json without its `float_roundtrip`.
 
 use iodyno_catalog::FileError;
 use serde::de::Error as _;

@@ -1,6 +1,6 @@
-//! The specification of one cell: a workload with a name, a seed, a limit of failures and, for emulated devices, an
-//! initial state. A method or a list of cells creates it, and it reaches the driver unchanged; targets, engines and
-//! the place in a method are added on the way.
+//! The specification of one cell: a workload with a name, a seed, a maximum number of failures and, for emulated
+//! devices, an initial state. A method or a list of cells creates the specification. The driver gets it unchanged, in a
+//! plan that adds targets and engines.
 
 use crate::{ActiveRange, Edge, Percent, Replay, Spec, WorkerIndex};
 use iodyno_units::Precondition;
@@ -39,7 +39,7 @@ pub struct CellSpec {
     /// Background workloads that run on the same targets at the same time, with their own results, workers and
     /// limits. They can't have background workloads themselves.
     pub beside: Vec<CellSpec>,
-    /// The trace to replay, whose mix, sizes and rate the workload summarises; None: the cell issues the
+    /// Trace to replay; the workload then only summarises its mix, sizes and rate. None: the cell issues the
     /// workload's own operations.
     pub replay: Option<Arc<Replay>>,
     /// This process's part of each target, if several processes share the targets.

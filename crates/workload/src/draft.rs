@@ -1,4 +1,4 @@
-//! A specification from typed values, for readers of foreign formats: [`Draft`].
+//! [`Draft`] builds a specification from typed values, for readers of other tools' formats.
 
 use crate::from_file::with_defaults;
 use crate::rules;

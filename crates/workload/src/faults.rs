@@ -1,4 +1,4 @@
-//! The rules that a specification breaks, as they are found: each with its key, a sentence and a remedy.
+//! Collects the rules that a specification breaks, each with its key, a message and a remedy.
 
 use iodyno_catalog::Fault;
 

@@ -13,7 +13,7 @@ pub(crate) const MAX_FILES: u32 = 1 << 20;
 /// Files of equal size on an ext4-like file system. The workload's addresses are offsets into these files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSet {
-    /// Number of files in the set. They have equal sizes.
+    /// Number of files in the set; all have the same size.
     pub files: u32,
     /// Total size of all files, in bytes or as a share of the active range.
     pub size: Edge,

@@ -1,7 +1,7 @@
 //! The keys of a workload file: one table, the source of the schema, the reader ([`read`]) and the writer
-//! (`keys/text.rs`). A row names a key, the form of its value, and its field of [`Spec`]; the order of rows is that of
-//! the stored form. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` has the limits, which apply to
-//! flags, too. The defaults that depend on other keys are in `from_file.rs`.
+//! (`keys/text.rs`). A row names a key, the form of its value, and its field of [`Spec`]. The stored form has the keys in
+//! the order of the rows. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` the limits, for files and
+//! flags alike. The defaults that depend on other keys are in `from_file.rs`.
 
 mod addresses;
 mod field;

@@ -1,4 +1,4 @@
-//! The rules for a message log's load. `rules.rs` has those for other workloads.
+//! The rules for the load of a message log. `rules.rs` has the rules for other workloads.
 
 use crate::faults::Faults;
 use crate::log_load::WhenFull;

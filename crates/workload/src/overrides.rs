@@ -97,7 +97,7 @@ impl Spec {
         }
     }
 
-    /// Sets one address pattern for all kinds of operations. They share a cursor.
+    /// Sets one address pattern, with one cursor, for all kinds of operations.
     ///
     /// # Errors
     /// The rule that the changed specification would break.

@@ -2,9 +2,8 @@
 //! an open loop. Reads no clock and does no I/O: it takes the time and returns a step, so the same
 //! pacing drives threads in real time and machines in virtual time.
 //!
-//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think
-//!   time each slot is a user of its own, who thinks after each completion; the other users'
-//!   operations stay in flight.
+//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think time, each slot acts as
+//!   an independent user who thinks after each completion, while the operations of other users stay in flight.
 //! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds no free slot is
 //!   submitted late, and its response time still counts from when it was due.
 //!

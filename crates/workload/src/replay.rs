@@ -2,7 +2,7 @@
 //!
 //! Replay by time is an open loop: an operation is due at its time in the trace, whatever has completed, and the
 //! times are absolute, so that nothing drifts. Replay as fast as possible is a closed loop. With think time, each
-//! operation waits until as many operations have completed as in the trace, and then as long as it waited there.
+//! operation waits until as many operations have completed as in the trace, and then for the trace's think time.
 //!
 //! Operations are always issued in the trace's order. Of n workers, each takes every n-th operation.
 

@@ -10,10 +10,9 @@ const SPOTS: usize = 60;
 const SINGLE: u64 = 16;
 
 impl Spec {
-    /// Divides the sizes of zones and of the active range by `by`; `places` is the number of blocks in the reduced
-    /// range. A Zipf distribution would have other shares over fewer blocks, so hot spots replace it. Each hot spot
-    /// has the share of the ranks that it stands for in the full range, evenly distributed. It ends where its ranks
-    /// are 1.2 times less likely than at its start.
+    /// Divides the sizes of zones and of the active range by `by`. `places` is the number of blocks in the reduced range.
+    /// Over fewer blocks, a Zipf distribution would have other shares, so hot spots replace it. Each hot spot stands for
+    /// consecutive ranks of the full range, and has their total share.
     ///
     /// # Errors
     /// The rule that the changed specification would break.

@@ -5,9 +5,9 @@
 //!
 //! **Determinism.** A source may depend only on its seed, its worker's number, and the times and completions that it
 //! receives, but not on the number of workers in this process or the order in which they run. Sources of several
-//! workers may share state (a sequential cursor, the tail of a log). Then the union of their operations is determined
-//! as far as that state alone determines it, and the workers' timing determines which worker issues which operation.
-//! In virtual time that is fixed, too: workers with equal times run in the order of their numbers.
+//! workers may share state (a sequential cursor, the tail of a log). Then only the union of their operations is
+//! determined, as far as it depends on that state alone; the workers' timing decides which worker issues which
+//! operation. In virtual time this is deterministic, too: workers with equal times run in the order of their numbers.
 
 use crate::pacing::{Flow, Pacing, Step};
 use crate::spec::Spec;

@@ -186,7 +186,7 @@ impl Stream {
         }
     }
 
-    /// Notes that an operation of this stream has completed, which matters if reads and writes have a fixed ratio.
+    /// Counts a completed operation of this stream. Needed if reads and writes have a fixed ratio.
     #[inline]
     pub fn completed(&mut self, kind: OpKind) {
         if let Path::Any(general) = &mut self.path {

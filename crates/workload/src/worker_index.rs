@@ -1,4 +1,4 @@
-//! The number of a worker among others, and its share of their work.
+//! The index of a worker among those that divide work, and its share of the work.
 
 /// Index of a worker, and the number of workers that divide a rate, a range or a number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

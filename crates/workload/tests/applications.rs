@@ -21,7 +21,7 @@ enum Issues {
 }
 use Issues::{Both, Reads, Writes};
 
-/// A row of the table: the workload, what binds, whether latency matters too, what is issued, and whether at random.
+/// A row of the table: workload, limiting quantity, whether latency matters, kinds of operation, random addresses.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     workload: &'static str,
@@ -54,14 +54,14 @@ const TABLE: [Row; 9] = [
     row("archive", Bandwidth, false, Writes, false),
 ];
 
-/// A quality is that of three quarters of the operations, and of the bytes.
+/// Fraction of the operations, and of the bytes, from which a workload has a quality.
 const MOST: f64 = 0.75;
-/// From this size on throughput says more than the rate of operations does, as in reports.
+/// Block size from which bandwidth is more relevant than IOPS, as in reports, bytes.
 const LARGE_BYTES: u32 = 64 << 10;
-/// With more outstanding I/Os the latency is that of their queue (ours: as many as random-read has).
+/// Maximum number of outstanding I/Os of a workload whose latency matters (our choice: that of random-read).
 const OUTSTANDING_MAX: u32 = 32;
 
-/// What a workload issues, as shares.
+/// Shares of the operations and bytes that a workload issues.
 #[derive(Debug)]
 struct Counted {
     reads_of_ops: f64,

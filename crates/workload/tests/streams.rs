@@ -363,7 +363,7 @@ fn a_flush_follows_every_so_many_writes() {
     assert!(spec.issues(OpKind::Flush) && !spec.issues(OpKind::Trim));
 }
 
-/// As fio has it, also after a flush and a read.
+/// As in fio, a due flush is repeated after each operation, even a flush or a read, until the next write.
 #[test]
 fn a_flush_is_issued_again_until_the_next_write() {
     for every in [1, 4] {
@@ -560,8 +560,8 @@ fn jumps_have_their_share() {
 }
 
 /// fio's Pareto: 1 - h of the draws are among the first h of the ranks. Its normal distribution: the mean of twelve draws
-/// has the deviation of a twelfth of the range, and 68.1 % within it (Irwin and Hall), 95.6 % within two; a move as wide as
-/// the range spreads it.
+/// has a standard deviation of a twelfth of the range; 68.1 % of the draws are within one deviation (Irwin and Hall), 95.6 %
+/// within two. A shift as wide as the range spreads the draws.
 #[test]
 fn pareto_and_normal_are_those_of_fio() {
     const DRAWS: usize = 300_000;
@@ -588,7 +588,7 @@ fn pareto_and_normal_are_those_of_fio() {
     assert!((wide[0] - 0.332).abs() < 0.012 && (wide[1] - 0.867).abs() < 0.008, "{wide:?}");
 }
 
-/// A worker's own range is the first one's moved on, and what it does there depends on no other worker.
+/// A worker's own range is the first worker's range, shifted. Operations in it do not depend on other workers.
 #[test]
 fn workers_have_ranges_of_their_own() {
     let text = |pattern: &str, step: &str| {

@@ -1,5 +1,5 @@
-//! Emulated storage in real time, in this process: `live:` targets. Workers of all targets share one
-//! machine; a worker that waits for a completion advances it itself, so no thread has to be woken.
+//! Emulated storage in real time, in this process: `live:` targets. Workers of all targets share one emulated
+//! machine. A worker that waits for a completion advances the machine itself, so no thread has to be woken.
 //!
 //! The model includes the CPU time that the emulated host needs to issue an operation. The worker spins for that time,
 //! so its timestamps include it too.

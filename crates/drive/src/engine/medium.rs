@@ -1,4 +1,4 @@
-//! Media: open storage in the form that engines use. Each owns its engine.
+//! Media: open storage in the form that engines use, each with the choice of its engine.
 
 use super::live::CompletionHandle;
 use super::nbd::NbdMedium;
@@ -39,7 +39,7 @@ pub struct FileMedium {
 pub struct NvmeNamespace {
     /// Descriptor of the namespace's character device.
     pub fd: Arc<OwnedFd>,
-    /// Namespace ID that commands to the controller contain.
+    /// Namespace ID (NSID) for commands to the controller.
     pub number: u32,
     /// Size of one of the namespace's logical blocks, bytes.
     pub block_bytes: u32,
@@ -61,7 +61,7 @@ pub enum Medium {
     File(FileMedium),
     /// Memory of this process, as a RAM disk.
     Ram(Arc<Region>),
-    /// No storage; the value is its nominal size, bytes.
+    /// No storage; the value is the nominal size, bytes.
     Null(u64),
     /// A volume of an emulated system in virtual time. All targets of a cell are volumes of one emulated machine,
     /// because they share some of its components and so affect each other.

@@ -83,8 +83,8 @@ pub trait Engine {
         None
     }
 
-    /// Fatal error of the engine, such as a lost connection; `None` while it works. For engines whose calls don't
-    /// return the error but make the operations in flight fail.
+    /// Fatal error of the engine, such as a lost connection; `None` while it works. Needed by engines that report the
+    /// error only by failing the operations in flight.
     fn lost(&self) -> Option<io::Error> {
         None
     }

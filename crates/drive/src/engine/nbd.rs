@@ -1,5 +1,5 @@
-//! An export of an NBD server: each worker has its own connection, with as many requests on it as the
-//! worker's depth. The worker waits in the kernel, like the engines of files.
+//! An export of an NBD server: each worker has its own connection, with up to its queue depth of requests in flight.
+//! The worker waits in the kernel, as with the engines for files.
 //!
 //! A broken connection ends its target, but keeps the results: operations in flight fail as on a
 //! removed device, and only the next iteration reports the error.

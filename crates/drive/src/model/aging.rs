@@ -1,6 +1,6 @@
 //! Aging of emulated flash devices before a cell: the cell's own workloads write to the devices' flash translation
-//! map, in no simulated time, until they have written the capacity a given number of times. For workloads whose steady
-//! state has no closed form: skewed or zoned writes, and data that is never rewritten.
+//! map, in no simulated time, until they have written the capacity a given number of times. Needed for workloads whose
+//! steady state has no closed form: skewed or zoned writes, and data that is never rewritten.
 //!
 //! The operations are those of the workers' sources, which continue in the cell. Workers in open loop take no part.
 

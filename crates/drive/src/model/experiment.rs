@@ -1,5 +1,5 @@
-//! Experiments: one workload on all volumes of an emulated system, as one cell on a machine of its own. Studies, sizing
-//! and explanations consist of them; a method's cell in virtual time has the same plan on the run's own targets.
+//! Experiments: one cell with one workload on all volumes of an emulated system, on a new machine. Studies, sizing and
+//! explanations consist of experiments.
 
 use super::Modelled;
 use crate::engine::Medium;
@@ -39,8 +39,8 @@ impl CellPlan {
         Self::new(cell, volumes.map(target).collect())
     }
 
-    /// Adds a warm-up with the usual limit, so that the cell starts in its workload's steady state. Does nothing
-    /// if a target is a real or a fresh device.
+    /// Adds a warm-up of at most [`Self::WARM_UP_EVENTS_MAX`] events, so that the cell starts in its workload's steady
+    /// state. Does nothing if a target is a real or a fresh device.
     #[must_use]
     pub fn warmed_up(self) -> Self {
         let is_used = |target: &TargetPlan| match &target.medium {

@@ -8,12 +8,12 @@
 //! * The machine reports when an operation was handed over. That may be later than its submission, because the
 //!   generator's core is part of the emulated host and may be busy.
 //! * Each completion is recorded when it occurs, so stamps are exact.
-//! * No bytes move, so nothing is verified; and the CPU time of the simulation is not a figure of the cell.
-//! * With several targets, each has its own random streams, derived from the run's seed: in virtual time, equal
-//!   streams would meet at the same instant on every target, forever.
+//! * No bytes move, so nothing is verified. The CPU time of the simulation is not a result of the cell.
+//! * Each of several targets has its own random streams, derived from the run's seed. Equal streams would issue the
+//!   same operations at the same instants of virtual time on all targets.
 //! * Operations in flight at the end of the window belong to no cell; a carried machine finishes them first.
-//! * A cell may end before its time, once its figures are shown to be steady (`settle.rs`): its window then has the
-//!   elapsed length, and a fact states this.
+//! * A cell may end before its time limit, once its figures are shown to be steady (`settle.rs`). Its window then has
+//!   the elapsed length, and a fact states the early end.
 
 mod aging;
 mod carried;
@@ -79,7 +79,7 @@ pub struct Modelled {
     pub usage: Snapshot,
     /// Number of completed operations, including failed ones and those during the ramp.
     pub completions: u64,
-    /// CPU time that this thread needed for the simulation, ns, without building the machine.
+    /// CPU time of this thread for the simulation, ns. Excludes the creation of the machine.
     pub cpu_ns: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Phase times of the I/Os and utilization of the parts: converts the machine's usage of a volume
-//! into the form that is stored with its cell.
+//! Converts an emulated machine's usage of a volume to the phase times of I/Os and the utilisation of components that
+//! are stored with the volume's cell.
 
 use iodyno_emulate::usage::{Of, Snapshot};
 use iodyno_measure::{Busy, Cell, Spent, SpentOf};

@@ -1,5 +1,5 @@
-//! Runs a cell from a clone of its pilot's machine: if both issue the same operations, the machine and its workers are
-//! cloned before the pilot deviates, and the cell continues from there.
+//! Runs a cell from a clone of its pilot's machine. If the cell and its pilot begin with the same operations, the
+//! machine and its workers are cloned before the pilot deviates, and the cell continues from the clone.
 
 use super::fork::{Fork, Forking};
 use super::{Carried, Crew, Modelled, drive_model, new_workers, run_workers, seed_of};
@@ -11,8 +11,8 @@ use iodyno_workload::WorkloadSource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Runs a pilot cell, which ends after a number of operations, then the cell that `next` plans from its
-/// results. That cell's window must begin no earlier than `before_ns`. The results equal those of two calls
+/// Runs a pilot cell, which ends after a number of operations, then the cell that `next` plans from the pilot's
+/// results. The second cell's window must begin no earlier than `before_ns`. The results equal those of two calls
 /// of [`drive_model`], but the common beginning of the cells is simulated only once.
 ///
 /// # Errors

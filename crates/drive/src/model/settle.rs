@@ -14,10 +14,10 @@
 //! * the 95 % confidence interval of the mean, by batch means ([`batch`]), has at most the requested half width, a
 //!   share of the mean, and the batch means are independent;
 //! * the trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that share,
-//!   the level has no break, and a swing has been seen ten times;
+//!   the level has no break, and a swing has been seen ten times.
 //!
-//! and if a batch mean covers at least the duration of an operation: otherwise all of them would still
-//! depend on the start.
+//! In addition, a batch must last at least as long as an operation. Otherwise all batch means would still depend on the
+//! start.
 
 use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
 use iodyno_measure::statistics::{BadInput, batch};

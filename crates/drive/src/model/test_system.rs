@@ -1,4 +1,4 @@
-//! The smallest emulated system, memory with I/Os of one microsecond, and a cell plan on it, for tests.
+//! For tests: a minimal emulated system (memory with I/Os of one microsecond), and a cell plan on it.
 
 use crate::plan::CellPlan;
 use iodyno_emulate::System;

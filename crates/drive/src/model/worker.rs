@@ -1,4 +1,4 @@
-//! One worker in virtual time: its source, its operations in flight, and their sums. It has no thread, clock or
+//! One worker in virtual time: its source, its operations in flight, and its counts. A worker has no thread, clock or
 //! buffers; the event loop runs many workers on one machine.
 
 use super::due_queue::NEVER;

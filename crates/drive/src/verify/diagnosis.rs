@@ -1,4 +1,4 @@
-//! Classification of a unit that was read, by its mark and by its known content.
+//! Classifies a verification unit that was read, by its header and by the known writes to it.
 
 use super::{UNSURE, VerifyMap};
 use core::fmt;

@@ -1,11 +1,10 @@
-//! The write that each unit of a target holds, as one run passes it on to the next: plain data, and its
-//! encoding as bytes.
+//! Map of the latest write to each unit of a target, which one run passes on to the next, and its encoding as bytes.
 //!
 //! The bytes, before zlib compression (of a map over 4 MiB, each 4 MiB separately): magic number; length of a unit
 //! (4 bytes); number of units (8); stamp of an unfinished run, or 0 (8); number of writers (1); 1 if a second column
-//! follows (1); the writers' stamps, ascending (8 each); a column of acknowledged writes, and if different one of
-//! durable writes. A column is each unit's writer, from 1, 0 for unknown (1 byte each), then the lowest bytes of all
-//! generations, then the second, third and fourth ones. Integers are little-endian.
+//! follows (1); the writers' stamps, ascending (8 each); a column of acknowledged writes; a column of durable writes,
+//! if different. A column begins with the writer of each unit (1 byte each; from 1, 0 for unknown). The lowest bytes of
+//! all generations follow, then all second, third and fourth bytes. Integers are little-endian.
 
 use iodyno_units::verifiable::WriteId;
 

@@ -1,5 +1,5 @@
-//! The number of operations that a worker submits together: as the workload specifies; otherwise one by one while the
-//! worker waits for its device, and all that are due while operations complete faster than that.
+//! The number of operations that a worker submits together. If the workload does not set it, the worker submits
+//! operations one by one while it waits for its device, and all due operations together while completions are frequent.
 
 /// If the mean time between a worker's completions is longer than this, ns, the worker submits each operation by a
 /// separate call. It then waits for the device anyway, so the calls cost no throughput. In a batch, operations would

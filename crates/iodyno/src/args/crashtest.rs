@@ -1,4 +1,4 @@
-//! Flags of `crashtest`.
+//! Command-line flags of `iodyno crashtest`.
 
 use clap::{Args, ValueEnum};
 use iodyno_targets::TargetName;
@@ -19,54 +19,53 @@ Exit codes: 0 all judged states are right, 4 some are wrong, others as of `iodyn
 /// Where `crashtest` runs the program and the checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CrashtestOn {
-    /// In a folder that is recorded; states follow from the rules of a file system
+    /// In a folder whose changes are recorded; states follow from the rules of a file system
     Folder,
-    /// In the guest of --guest, on its file system; its disk is recorded
+    /// In the virtual machine of --guest, whose disk is recorded
     Guest,
 }
 
-/// Flags of `crashtest`.
 #[derive(Debug, Args)]
 pub struct Crashtest {
     /// Check each state with this shell command, in a folder that holds the state
     ///
-    /// It must exit with 0 if the state is right. The file $IODYNO_ACKNOWLEDGED holds the program's output up to the
-    /// cut, which counts as acknowledged. If the check fails, but succeeds with an empty $IODYNO_ACKNOWLEDGED, the verdict
-    /// is LOST_ACKNOWLEDGED. Otherwise a line of its output that starts with REFUSES_TO_OPEN or WRONG_CONTENT names the
-    /// verdict.
+    /// The check must exit with 0 if the state is correct. The file $IODYNO_ACKNOWLEDGED holds the program's output up to
+    /// the cut, which counts as acknowledged. If the check fails, but succeeds with an empty $IODYNO_ACKNOWLEDGED, the
+    /// verdict is LOST_ACKNOWLEDGED. Otherwise, the check can set the verdict by printing a line that starts with
+    /// REFUSES_TO_OPEN or WRONG_CONTENT.
     ///
-    /// `sqlite:FILE` checks the integrity of an SQLite database. `sqlite:FILE:SELECT ...` also checks that each line that the
-    /// program printed before the cut is in the first column of the query's result.
+    /// `sqlite:FILE` checks the integrity of an SQLite database. `sqlite:FILE:SELECT ...` also checks that each line that
+    /// the program printed before the cut is in the first column of the query's result.
     #[arg(long, value_name = "COMMAND", required_unless_present = "shell")]
     pub check: Option<String>,
-    /// Run this shell command in the folder first; a power cut loses nothing of what it does
+    /// Run this shell command in the folder first; its changes survive every power cut
     #[arg(long, value_name = "COMMAND")]
     pub setup: Option<String>,
-    /// Apply the rules of this file system: ext4, ext4-writeback, xfs, btrfs, or worst (what POSIX allows)
+    /// Apply the rules of this file system: ext4, ext4-writeback, xfs, btrfs, or worst (all that POSIX allows)
     #[arg(long, value_name = "NAME", default_value = "ext4", value_parser = rules())]
     pub rules: String,
-    /// Confirm findings on the real file system that --rules names, in a virtual machine that is kept in this folder
+    /// Confirm findings on a real file system, in a virtual machine that is kept in this folder
     ///
-    /// The program and the checkers run once more, in the machine. It sees the host's files, and changes none of them.
-    /// Where the folder has no machine, one is made, which needs QEMU, busybox, cpio and kmod, and on Debian and its
-    /// relatives downloads their kernel with apt-get.
+    /// Runs the program and the checkers once more, on the file system that --rules names. The machine sees the host's
+    /// files, but can't change them. If the folder has no machine, creates one: this requires QEMU, busybox, cpio and
+    /// kmod, and on Debian and its derivatives downloads a kernel with apt-get.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["device", "shell", "fail_sync"])]
     pub guest: Option<PathBuf>,
-    /// Run the program and the checkers here
+    /// Choose where the program and the checkers run
     #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"))]
     pub on: CrashtestOn,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     ///
-    /// With --device there is one class more, model, which is then the default: what the device would keep if the power
-    /// failed at each instant.
+    /// --device adds the class model, and makes it the default: one state per instant at which the power can fail, with
+    /// what the device keeps then.
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
-    /// In states of the class `subset`, lose at most N changes that were not durable, or keep at most N of them
+    /// In states of the class `subset`, lose at most N non-durable changes, or keep at most N
     ///
     /// 1 omits the class, because `one-missing` and `one-alone` cover it.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub bound: u8,
-    /// Tear writes at multiples of this size [default: 4 KiB, with the rules `worst` 512 bytes]
+    /// Tear writes at multiples of this size [default: 4 KiB, or 512 bytes with --rules worst]
     #[arg(long, value_name = "SIZE", value_parser = atomic)]
     pub atomic: Option<u32>,
     /// Cut the power once more while the checker recovers each state
@@ -75,10 +74,10 @@ pub struct Crashtest {
     /// Stop after this time
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = parse_duration_ns)]
     pub time: u64,
-    /// Stop a checker that runs longer, with the verdict HANGS
+    /// Stop a checker that runs longer than this, with the verdict HANGS
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration_ns)]
     pub check_time: u64,
-    /// Run N checkers at a time [default: one for each processor]
+    /// Run N checkers at a time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Let the Nth fsync of the program fail with EIO; the others succeed
@@ -92,15 +91,15 @@ pub struct Crashtest {
     pub record: Option<PathBuf>,
     /// Explore the run that --record wrote, or the log of a block device, without running a program
     ///
-    /// Logs of dm-log-writes and of QEMU's `blklogwrites` can be read, with `--rules worst` or --device. The checker finds
-    /// the block device as the file `disk`, whose initial content --setup makes [default: zeros]. A mark in the log
-    /// counts as a line that the program printed.
+    /// Reads logs of dm-log-writes and of QEMU's `blklogwrites`; they require `--rules worst` or --device. The checker
+    /// sees the block device as a file named `disk`; --setup can create its initial content [default: zeros]. A mark in
+    /// the log counts as a line that the program printed.
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub from: Option<PathBuf>,
     /// Replay the writes of a block device's log on this emulated device, and explore what the device keeps after a power cut
     ///
-    /// The device takes the writes one after another. A protected buffer keeps all that was acknowledged; a volatile
-    /// one keeps what it had written when the power failed.
+    /// The writes are issued one after another. A device with a protected write buffer keeps all acknowledged writes; one
+    /// with a volatile buffer loses the dirty data in it.
     #[arg(long, value_name = "DEVICE", requires = "from", conflicts_with_all = ["rules", "again"], value_parser = super::emulated)]
     pub device: Option<TargetName>,
     /// With --from, check this state alone, by its name in a result

@@ -1,4 +1,4 @@
-//! Flags of `fit`.
+//! Command-line flags of `iodyno fit`.
 
 use clap::Args;
 use iodyno_drive::EngineKind;
@@ -16,7 +16,6 @@ pub(super) const EXAMPLES: &str = "Examples:
 Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), or most cells have warnings; others as in
 `iodyno --help`.";
 
-/// Flags of `fit`.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Fit {
@@ -25,7 +24,7 @@ pub struct Fit {
     pub target: Option<TargetName>,
     /// Fit to the cells of this run of the notebook, and measure nothing: an id, the start of an id, `last`, or a name
     ///
-    /// Any run of one target will do. Cells named held-out-* are predicted, and not fitted to.
+    /// Any run on a single target will do. Cells named held-out-* only score the predictions.
     #[arg(long, value_name = "RUN")]
     pub from: Option<String>,
     /// Write the description of the fitted device (TOML) to this file
@@ -35,19 +34,19 @@ pub struct Fit {
     /// [default: by the kind of target]
     #[arg(long, value_name = "DEVICE")]
     pub like: Option<String>,
-    /// Measure each cell for this time, after a ramp of a fifth of it (half of it on a disk)
-    /// [default: 1s, on a disk 20s]
+    /// Measure each cell for this time, after a warm-up of a fifth of the time (a half on a disk)
+    /// [default: 1s, or 20s on a disk]
     #[arg(long, value_name = "TIME", value_parser = cell_time, conflicts_with = "from")]
     pub time: Option<u64>,
     /// Never write to the target; parameters of writes keep their start values
     #[arg(long, conflicts_with = "from")]
     pub read_only: bool,
-    /// Limit the bytes written in total, not counting ramps [default: 2 % of the capacity of an SSD, no limit on others]
+    /// Limit the bytes written in total, excluding warm-ups [default: 2 % of the capacity of an SSD, no limit on others]
     ///
     /// Each cell that writes gets an equal share.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["from", "read_only"])]
     pub writes: Option<u64>,
-    /// Fit also to cells that have warnings
+    /// Also use cells that have warnings
     #[arg(long)]
     pub doubtful: bool,
     /// Print the cells with their time and the bytes that they write, and measure nothing

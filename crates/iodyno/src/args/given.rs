@@ -1,4 +1,4 @@
-//! The flags that a command line gives.
+//! Records which flags a command line sets.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -25,7 +25,7 @@ impl Given {
         Self(flags.collect())
     }
 
-    /// Whether a flag is given.
+    /// Whether the command line sets a flag.
     pub(crate) fn has(&self, flag: &str) -> bool {
         self.0.contains(flag)
     }

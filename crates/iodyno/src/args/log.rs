@@ -1,4 +1,4 @@
-//! Flags of `log`.
+//! Command-line flags of `iodyno log`.
 
 use super::log_bench::{self, LogBench, LogDurability};
 use super::{socket, target};
@@ -11,10 +11,8 @@ use std::path::PathBuf;
 /// Default address of a log server, for listening and for connecting.
 pub(crate) const SOCKET: &str = "unix:iodyno-log.sock";
 
-/// Flags of `log`.
 #[derive(Debug, Args)]
 pub struct Log {
-    /// Command to execute.
     #[command(subcommand)]
     pub command: LogCommand,
 }
@@ -50,7 +48,6 @@ pub enum LogCommand {
     },
 }
 
-/// Flags of `log create`.
 #[derive(Debug, Args)]
 pub struct LogCreate {
     /// Target of the log, which must be empty: a file (created with --size), block device or NBD export
@@ -64,7 +61,7 @@ pub struct LogCreate {
     /// When space is needed, the oldest segment is dropped as a whole.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub segment: Option<u64>,
-    /// Set the maximum size of a write, 4 KiB to 16 MiB; a message must fit into one
+    /// Set the maximum size of a write (a chunk), 4 KiB to 16 MiB; a message must fit into one chunk
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64KiB")]
     pub chunk: u64,
     /// Overwrite the data on this target: NAME is its device name, path, serial number or URI
@@ -72,7 +69,6 @@ pub struct LogCreate {
     pub destroy: Vec<String>,
 }
 
-/// Flags of `log check`.
 #[derive(Debug, Args)]
 pub struct LogCheck {
     /// Target that holds the log
@@ -83,7 +79,6 @@ pub struct LogCheck {
     pub json: bool,
 }
 
-/// Flags of `log serve`.
 #[derive(Debug, Args)]
 pub struct LogServe {
     /// Target that holds the log; or a temporary one, `ram:SIZE` or `live:DEVICE`
@@ -124,7 +119,7 @@ pub struct LogServe {
     /// more slowly or get an error.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     pub memory: u64,
-    /// Serve a damaged log without the messages that are lost
+    /// Serve a damaged log, without its lost messages
     #[arg(long)]
     pub accept_damage: bool,
     /// Require clients to present the token in this file (line ends after it are ignored)
@@ -167,7 +162,6 @@ pub struct LogClient {
     pub insist_on_plain: bool,
 }
 
-/// Flags of `log publish`.
 #[derive(Debug, Args)]
 pub struct LogPublish {
     /// Address of the log server, and credentials for it.
@@ -245,7 +239,6 @@ pub struct LogRead {
     pub output: LogOutput,
 }
 
-/// Flags of `log replay`.
 #[derive(Debug, Args)]
 pub struct LogReplay {
     /// Read the log on this target directly, without a server
@@ -256,7 +249,6 @@ pub struct LogReplay {
     pub read: LogRead,
 }
 
-/// Flags of `log query`.
 #[derive(Debug, Args)]
 pub struct LogQuery {
     /// Address of the log server, and credentials for it.

@@ -1,4 +1,4 @@
-//! Flags of `log bench`.
+//! Command-line flags of `iodyno log bench`.
 
 use super::{Measuring, target};
 use clap::{Args, ValueEnum};
@@ -34,7 +34,6 @@ impl From<LogDurability> for iodyno_workload::LogDurability {
     }
 }
 
-/// Flags of `log bench`.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct LogBench {

@@ -1,4 +1,4 @@
-//! Flags of every command that measures: `run`, `replay` and `log bench`.
+//! Command-line flags of every command that measures: `run`, `replay` and `log bench`.
 
 use super::Shown;
 use clap::Args;
@@ -43,9 +43,9 @@ pub struct Measuring {
     /// prefix (`read.`, `write.`).
     #[arg(long, value_name = "THRESHOLD", help_heading = "Output")]
     pub require: Vec<Threshold>,
-    /// Exit with 6 also if the result is not VALID, as a gate for CI needs it
+    /// Exit with 6 also if any cell has a warning or is INVALID, as a gate for CI
     ///
-    /// That is, if a cell has a warning or is INVALID, whether or not a threshold holds.
+    /// Works with or without --require.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,
     /// Print one JSON document on standard output, and nothing else there

@@ -1,4 +1,4 @@
-//! Flags of `replay`.
+//! Command-line flags of `iodyno replay`.
 
 use super::{Given, Measuring, target, trace_name};
 use clap::{Arg, Args, ValueEnum};
@@ -115,7 +115,6 @@ fn needs_target(arg: Arg) -> Arg {
     if WITHOUT_TARGET.contains(&arg.get_id().as_str()) { arg } else { arg.requires("on") }
 }
 
-/// Flags of `replay`.
 #[derive(Debug, Args)]
 #[command(mut_args(needs_target))]
 #[allow(clippy::struct_excessive_bools)]
@@ -147,9 +146,9 @@ pub struct Replay {
     pub fast: bool,
     /// Keep the dependencies and think times of the trace, in closed loop
     ///
-    /// Before an operation is issued, as many operations must have completed as in the trace. The operation then
-    /// waits for the think time: in the trace, the time since the last of these completions. Requires response times
-    /// in the trace (blkparse, events, biosnoop, MSR, SYSTOR, `run --record-trace`).
+    /// Issues each operation after the same number of completions as in the trace, and then the same think time (from
+    /// the last of these completions to the operation). Requires response times in the trace (blkparse, events,
+    /// biosnoop, MSR, SYSTOR, `run --record-trace`).
     #[arg(long, help_heading = "Timing")]
     pub think: bool,
     /// Limit the outstanding I/Os per worker [default: 256, or 32 with --fast; fewer if they are large]
@@ -177,8 +176,7 @@ pub struct Replay {
 
     /// Replay only this file or device of the trace, by its name in the summary; may be repeated
     ///
-    /// Several are placed one after the other from the start of the target, without space for those that are left
-    /// out.
+    /// The chosen files are placed one after the other from the start of the target; the others take no space.
     #[arg(long, value_name = "NAME", help_heading = "Part of the trace")]
     pub only: Vec<String>,
     /// Skip operations before this time of the trace, such as 10m [default: skip nothing]

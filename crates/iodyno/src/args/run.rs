@@ -1,4 +1,4 @@
-//! Flags of `run`, and the forms of their values.
+//! Command-line flags of `iodyno run`, and parsers of their values.
 
 use super::{Given, Measuring, metrics_address, target};
 use crate::beside::Neighbour;
@@ -30,7 +30,6 @@ pub(super) const EXAMPLES: &str = "Examples:
 /// Default of --on: a temporary file.
 pub const DEFAULT_TARGET: &str = "scratch:";
 
-/// Flags of `run`.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Run {

@@ -1,4 +1,4 @@
-//! Flags of the commands that serve storage, and of those that talk to a server.
+//! Command-line flags of `iodyno serve`, `iodyno fault` and `iodyno status`.
 
 use super::{Given, emulated, socket};
 use clap::{Args, ValueEnum};
@@ -16,7 +16,6 @@ pub enum Speed {
     Native,
 }
 
-/// Flags of `serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Emulated storage to serve, as for `run --on` with or without `model:`; or plain memory, `ram:4GiB`
@@ -63,7 +62,7 @@ pub struct Serve {
     /// memory, and for flash, where it takes from the spare area.
     #[arg(long, value_name = "SIZE", value_parser = volume_size)]
     pub size: Option<u64>,
-    /// Limit the memory for the data of all volumes, at least 1 MiB each [default: half of the free memory]
+    /// Limit the memory for the data of all volumes, at least 1 MiB per volume [default: half of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "backing")]
     pub memory: Option<u64>,
     /// Accept `iodyno fault` and `iodyno status` on this Unix socket, such as `unix:/run/ctl.sock`
@@ -126,9 +125,9 @@ pub struct Serve {
     ///
     /// Its environment has the addresses of the first volume: IODYNO_NBD, an NBD URI; IODYNO_FILE, its file with
     /// --fuse; IODYNO_BLOCK, its block device with --ublk; and IODYNO_CONTROL, the socket for `iodyno fault --control`.
-    /// Without --nbd, --control or a FOLDER these are in a private folder, which is removed at the end. On
-    /// SIGTERM, the server sends SIGTERM to the command, and SIGKILL 5 s later. If a signal ends the command, the exit
-    /// code is 128 plus its number.
+    /// Sockets and mount points not set by --nbd, --control or --fuse are in a private folder, which is removed at the
+    /// end. On SIGTERM, the server sends SIGTERM to the command, and SIGKILL 5 s later. If a signal ends the command, the
+    /// exit code is 128 plus the signal's number.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
     /// Names of the flags that are set on the command line.
@@ -136,7 +135,6 @@ pub struct Serve {
     pub given: Given,
 }
 
-/// Flags of `fault`.
 #[derive(Debug, Args)]
 pub struct FaultFlags {
     /// Fault to inject, such as `slow x10` or `error 1% reads`; or `clear`, `status` or `stop`
@@ -147,7 +145,6 @@ pub struct FaultFlags {
     pub control: String,
 }
 
-/// Flags of `status`.
 #[derive(Debug, Args)]
 pub struct Status {
     /// Control socket of the server (`serve --control`)
@@ -176,7 +173,7 @@ To name a volume other than 0, append its number; in an array, the number of a d
 `next 1` (requests hit), `for 10s`.
 Adapters, and the links between them (aa), count from 0.
 
-Prints what is in effect from then on, or why nothing changed.",
+Prints the faults then in effect, or why nothing changed.",
         iodyno_live::fault_command::help()
     )
 }

@@ -1,4 +1,4 @@
-//! Flags of `size`.
+//! Command-line flags of `iodyno size`.
 
 use clap::Args;
 use iodyno_sizing::cloud::CLOUDS;
@@ -15,7 +15,6 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno size --cloud aws --price prices.toml --workload oltp1 --rate 6k/s --p99 5ms --capacity 500GiB
   iodyno size --saturate 57ce-gen3 --device ssd-gen3-emlc      find how many SSDs a pair of adapters can drive";
 
-/// Flags of `size`.
 #[derive(Debug, Args)]
 pub struct Size {
     /// Meet the demand of this workload: a name in the catalog, or a file
@@ -26,8 +25,8 @@ pub struct Size {
     pub workload: Option<String>,
     /// Meet the demand of a run in the notebook, by its id or name
     ///
-    /// Takes the workload of its last cell, its rate, its p99 and, as the least capacity, the part of the target that it
-    /// used, unless --rate, --p99 and --capacity give others.
+    /// Takes workload, rate and p99 from the last cell of the run, and the size of the address range in use as the minimum
+    /// capacity. --rate, --p99 and --capacity override these values.
     #[arg(long, value_name = "RUN", conflicts_with = "saturate")]
     pub like: Option<String>,
     /// Set the operations per second of the whole system, such as `500k/s`

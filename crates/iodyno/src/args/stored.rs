@@ -1,4 +1,4 @@
-//! Flags of commands on stored runs: `compare`, `history`, `report`, `import`, `export`.
+//! Command-line flags of the commands on stored runs: `compare`, `history`, `report`, `import`, `export`.
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -8,7 +8,6 @@ use iodyno_report::formats::{EXPORT_FORMATS, ExportFormat};
 use iodyno_units::parse_percent;
 use std::path::PathBuf;
 
-/// Flags of `compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
     /// Baseline: an id, the start of an id, `last`, `last~1`, or a name; or several of these, separated by commas
@@ -44,7 +43,6 @@ pub struct Compare {
     pub json: bool,
 }
 
-/// Flags of `history`.
 #[derive(Debug, Args)]
 pub struct History {
     /// Workload, or name of runs [default: the workload of the last run]
@@ -52,7 +50,7 @@ pub struct History {
     /// The name of a run is that of its workload or method, unless `run --name` gave another.
     #[arg(value_name = "WORKLOAD")]
     pub workload: Option<String>,
-    /// Take the runs on this target [default: the targets of the last run of the workload]
+    /// Include only runs on this target [default: the targets of the last run of the workload]
     #[arg(long, value_name = "TARGET")]
     pub on: Option<String>,
     /// Follow this metric, such as iops, bandwidth, p99 or write.mean
@@ -69,7 +67,6 @@ pub struct History {
     pub json: bool,
 }
 
-/// Flags of `report`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("form"))]
 pub struct Report {
@@ -107,18 +104,17 @@ pub struct Report {
     pub threshold: f64,
 }
 
-/// Flags of `import`.
 #[derive(Debug, Args)]
 pub struct Import {
     /// Page written by `iodyno report`, or JSON written by fio (`--output-format=json+`)
     ///
-    /// The jobs of a JSON become cells of one run, with a warning that iodyno did not measure them. The bins of json+ keep
-    /// the whole distribution of latencies; plain JSON has percentiles only.
+    /// Each job becomes a cell of one run, with a warning that iodyno did not measure it. The bins of json+ preserve the
+    /// whole latency distribution; plain JSON has percentiles only.
     pub file: PathBuf,
-    /// Log files of the same fio run, for the figures over time
+    /// Log files of the same fio run, for time series
     ///
-    /// write_lat_log without log_avg_msec keeps each I/O, write_hist_log with log_hist_msec the percentiles of each interval,
-    /// write_iops_log or write_bw_log with log_avg_msec the rates. The files must have the names that fio gives.
+    /// Useful are write_lat_log without log_avg_msec (each I/O), write_hist_log with log_hist_msec (percentiles per
+    /// interval), and write_iops_log or write_bw_log with log_avg_msec (rates). Files must keep the names that fio gave.
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 }
@@ -134,7 +130,6 @@ fn threshold_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Flags of `export`.
 #[derive(Debug, Args)]
 pub struct Export {
     /// Run to export: an id, the start of an id, `last`, or a name

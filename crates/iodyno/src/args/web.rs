@@ -1,4 +1,4 @@
-//! Flags of `web`.
+//! Command-line flags of `iodyno web`.
 
 use clap::Args;
 use std::net::SocketAddr;
@@ -7,7 +7,6 @@ use std::path::PathBuf;
 /// Default address of the page.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:9470";
 
-/// Flags of `web`.
 #[derive(Debug, Args)]
 pub struct Web {
     /// Listen on this address: a port of 127.0.0.1, or HOST:PORT; 0 for any free port

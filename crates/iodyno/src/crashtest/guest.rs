@@ -1,5 +1,5 @@
-//! A guest for `crashtest`: a virtual machine in which the program and the checkers run, with a real file system on a
-//! disk that is a file of the recorded folder. The guest sees the host's files, and changes none of them.
+//! The guest of `crashtest`: a virtual machine in which the program and the checkers run. Its disk is a file in the
+//! recorded folder, with a real file system. The guest sees the host's files, but can't change them.
 
 mod machine;
 
@@ -16,17 +16,17 @@ use std::time::Duration;
 
 /// Hidden command that runs a script in a guest.
 const IN_GUEST: &str = "in-guest";
-/// The folder in the guest in which programs run, on the recorded disk.
+/// Folder in the guest, on the recorded disk, in which programs run.
 const FOLDER: &str = "/iodyno";
 /// Name of the disk's file in the recorded folder.
 const DISK: &str = "disk";
-/// Time that a guest may take to start, beside the time of what runs in it.
+/// Timeout for the start of a guest, in addition to the time limit of its script.
 pub(super) const START_TIME: Duration = Duration::from_secs(60);
 /// Maximum length of the file with the kernel's version, bytes.
 const VERSION_BYTES_MAX: u64 = 256;
-/// Exit code of `make-guest` for what the user can change.
+/// Exit code of `make-guest` for errors that the user can fix.
 const REFUSED: i32 = 2;
-/// Exit code by which a shell says that it could not execute its program: the guest failed, not the program.
+/// Exit code of a shell that could not execute its program. Here it means that the guest failed, not the program.
 const NOT_EXECUTED: u8 = 126;
 
 /// A file system of the guest, for the rules with the same name.
@@ -35,13 +35,13 @@ struct FileSystem {
     rules: &'static str,
     /// Name of the file system in the kernel, and its mount options.
     mount: (&'static str, &'static str),
-    /// Program of the host that makes the file system.
+    /// Program on the host that makes the file system.
     maker: &'static str,
-    /// Shell command that makes it on [`DISK`]. Nothing of it remains to be done after the mount.
+    /// Shell command that makes the file system on [`DISK`], without lazy initialisation after the mount.
     make: &'static str,
 }
 
-/// The first is that of the rules `worst`, which no file system has.
+/// File systems of guests. The first is also used for the rules `worst`, which are not those of a real file system.
 const FILE_SYSTEMS: [FileSystem; 4] = [
     FileSystem { rules: "ext4", mount: ("ext4", "data=ordered"), maker: "mke2fs", make: EXT4 },
     FileSystem {
@@ -76,7 +76,7 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Makes the guest in a folder unless it is there, with the file system of these rules.
+    /// Makes the guest in a folder, unless it exists, with the file system of these rules.
     ///
     /// # Errors
     /// A tool is missing, the kernel can't be downloaded, or the guest does not boot.
@@ -94,13 +94,13 @@ impl Guest {
         Ok(Self { folder, file_system, name, program: super::own_program()? })
     }
 
-    /// Words that make the file system. They run on the host, in the recorded folder.
+    /// Command line that makes the file system. It runs on the host, in the recorded folder.
     pub(super) fn make_disk(&self) -> Vec<OsString> {
         let line = format!("PATH=$PATH:/usr/sbin:/sbin; {}", self.file_system.make);
         ["sh".into(), "-c".into(), line.into()].into()
     }
 
-    /// Words that run a program in the guest. The disk is unmounted afterwards, so that the complete result is on it.
+    /// Command line that runs a program in the guest. Unmounts the disk afterwards, so that it has the complete result.
     pub(super) fn program(&self, words: &[OsString]) -> Vec<OsString> {
         const UNMOUNTED: &str = "echo 'the file system was not mounted' >/dev/ttyS0";
         // What a program does not sync is written after 10 ms, not after 30 s: else the run of a short program has no
@@ -114,8 +114,8 @@ impl Guest {
         self.script(OFTEN, UNMOUNTED, words, "2>/dev/ttyS0", &after)
     }
 
-    /// Words that run a checker in the guest, which has this time once the guest has started. Its standard error is part of
-    /// its standard output.
+    /// Command line that runs a checker in the guest. `time_limit` counts from the start of the guest. The checker's
+    /// standard error is part of its standard output.
     pub(super) fn checker(&self, words: &[OsString], time_limit: Duration) -> Vec<OsString> {
         // The state of a file system that is not mounted says nothing about the program: the checker does not run.
         const UNMOUNTED: &str = "echo 'the kernel does not mount the file system:'; dmesg | grep -iE 'ext4|xfs|btrfs' | tail -n 2";
@@ -124,8 +124,8 @@ impl Guest {
         words
     }
 
-    /// Words that run a program in the mounted folder of the guest. `before` is executed first, `unmounted` where the disk
-    /// can't be mounted, `after` at the end.
+    /// Command line that runs a program in the mounted folder of the guest. Shell code: `before` runs first, `after` at
+    /// the end, `unmounted` if the disk can't be mounted. `errors` redirects standard error.
     fn script(
         &self,
         before: &str,
@@ -172,7 +172,7 @@ fn has_maker(file_system: &FileSystem) -> Result<(), Failure> {
     Err(Failure::input(format!("--guest with --rules {rules}: `{maker}` is missing: install it")))
 }
 
-/// Lines that set the variables of this process's environment.
+/// Shell code that sets the environment variables of this process.
 fn exports() -> OsString {
     let is_name = |name: &[u8]| name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_');
     let mut text = OsString::new();
@@ -189,7 +189,7 @@ fn exports() -> OsString {
     text
 }
 
-/// A word as the shell reads it, also of bytes that are no text.
+/// Quotes a word for the shell, even if it is not valid UTF-8.
 fn quoted(word: &std::ffi::OsStr) -> OsString {
     if let Some(text) = word.to_str() {
         return for_shell(text).into();
@@ -212,7 +212,7 @@ fn broken(folder: &Path, why: &str) -> Failure {
     ))
 }
 
-/// Makes the guest: see the script.
+/// Makes the guest by the script `make-guest`.
 fn make(folder: &Path, is_quiet: bool) -> Result<(), Failure> {
     if !is_quiet && !folder.join("stamp").exists() {
         eprintln!("making a virtual machine in {}, which takes a minute", folder.display());

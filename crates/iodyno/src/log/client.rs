@@ -1,4 +1,4 @@
-//! Connections of client commands to a server.
+//! Connections of the client commands of `log` to a log server.
 
 use crate::args::LogClient;
 use crate::failure::Failure;

@@ -99,9 +99,8 @@ pub struct Comparison {
     pub difference: Difference,
 }
 
-/// Compares A and B in every cell, and corrects the p-values for the number of cells. So pass all cells
-/// examined, not only those that look good. Values that are not finite and above 0, and groups without runs,
-/// are errors.
+/// Compares A and B in every cell, and corrects the p-values for the number of cells. The caller must pass all examined
+/// cells, not only favourable ones. Each group needs at least one run, and each value must be finite and above 0.
 pub fn compare(cells: &[Pair], criteria: &Criteria) -> Result<Vec<Comparison>, BadInput> {
     let Criteria { threshold_share, alpha } = *criteria;
     if !(threshold_share > 0.0 && threshold_share.is_finite() && alpha > 0.0 && alpha < 0.5) {

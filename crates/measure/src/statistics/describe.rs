@@ -30,7 +30,7 @@ impl ConfidenceInterval {
         self.low > limit || self.high < -limit
     }
 
-    /// The ± of the interval, in the unit of its bounds.
+    /// Half the width of the interval, in the unit of its bounds.
     pub fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }

@@ -1,13 +1,12 @@
-//! The operating point on a load curve: the best number of outstanding I/Os within limits on response time
-//! ("ceilings"), the outer curve of best points, and points between the ends. (The points are those of the SNIA
-//! specification's demand intensity test.)
+//! The operating point on a load curve: the best number of outstanding I/Os under limits on response time ("ceilings").
+//! Also the outer curve and intermediate points, as defined by the demand intensity test of SNIA's specification.
 //!
 //! Results are indices into the given points, so that the caller can find the cells of the points.
 
 use serde::{Deserialize, Serialize};
 
-/// Fraction of the highest IOPS from which a point counts as nearly the best. The optimal point is the one of these
-/// with the fewest outstanding I/Os, because its latency is lowest.
+/// Fraction of the highest IOPS from which a point counts as nearly the best. Among the nearly best points, the one
+/// with the fewest outstanding I/Os is optimal, because its latency is lowest.
 pub const NEARLY_BEST: f64 = 0.98;
 
 /// Result of one cell of a load sweep.
@@ -17,8 +16,8 @@ pub struct LoadPoint {
     pub oio: u32,
     /// Completed operations per second of all threads together.
     pub iops: f64,
-    /// Response time statistics to compare with the latency ceilings, in their order (such as mean, p99, p99.9),
-    /// ns. None with too few samples, which counts as above the ceiling.
+    /// Response time statistics, such as mean, p99 and p99.9, in the order of the latency ceilings, ns. None with
+    /// too few samples, which counts as above the ceiling.
     pub latency_ns: Vec<Option<f64>>,
     /// Whether the figures are usable: steady state reached, consistent with Little's law, and not judged
     /// invalid.
@@ -38,7 +37,7 @@ impl LoadPoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimum {
-    /// At least one point is sound and below the ceilings.
+    /// At least one point has usable figures and meets all latency ceilings.
     Found {
         /// Index of the best point: the fewest outstanding I/Os with at least 98 % of the highest IOPS.
         chosen: usize,
@@ -48,7 +47,7 @@ pub enum Optimum {
         /// None if there is no other.
         runner_up: Option<usize>,
     },
-    /// Every point exceeds a ceiling or is unsound. Display the point `least`, marked "over ceiling".
+    /// Every point exceeds a ceiling or has unusable figures. Display the point `least`, marked "over ceiling".
     NoneFeasible {
         /// Index of the point with the fewest outstanding I/Os.
         least: usize,

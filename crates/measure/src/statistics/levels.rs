@@ -2,9 +2,9 @@
 //! driver or a worn device changes the level from some run on; single outliers and noise do not.
 //!
 //! Each segment has one level. The history is cut so that the sum of squares of the logarithms, plus a penalty for each
-//! segment, is smallest (optimal partitioning, as in [`super::change`]; its segments are lines, since a drift is usual
-//! within a cell, whereas a step is usual between runs). The noise is estimated robustly from differences, so the
-//! shifts do not enlarge it, and its correlation makes the penalty larger.
+//! segment, is smallest (optimal partitioning). [`super::change`] fits lines instead of levels, because drifts are usual
+//! within a cell, but steps between runs. The noise is estimated robustly from differences, so that shifts do not enlarge
+//! the estimate. Correlated noise makes the penalty larger.
 
 use super::change::{logarithms, without_stalls};
 use super::describe::{self, ConfidenceInterval};
@@ -45,7 +45,7 @@ pub struct Shift {
     pub ratio: f64,
     /// 95 % confidence interval of `ratio`.
     pub interval: ConfidenceInterval,
-    /// First and last index of the run with which the new level may have begun (95 % confidence).
+    /// First and last index at which the new level may begin, with 95 % confidence.
     pub begins: (usize, usize),
 }
 

@@ -42,7 +42,7 @@ pub struct Little {
 }
 
 /// Tests by Little's law whether `flows` agree with `oio` outstanding I/Os: threads × queue depth in closed
-/// loop, the mean number in flight in open loop. An `oio` that is not above 0 and negative flows are errors.
+/// loop, the mean number in flight in open loop. An `oio` of 0 or less is an error, as are negative flows.
 pub fn little(flows: &[Flow], oio: f64) -> Result<Little, BadInput> {
     let figures: Vec<f64> = flows.iter().flat_map(|f| [f.iops, f.mean_ns]).chain([oio]).collect();
     all_finite("Little's law", &figures)?;

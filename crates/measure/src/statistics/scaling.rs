@@ -64,9 +64,9 @@ fn checked(points: &[ScalePoint]) -> Result<(), BadInput> {
 pub struct Scalability {
     /// λ: throughput of a single thread, device or host, in the unit of the points.
     pub alone: f64,
-    /// σ: contention parameter, 0 or more.
+    /// σ: contention, the serialised share of the work; 0 or more.
     pub contention: f64,
-    /// κ: coherency parameter, 0 or more.
+    /// κ: coherency, the relative cost of keeping each pair in agreement; 0 or more.
     pub coherency: f64,
     /// Largest relative deviation of a measured point from the fitted curve.
     pub deviation_share_max: f64,

@@ -4,9 +4,9 @@
 //! The confidence interval of the slope comes from a block bootstrap of the residuals, since neighbouring points are
 //! correlated: circular blocks (Politis and Romano, 1992) of residuals are added to the fitted line, and the line is
 //! fitted again. The standard error from this bootstrap is itself based on few blocks, so the interval takes Student's
-//! t with as many degrees of freedom as there are blocks, less two for the line. In simulations of 30 minutes of one
-//! value per second, correlated by 0 to 0.8 and averaged to 60 points, 95 % intervals contain the true slope in 93 %
-//! (plain percentiles of the bootstrap: in 88 %); with 40 points that are themselves correlated by 0.5, in 90 %.
+//! t with as many degrees of freedom as there are blocks, less two for the line. In simulations (30 minutes of one
+//! value per second, correlation 0 to 0.8, averaged to 60 points), 93 % of the 95 % intervals contain the true slope;
+//! of plain percentiles of the bootstrap, 88 % do. With 40 points whose correlation is 0.5, it is 90 %.
 
 use super::{ConfidenceInterval, describe, distribution};
 use iodyno_units::rng;

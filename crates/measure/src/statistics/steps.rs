@@ -70,7 +70,7 @@ impl Steps {
         (window_ns / self.length_ns).max(2) as usize
     }
 
-    /// Returns the last `count` of the first `complete` steps of `series`, or all of them if there are fewer.
+    /// Computes the `count` steps that end with step number `complete` (counted from 1); fewer at the start of `series`.
     pub fn last(&self, series: &[Interval], complete: usize, count: usize) -> Vec<Step> {
         let step = |number: usize| {
             let from = self.first + number * self.each;

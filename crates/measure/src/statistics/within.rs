@@ -5,8 +5,8 @@
 //! matters. The operations beyond the percentile are counted per batch of the series; if they were independent, the
 //! counts would scatter according to the binomial law. The excess is the inflation (Pearson's χ² over its degrees of
 //! freedom, the dispersion of a quasi-binomial model: McCullagh and Nelder, *Generalized Linear Models*, 2nd edition,
-//! section 4.5), and every operation counts as 1/inflation. There are 30 batches, or fewer if neighbouring ones are
-//! correlated, but at least 10, as for [`super::batch`].
+//! section 4.5). Each operation counts as 1/inflation independent operations. There are 30 batches, or fewer (at least
+//! 10) if neighbouring batches are correlated, as for [`super::batch`].
 //!
 //! **Scope:** the sampling error of *this window*, as if it were repeated directly after, in the same state, on the
 //! same machine, with the same neighbours. Only repeats show differences between runs. A dependence longer than a
@@ -24,10 +24,10 @@ pub const COVERS: &str = "covers only the sampling error of this window, correct
 /// Confidence interval of a percentile, from the operations of one window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Within {
-    /// Lower end, ns. None: unbounded.
+    /// Lower end of the interval, ns; None if unbounded.
     #[serde(rename = "low")]
     pub low_ns: Option<u64>,
-    /// Upper end, ns. None: unbounded, because too few operations lie beyond the percentile.
+    /// Upper end of the interval, ns. None: unbounded, because too few operations lie beyond the percentile.
     #[serde(rename = "high")]
     pub high_ns: Option<u64>,
     /// Confidence level, 0 to 1.

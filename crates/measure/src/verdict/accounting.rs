@@ -1,4 +1,4 @@
-//! Whether the figures of a cell contradict each other, for example by Little's law.
+//! Judges whether the figures of a cell contradict each other, for example by Little's law.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended};

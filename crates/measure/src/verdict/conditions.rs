@@ -1,4 +1,4 @@
-//! Conditions of the machine and the device during a cell, and changes of them.
+//! Judges the conditions of the machine and the device during a cell, such as throttling, swapping and changed settings.
 
 use super::{Level, Say};
 use crate::cell::Cell;

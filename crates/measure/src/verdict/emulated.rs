@@ -1,4 +1,4 @@
-//! Whether real storage was measured, and whether a target emulated in real time completed operations on time.
+//! Judges whether real storage was measured, and whether a target emulated in real time completed operations on time.
 
 use super::{Level, Say};
 use crate::cell::Cell;

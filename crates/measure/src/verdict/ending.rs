@@ -1,4 +1,4 @@
-//! The end of a cell: whether it ran to its end, whether its operations succeeded, and whether it measured anything.
+//! Judges the end of a cell: whether it ran to its end, and whether its operations succeeded.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended, Role};

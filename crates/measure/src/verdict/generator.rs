@@ -1,4 +1,4 @@
-//! Whether the storage limited the rate, or iodyno itself: missed rates, busy processors, coarse stamps.
+//! Judges whether the storage limited the rate, or iodyno itself: missed rates, busy processors, coarse stamps.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -1,4 +1,4 @@
-//! Effects of layers between the target's name and its devices: delays, caches, copies, failed members.
+//! Judges the effects of storage layers between a target and its devices: delays, caches, copies, failed members.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -1,10 +1,9 @@
-//! Whether something above the device limited the rate: a control group, whose limit can be read, or a hypervisor, a
-//! volume or a server, whose limit shows only in the figures. Operations that wait for such a limit do not wait for
-//! the device.
+//! Judges whether a limiter above the device determined the rate. The limit of a control group can be read. That of a
+//! hypervisor, a volume or a server shows only in the figures.
 //!
 //! A limiter that can't be read is recognised by a rate that is more even than random counts, and nearer to a round
-//! number than a rate is by chance. The probability accepted depends on the other evidence: see [`CHANCE_MAX_WAITS`]
-//! and [`CHANCE_MAX_ALIKE`].
+//! number than a rate is by chance. The accepted probability of a chance match depends on the other evidence: see
+//! [`CHANCE_MAX_WAITS`] and [`CHANCE_MAX_ALIKE`].
 
 use super::{Level, Say};
 use crate::cell::Cell;

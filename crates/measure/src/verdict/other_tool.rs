@@ -1,4 +1,4 @@
-//! Whether iodyno measured the cell.
+//! Judges cells that another program measured, such as fio.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -1,5 +1,4 @@
-//! Disturbances from outside the workload: other programs and the machine. Also operations that were issued as another kind
-//! than asked for.
+//! Judges disturbances by other programs and by the machine. Also reports operations that were replaced by others.
 
 use super::{Level, Say};
 use crate::Interval;

@@ -1,4 +1,4 @@
-//! Whether the workers had a processor whenever they needed one.
+//! Judges whether the workers had a processor whenever they needed one.
 
 use super::generator::{late_count, late_share};
 use super::{Level, Say};

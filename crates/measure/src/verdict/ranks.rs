@@ -1,4 +1,4 @@
-//! Whether the ranks of a run measured at the same time, and whether one of them slowed the others down.
+//! Judges whether the ranks of a run measured at the same time, and whether one of them slowed the others down.
 
 use super::{Level, Say, Verdict};
 use crate::cell::Cell;

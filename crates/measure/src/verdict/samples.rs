@@ -1,4 +1,4 @@
-//! Whether a cell is long enough and has enough samples for the percentiles that are printed.
+//! Judges whether a cell is long enough and has enough samples for the percentiles that are printed.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended};

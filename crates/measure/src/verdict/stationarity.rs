@@ -1,4 +1,4 @@
-//! Whether the throughput was stationary: otherwise the mean over the window describes no single state of the target.
+//! Judges whether the throughput was stationary. If it was not, the mean over the window describes no single state.
 
 use super::{Level, Say};
 use crate::cell::{Cell, Ended, Role};

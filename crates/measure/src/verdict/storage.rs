@@ -1,4 +1,4 @@
-//! Whether the I/O reached the storage that holds the target's bytes, judged by the known layers and by counted bytes.
+//! Judges by the known layers and by counted bytes whether the I/O reached the storage that holds the target's bytes.
 
 use super::{Level, Say};
 use crate::cell::Cell;

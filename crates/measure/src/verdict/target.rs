@@ -1,4 +1,4 @@
-//! Whether the storage itself answered, and in the expected state.
+//! Judges whether the storage itself answered, and in the expected state.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -1,4 +1,4 @@
-//! Whether an emulated cell was measured in its long-run state, rather than while a buffer or a cache filled or
+//! Judges whether an emulated cell was measured in its long-run state, rather than while a buffer or a cache filled or
 //! emptied.
 
 use super::{Level, Say};

@@ -1,4 +1,4 @@
-//! Whether the storage returned the content written: reads that were verified, not verified, or wrong.
+//! Judges whether the storage returned the content written: reads that were verified, not verified, or wrong.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -64,7 +64,7 @@ pub(crate) fn exponential(mean_ns: f64, draw: &mut dyn FnMut() -> f64) -> u64 {
     (-mean_ns * draw().ln()).max(1000.0) as u64
 }
 
-/// Duration of an operation of `takes_ns`, ns: if it starts, or is in flight, during the stall, it ends after it.
+/// Duration of an operation that normally takes `takes_ns`, ns. If the operation overlaps the stall, it ends after it.
 pub(crate) fn stall(from_ns: u64, length_ns: u64, start_ns: u64, takes_ns: u64) -> u64 {
     let to_ns = from_ns + length_ns;
     if start_ns < to_ns && start_ns + takes_ns > from_ns {

@@ -1,4 +1,4 @@
-//! Values to write, and the forms in which they are written.
+//! Values to write to a workload file, and the two forms of the file.
 
 use crate::spec::Address;
 

@@ -1,4 +1,4 @@
-//! Choice of the addresses of operations.
+//! Address patterns: how a workload chooses the addresses of its operations.
 
 use crate::range::Percent;
 
@@ -70,7 +70,7 @@ pub enum Pattern {
         /// Distance from the end of a run to the start of the next, bytes.
         skip_bytes: u64,
     },
-    /// Interleaved sequential streams, one in each of `streams` equal parts of the range. They take turns, one
+    /// Interleaved sequential streams, one in each of `streams` equal parts of the range. The streams take turns, one
     /// block each.
     Streams {
         /// Number of streams, and of the parts of the range.

@@ -1,6 +1,5 @@
 //! Operations that depend on how many operations all workers of a target have issued or completed: bursts of flushes,
-//! and reads and writes in a fixed ratio. Counters are on their own cache lines, without locks; a workload that uses
-//! neither has none.
+//! and reads and writes in a fixed ratio. The shared counters are on their own cache lines, without locks.
 
 use crate::spec::{MixOrder, Spec};
 use iodyno_units::OpKind;

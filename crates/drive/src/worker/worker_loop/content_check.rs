@@ -1,4 +1,4 @@
-//! Verification of content by a worker: the map of its target, and what the worker found in it.
+//! Verification of content by one worker: checks reads against the target's map, and counts the findings.
 
 use crate::memory::Buffers;
 use crate::verify::{VerifyMap, Wrong};

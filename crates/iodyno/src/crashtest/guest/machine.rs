@@ -1,5 +1,5 @@
-//! The virtual machine, on the side of the host: it continues from the state that `make-guest` kept, and executes one
-//! script, which is sent over a serial line.
+//! The host's side of the virtual machine: resumes the machine from the state that `make-guest` saved, and executes one
+//! script, which it sends over a serial line.
 
 use super::NOT_EXECUTED;
 use iodyno_catalog::input::read_text;
@@ -14,17 +14,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time that a guest has to answer at the beginning.
+/// Timeout for the first response of a guest.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum length of the file with QEMU's arguments, bytes.
 const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
-/// Interval between attempts to be heard.
+/// Interval between attempts to reach the guest.
 const TICK: Duration = Duration::from_millis(50);
-/// Time that a script without a limit has.
+/// Time limit of a script for which none is given.
 const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// Exit code of `timeout` for a command that it ended.
 const TIMED_OUT: u8 = 124;
-/// Beginning of the line with which the guest's `init` ends the output of each line of shell.
+/// Prefix of the line that the guest's `init` prints after each executed line of shell.
 const STATUS: &[u8] = b"status ";
 
 /// A running guest; killed when dropped.
@@ -36,7 +36,7 @@ struct Machine {
     copier: Option<JoinHandle<()>>,
 }
 
-/// Copies what comes from a pipe to standard error, without carriage returns.
+/// Copies a pipe to standard error, without carriage returns.
 fn copy_errors(mut pipe: PipeReader) {
     let mut bytes = [0; 4096];
     while let Ok(len @ 1..) = pipe.read(&mut bytes) {
@@ -45,10 +45,10 @@ fn copy_errors(mut pipe: PipeReader) {
     }
 }
 
-/// Runs a script in the guest that is kept in a folder, with a disk. Prints what the script prints, and exits with its
-/// exit code; 126: the guest failed. The guest ends without a shutdown.
+/// Runs a script in the guest in `folder`, with a disk. Prints the script's output, and returns its exit code. The guest
+/// ends without a shutdown.
 ///
-/// After `time_limit` the exit code is 124, as that of `timeout`.
+/// Exit code 124: `time_limit` was exceeded, as with `timeout`; 126: the guest failed.
 pub(crate) fn run_in_guest(
     folder: &Path,
     disk: &Path,
@@ -75,8 +75,8 @@ pub(crate) fn run_in_guest(
     }
 }
 
-/// A script as a single line of shell, with the environment variable of what the program had printed. The script sets
-/// `code`, which the line prints behind `end`.
+/// Converts a script to a single line of shell that also passes on the environment variable IODYNO_ACKNOWLEDGED. The
+/// script must set `code`; the line prints it after `end`.
 fn as_line(script: &[u8], end: &str) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(path) = std::env::var_os(super::super::ACKNOWLEDGED) {
@@ -149,7 +149,7 @@ impl Machine {
         self.line_in.flush()
     }
 
-    /// Waits until the guest listens: input before its state has been restored is lost, so it is repeated.
+    /// Waits until the guest listens. Repeats its input, because input is lost until the guest's state has been restored.
     fn attach(&mut self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -168,14 +168,14 @@ impl Machine {
         self.wait()
     }
 
-    /// Waits until a line of shell has ended.
+    /// Waits until a line of shell has been executed.
     fn wait(&mut self) -> io::Result<()> {
         while !self.lines.recv().map_err(|_| ended())?.starts_with(STATUS) {}
         Ok(())
     }
 
-    /// Prints the output of a script as it comes, up to the line that starts with `end`, and returns the number in that
-    /// line. An empty line is printed once another follows: the last one is not the script's.
+    /// Prints the output of a script up to the line that starts with `end`, and returns the number in that line. Prints an
+    /// empty line only once another line follows, because the last empty line is not the script's.
     fn answer(&mut self, end: &[u8], time_limit: Option<Duration>) -> io::Result<u8> {
         let until = Instant::now() + time_limit.unwrap_or(NO_LIMIT);
         let mut out = io::stdout().lock();
