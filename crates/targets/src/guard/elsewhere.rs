@@ -230,7 +230,7 @@ fn is_held(node: &Path, dev: DevNo) -> bool {
     is_own && rustix::fs::open(node, flags, Mode::empty()).is_err_and(|errno| errno == Errno::BUSY)
 }
 
-/// Selection of the processes to search for that have a device open.
+/// Processes to search for open devices, by their access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Openers {
     /// All processes, with read or write access.

@@ -19,11 +19,11 @@ pub const ARRAY_DEPTH_MAX: usize = 4;
 pub struct ArrayName {
     /// RAID level of the array, such as RAID 5.
     pub level: Level,
-    /// Number of members, parity included.
+    /// Number of members, including those that hold parity or copies.
     pub members: u32,
     /// Strip size, bytes; `None`: the default of Linux md or of the RAID adapter.
     pub strip_bytes: Option<u64>,
-    /// How parity rotates over the members.
+    /// Rotation of parity over the members.
     pub rotation: Rotation,
 }
 

@@ -75,7 +75,7 @@ impl SignatureKind {
 /// A signature found on a target, such as that of a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Kind of content that the signature identifies.
+    /// Type of content, such as a file system.
     pub kind: SignatureKind,
     /// Name of the format: `ext4`, `LVM2`, `GPT`, …
     pub name: String,
@@ -83,7 +83,7 @@ pub struct Signature {
     pub offset_bytes: u64,
 }
 
-/// Signatures found at both ends of a target.
+/// Signatures found near the start and the end of a target's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Every signature found, in order of offset.
