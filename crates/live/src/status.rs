@@ -25,7 +25,7 @@ pub enum Status {
     Model(ModelStatus),
     /// Emulated storage without simulated latency, at the speed of this host.
     Native(NativeStatus),
-    /// Plain memory, without emulation.
+    /// Plain memory that an NBD server exports, without emulation.
     Memory(MemoryStatus),
 }
 
@@ -155,9 +155,9 @@ pub struct VolumeStatus {
     pub power_off: bool,
     /// Injected extra latency per kind of operation, ns.
     pub delay_ns: ByKind<u64>,
-    /// Faults injected at the volume's interface, including those that are over.
+    /// Injected error rate per kind of operation: fraction of operations that fail, 0 to 1.
     pub error_share: ByKind<f64>,
-    /// Faults at the volume's interface.
+    /// Faults injected at the volume's interface, including those that are over.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
     /// Counters and latencies since the start, per kind of operation.
@@ -174,7 +174,7 @@ pub struct VolumeStatus {
     pub worn: Option<f64>,
     /// Number of completions since the start that were delivered more than [`LATE_NS`](crate::counts::LATE_NS) late.
     pub late: u64,
-    /// Number of late completions whose cause is that the polling thread lost its core.
+    /// Number of late completions for which the polling thread had lost its core.
     pub late_away: u64,
     /// Median delay of a completion's delivery after its simulated time, ns; `None` if there are too few completions.
     pub lateness_p50_ns: Option<u64>,
@@ -198,7 +198,7 @@ pub struct VolumeStatus {
     pub torn_writes: u64,
     /// Status of the volume's array; `None` for a single device.
     pub array: Option<ArrayStatus>,
-    /// Status of all nested arrays (members of the volume's array that are arrays), at any depth.
+    /// Status of all nested arrays, at any depth.
     pub branches: Vec<ArrayStatus>,
     /// Number of flash erase blocks erased since the start; `None` if the volume has no flash.
     #[serde(skip)]
@@ -253,10 +253,10 @@ pub struct KindStatus {
     /// operations.
     #[serde(skip)]
     pub latency_p999_ns: Option<u64>,
-    /// Simulated latencies from submission to completion; `None` if no operation succeeded.
+    /// Histogram of simulated latencies from submission to completion; `None` if no operation succeeded.
     #[serde(skip)]
     pub latency: Option<Histogram>,
-    /// Exemplars of these latencies.
+    /// Slow operations, as exemplars for the latency histogram.
     #[serde(skip)]
     pub exemplars: Exemplars,
 }
@@ -290,7 +290,7 @@ pub struct MemberStatus {
     /// Number of the member's device, or the numbers of all its devices if the member is an array.
     #[serde(flatten)]
     pub devices: MemberDevices,
-    /// Whether the member is present, its device is lost, or its data is missing or being rebuilt.
+    /// Whether the member has all its data, is lost, or lacks data that is missing or being rebuilt.
     pub state: MemberState,
 }
 
@@ -314,9 +314,9 @@ pub enum MemberDevices {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberState {
-    /// The member has all its data.
+    /// The member is available with all its data.
     Present,
-    /// The member's device is lost.
+    /// The member's device fails all operations.
     Lost,
     /// The member's device is present, but its data has not been rebuilt.
     Missing,

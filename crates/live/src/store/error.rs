@@ -54,7 +54,7 @@ pub enum WriteError {
         memory_bytes_max
     )]
     Memory {
-        /// Memory limit of the volume, bytes.
+        /// Memory limit of the volume for data and tables, bytes.
         memory_bytes_max: u64,
     },
     /// The file system of the volume's file is full.
@@ -133,7 +133,7 @@ pub enum OpenError {
     /// The volume's path exists but is not a plain file.
     #[error("{}: this is {what}, not a plain file: name a plain file, or a new file", path.display())]
     NotAFile {
-        /// Path that was given for the volume's file.
+        /// Path given for the volume's file.
         path: PathBuf,
         /// Type of the object at the path, as a noun with its article.
         what: &'static str,
@@ -141,7 +141,7 @@ pub enum OpenError {
     /// The path is not a disk image of a supported type.
     #[error("{}: this is {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
-        /// Path of the image.
+        /// Path given for the image.
         path: PathBuf,
         /// Type of the object at the path, as a noun with its article.
         what: &'static str,

@@ -1,5 +1,5 @@
-//! Follows writes through the store: their registration, the events by which the emulated machine tells where their data is
-//! (in a cache, on the medium, lost), and their completion.
+//! Follows writes through the store: registration, the machine's events about the location of their data (in a cache,
+//! on the medium, lost), and completion.
 
 use super::durable::Durable;
 use super::overlay::{Dropped, Kind, Payload};
