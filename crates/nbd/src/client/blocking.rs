@@ -93,7 +93,7 @@ impl Blocking {
         self.call(Kind::Write, flags, offset_bytes, len, from.as_ptr().cast_mut())
     }
 
-    /// Sends a request without data (flush, trim, write-zeroes or cache) and waits for its reply.
+    /// Sends a request without data (flush, trim, write-zeroes or cache), and waits for its reply.
     pub fn command(
         &mut self,
         kind: Kind,

@@ -73,7 +73,7 @@ impl Drop for DeferredReply {
 }
 
 /// Collects replies, so that a thread that handles many completions sends them with one system call per connection.
-/// Dropping the batch sends the rest.
+/// Dropping the batch sends the unsent replies.
 #[derive(Default)]
 pub struct Batch {
     links: Vec<Arc<Link>>,

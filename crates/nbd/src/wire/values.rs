@@ -107,8 +107,8 @@ impl CmdFlags {
     }
 }
 
-/// Error numbers in replies. A received number that is not listed becomes `Inval`, as the protocol requires;
-/// before sending, other errors are mapped to the nearest listed one.
+/// Error numbers in replies. A received number that is not listed becomes `Inval`, as the protocol requires. Before
+/// sending, other errors are mapped to the nearest listed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Errno {
