@@ -108,7 +108,7 @@ impl InterfaceFault {
 /// Effect of a fault on one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// Effect of the fault on the request.
+    /// Action that the caller must apply to the request.
     pub action: Action,
     /// When the reply to the request is sent; `None`: at its usual time.
     pub reply: Option<ReplyTime>,

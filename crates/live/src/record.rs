@@ -168,7 +168,7 @@ pub struct Record<R> {
 pub struct RecordedFault {
     /// Simulated time of the fault command, ns.
     pub at_ns: u64,
-    /// Number of the volume at whose interface the fault occurred.
+    /// Number of the volume, from 0.
     pub volume: u32,
     /// What the fault did, and to which requests.
     pub fault: InterfaceFault,
@@ -177,9 +177,9 @@ pub struct RecordedFault {
 /// Result of a replay: counts, and hashes that show whether it repeated the recorded run exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Number of operations that were submitted in the replay.
+    /// Number of operations replayed.
     pub operations: u64,
-    /// Number of faults that were injected in the replay.
+    /// Number of faults replayed.
     pub faults: u64,
     /// Faults at interfaces during the recorded run; at most the first [`INTERFACE_FAULTS_MAX`].
     pub interface_faults: Vec<RecordedFault>,

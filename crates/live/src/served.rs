@@ -83,7 +83,7 @@ pub enum Payload<'a> {
     Read(&'a mut [u8]),
     /// The read fills [`Sink::buffer`] at completion.
     ReadIntoSink,
-    /// Bytes to write.
+    /// Data of a write, copied at submission.
     Write(&'a [u8]),
     /// No data: the volume does not store content, or the operation has no data.
     None,

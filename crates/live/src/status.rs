@@ -107,7 +107,7 @@ pub struct AdaptersStatus {
     pub adapters: Vec<AdapterStatus>,
     /// Whether each link between the adapters is down, by link number.
     pub aa_down: Vec<bool>,
-    /// Whether the adapters have a write cache.
+    /// Whether the adapters have a write cache, in use or not.
     pub has_cache: bool,
     /// Whether the cache currently works as write-back: writes are acknowledged once they are in it.
     pub caching: bool,
@@ -121,7 +121,7 @@ pub struct AdaptersStatus {
     pub cleared: Vec<u32>,
 }
 
-/// Status of a RAID adapter.
+/// Failures of a RAID adapter, and the volumes that it serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdapterStatus {
     /// Whether an injected fault has taken the adapter out of service.
@@ -134,7 +134,7 @@ pub struct AdapterStatus {
     pub optimized: Vec<u32>,
 }
 
-/// Status of an emulated volume.
+/// Sizes, active faults, counters and latencies of an emulated volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// Name of the emulated device or array.
@@ -261,7 +261,7 @@ pub struct KindStatus {
     pub exemplars: Exemplars,
 }
 
-/// Status of an emulated RAID array.
+/// State of an emulated RAID array and its members, with counts of rebuilds and losses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrayStatus {
     /// Members of the array, by member number.
@@ -270,7 +270,7 @@ pub struct ArrayStatus {
     pub missing: usize,
     /// Progress of the current member rebuild, 0 to 1; `None` if no member is being rebuilt.
     pub rebuilt_share: Option<f64>,
-    /// Number of row ranges that are still to be resynced after a power cut.
+    /// Number of ranges of stripes that are still to be resynced after a power cut.
     pub resyncs: u32,
     /// Whether the array has lost data that can't be read until it is rewritten.
     pub data_lost: bool,
@@ -284,10 +284,10 @@ pub struct ArrayStatus {
     pub lost_units: u64,
 }
 
-/// Status of a member of an array.
+/// Devices and state of a member of an array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Number of the member's device, or the numbers of all its devices if the member is an array.
+    /// Index of the member's device in the emulated system, or of all its devices if the member is an array.
     #[serde(flatten)]
     pub devices: MemberDevices,
     /// Whether the member has all its data, is lost, or lacks data that is missing or being rebuilt.
@@ -300,17 +300,17 @@ pub struct MemberStatus {
 pub enum MemberDevices {
     /// The member is a single device.
     One {
-        /// Number of the device in the emulated system.
+        /// Index of the device in the emulated system, from 0.
         device: u32,
     },
     /// The member is a nested array.
     Several {
-        /// Numbers of the nested array's devices in the emulated system.
+        /// Indices of the nested array's devices in the emulated system, from 0.
         devices: Vec<u32>,
     },
 }
 
-/// State of a member of an array.
+/// Availability of the data of an array's member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberState {

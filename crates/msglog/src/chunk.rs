@@ -239,7 +239,7 @@ fn count_messages(mut rest: &[u8]) -> Option<u32> {
     Some(messages)
 }
 
-/// Iterator over the records of a chunk.
+/// Iterator over a chunk's records, in order.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],

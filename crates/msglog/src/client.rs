@@ -17,7 +17,7 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// Size of buffered requests at which they are sent to the server, bytes.
 const SEND_BYTES: usize = 64 << 10;
 
-/// Reason why a client's request or connection failed.
+/// Error of a client: of its connection, from the server, or because of a log that does not match the publisher.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The server can't be reached, or the connection broke.
@@ -121,7 +121,7 @@ impl<S: Read + Write> Connection<S> {
         self.welcome.as_ref()
     }
 
-    /// The underlying byte stream.
+    /// The underlying byte stream, such as a socket.
     pub fn stream(&self) -> &S {
         &self.stream
     }

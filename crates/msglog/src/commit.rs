@@ -47,9 +47,9 @@ pub enum Waiting {
 /// Next operation that the log's owner must issue for group commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Write the next chunk.
+    /// Write the next chunk of the queue.
     Write,
-    /// Flush the target.
+    /// Flush the target, which makes completed writes durable.
     Flush,
     /// Wait until an operation completes or a message arrives.
     Wait,
@@ -177,7 +177,7 @@ impl Commit {
         }
     }
 
-    /// Marks a flush as issued.
+    /// Records that a flush was issued. It covers the writes completed so far.
     #[inline]
     pub fn flush_begins(&mut self) {
         debug_assert!(self.flushing.is_none(), "one flush at a time");

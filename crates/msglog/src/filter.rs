@@ -99,7 +99,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Creates a budget of `steps` evaluation steps.
+    /// Creates a budget of `steps` steps for one or several evaluations.
     pub fn new(steps: u64) -> Self {
         Self { left: Cell::new(steps) }
     }

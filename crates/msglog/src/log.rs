@@ -46,7 +46,7 @@ impl Default for LogOptions {
     }
 }
 
-/// Reason why a message could not be appended to the log.
+/// Reason why [`Log::append`] did not append a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AppendError {
     /// The message can't be stored as a record, for instance because it is too long.
@@ -259,7 +259,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.closed.len() + usize::from(self.open.is_some())
     }
 
-    /// Whether a write or a flush has failed.
+    /// Whether a write or a flush has failed, so that nothing more can be persisted.
     pub fn is_broken(&self) -> bool {
         self.commit.is_broken()
     }

@@ -35,7 +35,7 @@ pub struct Recovered {
     pub state: State,
     /// Number of messages in the log's valid chunks.
     pub messages: u64,
-    /// Number of valid chunks.
+    /// Number of valid chunks in the log.
     pub chunks: u64,
     /// Reason why the bytes after the log's end are not a valid chunk. `None` if no torn tail was discarded.
     pub cut: Option<Invalid>,
@@ -87,7 +87,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Reason why a log could not be opened.
+/// Reason why a log could not be opened. Damage is not an error: see [`Recovered::damages`].
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The target does not contain a log.
@@ -298,7 +298,7 @@ pub fn replay(
     Ok(Replayed { next_message, damages: end.damages })
 }
 
-/// Start of a replay.
+/// First message of a replay, by number or by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFrom {
     /// Start with the message with this number, or the first later one that exists.

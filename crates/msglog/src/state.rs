@@ -135,7 +135,7 @@ impl State {
         self.topics.get(topic).into_iter().flat_map(Values::leaves)
     }
 
-    /// Number of current values.
+    /// Number of current values, in all topics together.
     pub fn len(&self) -> usize {
         self.topics.values().map(Values::len).sum()
     }

@@ -48,7 +48,7 @@ pub struct OpenOptions {
     pub confirm: Confirm,
     /// True if the caller will continue a message log on the target, so that the log is not a reason to refuse.
     pub keeps_log: bool,
-    /// Whether this process or another rank of the run claims the target exclusively.
+    /// Whether this process claims the target exclusively, or another rank of the run has done so.
     pub by: OpenedBy,
 }
 

@@ -18,7 +18,7 @@ pub struct SysRoot {
 }
 
 impl SysRoot {
-    /// Root of the running system.
+    /// Root of the running system, `/`.
     pub fn real() -> Self {
         Self::at("/")
     }

@@ -57,9 +57,9 @@ impl Sink for Reply {
 /// Properties of a ublk block device that the kernel reports to its users.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceFlags {
-    /// Whether the device is a rotating disk.
+    /// Whether the kernel should treat the device as a rotating disk.
     pub rotational: bool,
-    /// Whether the kernel refuses writes to the device.
+    /// Whether the kernel must refuse writes to the device.
     pub read_only: bool,
 }
 

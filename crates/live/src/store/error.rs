@@ -4,7 +4,7 @@ use iodyno_units::IoError;
 use std::io;
 use std::path::PathBuf;
 
-/// Reason why a read failed.
+/// Error of a read from a volume's store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The range exceeds the end of the volume.
@@ -21,7 +21,7 @@ pub enum ReadError {
         /// Number of the corrupt unit, counted from the start of the volume.
         unit: u64,
     },
-    /// A system call failed.
+    /// A system call failed while reading the backing file or image.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
         /// Action that failed, such as `reading the volume's file`.
@@ -31,7 +31,7 @@ pub enum ReadError {
     },
 }
 
-/// Reason why a write failed.
+/// Error of a write, trim or flush of a volume's store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The range exceeds the end of the volume.
@@ -65,7 +65,7 @@ pub enum WriteError {
         /// Action that failed, such as `writing the volume's file`.
         doing: &'static str,
     },
-    /// A system call failed.
+    /// A system call on the volume's file failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
         /// Action that failed, such as `writing the volume's file`.
@@ -181,7 +181,7 @@ pub enum OpenError {
         /// Description of the checksum file's defect.
         why: String,
     },
-    /// A system call failed.
+    /// A system call on the volume's file failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
         /// Path of the file on which the call failed.

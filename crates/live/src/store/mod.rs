@@ -77,9 +77,8 @@ pub struct Options {
     /// Whether reads are verified against checksums, which costs about 0.1 µs per 4 KiB. If not, reads detect
     /// only injected corruption; [`Store::scrub`] detects the rest.
     pub check_reads: bool,
-    /// Whether the device is memory that a power failure empties. If so, accepted data goes to the base
-    /// immediately, because only [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever removes
-    /// it. Otherwise data in a volatile buffer stays in the overlay until it reaches the medium.
+    /// Whether the device is memory that loses its whole content in a power failure. If so, accepted data is stored at
+    /// once as durable. Otherwise, data in a volatile buffer is kept separate until it reaches the medium.
     pub emptied_by_power_failure: bool,
     /// Whether the file is another program's disk image. If so, its checksums are removed at a clean shutdown,
     /// because that program's writes would not update them.

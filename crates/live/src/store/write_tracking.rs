@@ -329,9 +329,9 @@ impl Store {
         outcome
     }
 
-    /// Retries the writes that the host refused, whose data would be lost if the server were killed. Must be
-    /// called for each flush and at shutdown. Later servers treat any older version of the content as corrupt,
-    /// even after an error.
+    /// Retries the writes that the host refused, whose data would be lost if the server were killed. Must be called for
+    /// each flush and at shutdown. Later servers treat any older version of the content as corrupt, even if this call
+    /// returns an error.
     ///
     /// # Errors
     /// The host still refuses data. Or an acknowledged partial write hit a corrupt unit, which stays corrupt

@@ -1,4 +1,4 @@
-//! Replies of a server.
+//! Replies of a log server to its clients, and their encoding.
 
 use super::fields::{Fields, Malformed, Put as _, cut};
 use super::put_frame;
@@ -21,7 +21,7 @@ const STATUS: u8 = 74;
 /// and the topic's length.
 const MESSAGE_BYTES: usize = 4 + 1 + 4 * 8 + 2;
 
-/// A reply from the server to a client.
+/// A frame from the server to a client: an answer, an acknowledgement, or part of a stream or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// The server accepts the connection, in answer to the client's hello.
@@ -48,7 +48,7 @@ pub enum Reply<'a> {
         /// Sequence number of the last persisted message.
         sequence: u64,
     },
-    /// Start of a stream of messages.
+    /// Start of a stream of messages, in answer to a read request.
     Stream {
         /// Lower bound of the first message's number.
         first: u64,
@@ -65,7 +65,7 @@ pub enum Reply<'a> {
         /// Number at which a later stream continues: the last message's number plus 1.
         next: u64,
     },
-    /// Start of a snapshot of the current values.
+    /// Start of a snapshot of the current values, in answer to a query.
     Snapshot {
         /// Number of the first message that the snapshot does not include; a later stream continues there.
         next: u64,

@@ -1,4 +1,4 @@
-//! Requests of a client.
+//! Requests of a client to a log server, and their encoding.
 
 use super::fields::{Fields, Malformed, Put as _};
 use super::{MAGIC, NAME_BYTES_MAX, put_frame};
@@ -47,7 +47,7 @@ pub enum Request<'a> {
         /// Text of a filter that the values must match; empty: no filter.
         filter: &'a str,
     },
-    /// Requests the server's status.
+    /// Requests the server's status, as JSON.
     Status,
 }
 

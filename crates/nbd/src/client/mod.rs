@@ -65,7 +65,7 @@ impl Default for Config {
     }
 }
 
-/// Reason why a connection could not be opened.
+/// Error of connecting to a server, negotiating, or listing exports.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The URI is invalid.

@@ -51,7 +51,7 @@ pub struct Uri {
     pub tls_hostname: Option<String>,
 }
 
-/// Reason why a URI is invalid.
+/// Reason why a text is not a valid NBD URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     /// The scheme is not one of the NBD schemes.

@@ -18,7 +18,7 @@ pub struct Counters {
     pub(crate) written_bytes: AtomicU64,
 }
 
-/// Values of the server's counters at one instant.
+/// Values of the server's counters, read at nearly the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Number of open connections, including those that still negotiate.

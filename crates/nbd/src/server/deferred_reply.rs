@@ -80,7 +80,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Creates an empty batch.
+    /// Creates an empty batch, to which [`Self::answer`] and [`Self::fill`] add replies.
     pub fn new() -> Self {
         Self::default()
     }

@@ -105,7 +105,7 @@ pub struct Capabilities {
 pub struct Inspection {
     /// Name of the target, in canonical form.
     pub name: TargetName,
-    /// Kind of target, such as a file or a block device.
+    /// Kind of target. For a path, the type of file that it leads to.
     pub kind: Kind,
     /// Path as the user gave it; for a scratch file, its directory.
     pub path: Option<String>,

@@ -67,7 +67,7 @@ pub enum LayerKind {
 /// One layer of a storage stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Kind of layer, such as a partition.
+    /// Program or driver that implements the layer.
     pub kind: LayerKind,
     /// Name of the device, or of the file system with its mount point.
     pub name: String,
