@@ -1,9 +1,9 @@
 //! Records the inputs of a served machine, and replays them in virtual time: the same inputs at the same times give the
 //! same events, so that a failure found live can be reproduced.
 //!
-//! A record is a text file. The first line is the format; the second describes the machine in JSON, for the caller
-//! that rebuilds it; then there is one line per input, in order of arrival; the last line gives the end of the run. A
-//! record that was cut off replays up to its last complete line.
+//! A record is a text file. The first line names the format. The second line describes the machine in JSON, for the
+//! caller that rebuilds it. Then there is one line per input, in order of arrival. The last line gives the end of the
+//! run. A truncated record can be replayed up to its last complete line.
 //!
 //! ```text
 //! iodyno record 3

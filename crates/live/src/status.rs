@@ -222,7 +222,7 @@ pub struct InterfaceFaultStatus {
 }
 
 impl InterfaceFaultStatus {
-    /// Status of each of these faults at a volume's interface.
+    /// Converts interface faults to their status.
     pub fn of_all(faults: &[Injected]) -> Vec<Self> {
         let of = |known: &Injected| Self {
             fault: described(&known.fault),
@@ -290,7 +290,7 @@ pub struct MemberStatus {
     /// Index of the member's device in the emulated system, or of all its devices if the member is an array.
     #[serde(flatten)]
     pub devices: MemberDevices,
-    /// Whether the member has all its data, is lost, or lacks data that is missing or being rebuilt.
+    /// Availability of the member's data.
     pub state: MemberState,
 }
 

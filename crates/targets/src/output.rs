@@ -2,14 +2,14 @@
 //!
 //! An [`Output`] is checked before the work begins, and written afterwards. It must be a regular file. The bytes go to
 //! a temporary file in the same folder, which is renamed once complete. So a failure leaves no new file and keeps the
-//! old one. The folder is held open, so that the check applies to the folder that is written. An existing file is
-//! replaced only if it is text, as all outputs are; an image, a notebook or an archive is kept. Symbolic links are
+//! old one. The folder is held open between check and writing, so that it can't be exchanged. All outputs are text, so
+//! an existing file is replaced only if it is text; an image, a notebook or an archive is kept. Symbolic links are
 //! followed and their target is checked, except another user's link in a shared folder.
 //!
 //! Pipes, terminals and `/dev/null` can lose nothing, so they are written directly. Opening a pipe without a reader
 //! fails at once.
 //!
-//! A file that was created here ([`NewFile`]) is removed only while its name still leads to that very file.
+//! A file created here ([`NewFile`]) is removed only if its name still leads to the same file.
 
 mod shared_folders;
 

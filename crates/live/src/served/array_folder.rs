@@ -5,13 +5,13 @@
 //! misses until it has been rebuilt. A server that opens the folder starts without that member. A member whose file was
 //! removed is missing too.
 //!
-//! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. It
-//! survives the server as the cache survives a power failure: [`ArrayFolder::open`] writes it to the members.
+//! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. Like
+//! a protected cache after a power failure, the file survives the server, and [`ArrayFolder::open`] writes its data to
+//! the members.
 //!
-//! Only the running server knows which rows are being written. If it does not shut down cleanly, rows may be
-//! inconsistent: then [`ArrayFolder::open`] makes parity and copies agree with the data. If the array has parity and a
-//! member is missing, it refuses instead, because the member's data would be computed from inconsistent parity (the
-//! write hole).
+//! Only the running server knows which rows are being written. After an unclean shutdown, rows may be inconsistent, so
+//! [`ArrayFolder::open`] makes parity and copies agree with the data. If the array has parity and a member is missing,
+//! opening fails, because the member's data would be computed from inconsistent parity (the write hole).
 
 use super::resync::{Member, Resync};
 use crate::store::{self, Store, UNIT_BYTES};

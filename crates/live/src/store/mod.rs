@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The lower layer, the base, survives a power cut: it is in memory (over an existing image, if one is served) or in a
-//! file, each 4 KiB unit with a checksum that is verified at every read. The upper layer, the overlay, is lost in a
-//! power cut: it holds data that a volatile buffer has accepted. Changes are applied immediately, so that a killed
-//! server leaves in the file what the modelled device would have left at that moment, provided that changes are passed
-//! on before the acknowledgements that came with them.
+//! file. Each 4 KiB unit has a checksum, which is verified at every read. The upper layer, the overlay, is lost in a
+//! power cut: it holds data that a volatile buffer has accepted. Changes are applied immediately, so that after a kill
+//! of the server the file has the content that the modelled device would have after a power cut. For this, the caller
+//! must apply changes before it sends the acknowledgements that came with them.
 //!
 //! # Host errors
 //! **Each decision of the machine takes effect, in the machine's order: in the base or, if the host refuses the write,

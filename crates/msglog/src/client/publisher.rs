@@ -190,7 +190,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(Some(sequence))
     }
 
-    /// Sends all buffered messages that have not been sent.
+    /// Sends the buffered messages, without waiting until they are persisted.
     ///
     /// # Errors
     /// Same as [`Publisher::publish`].

@@ -3,8 +3,8 @@
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A byte range of memory that other clients may change concurrently, accessed as atomic words. The bytes are
-/// in memory order on every machine.
+/// A byte range of memory that other clients may change concurrently, accessed as atomic words. The order of the bytes
+/// does not depend on the machine's byte order.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     pub(crate) all: &'a [AtomicU64],

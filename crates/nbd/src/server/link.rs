@@ -6,10 +6,10 @@
 //! it leaves. No thread sends, wakes another or takes the budget's lock while it holds the queue's lock.
 //!
 //! **Memory.** Deferred requests and queued answers are bounded by the connection's limits, and over all connections by
-//! the [`Budget`]: the thread reads no further request while any of them is exceeded. Sent bytes no longer count, so
-//! the server must not keep memory for them: if a buffer of more than [`KEEP_BYTES`] remains after a send, the acceptor
-//! [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The sender does not trim, since it
-//! would then allocate new memory for each answer to a client that reads much.
+//! the [`Budget`]. While a limit is exceeded, the connection's thread reads no further request. Sent bytes do not
+//! count, so the server must free their memory: if a buffer of more than [`KEEP_BYTES`] remains after a send, the
+//! acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The sender does not trim,
+//! since it would then allocate new memory for each answer to a client that reads much.
 
 pub(super) mod memory_budget;
 

@@ -25,7 +25,7 @@ const BLANK_BYTES: usize = 1 << 20;
 /// Reads start at multiples of this, the largest logical block size, as O_DIRECT requires.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Kind of content that a signature identifies.
+/// Kind of content that a signature identifies, such as a file system or swap space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureKind {
