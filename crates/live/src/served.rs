@@ -7,9 +7,9 @@
 //!
 //! * **Machine time** is the real time since the start, divided by the dilation.
 //! * **A frontend's transport** takes time on the way in and out. The machine may run ahead by that time
-//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It never runs past an instant
-//!   without events, so that an operation submitted to an idle machine enters it at its own time. If a request had to
-//!   wake a thread, the wake-up time is deducted from its submission time.
+//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It advances only to the times of
+//!   its events, so that an operation submitted to an idle machine enters it at the time of its submission. If a
+//!   request had to wake a thread, the wake-up time is deducted from its submission time.
 //! * **Bytes** are copied when an operation is submitted, so that its completion is not delayed by a copy: a read
 //!   returns the device's content at submission, as a device may do for concurrent reads and writes. Reads of an array
 //!   are the exception: their data is copied at completion, and only into the sink's buffer.

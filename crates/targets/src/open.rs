@@ -85,9 +85,9 @@ impl OpenOptions {
 /// Part of a file that must be written before it can be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayOut {
-    /// Nothing: the target is a device or is opened for reading only.
+    /// No part: the target is a device or is opened for reading only.
     NotNeeded,
-    /// Nothing: every byte of the file has been written.
+    /// No part: every byte of the file has been written.
     Complete,
     /// This range must be written first, by [`lay_out`](crate::lay_out).
     Needed {

@@ -27,7 +27,7 @@ pub enum Request<'a> {
         /// reconnect may be stored twice.
         name: &'a str,
     },
-    /// Publishes a message.
+    /// Publishes a message under the name of the connection's publisher.
     Publish(Published<'a>),
     /// Requests a stream of stored and future messages.
     Read {
