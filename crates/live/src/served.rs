@@ -89,7 +89,7 @@ pub enum Payload<'a> {
     None,
 }
 
-/// Options of an emulated machine that runs in real time.
+/// Options for running an emulated machine in real time: time scale, and compensation of transport latency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Factor by which all simulated times are stretched in real time, above 0; `None`: 1.

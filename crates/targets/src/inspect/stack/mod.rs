@@ -64,7 +64,7 @@ pub enum LayerKind {
     NbdServer,
 }
 
-/// One layer of a storage stack.
+/// A layer of a storage stack, such as a file system or a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// Program or driver that implements the layer.
@@ -110,8 +110,7 @@ pub struct Lowest {
 pub struct Stack {
     /// Layers from top to bottom; members of one layer are adjacent.
     pub layers: Vec<Layer>,
-    /// Kind of storage at the bottom. If there are several kinds, the one that is least certain to be a physical
-    /// device.
+    /// Kind of storage at the bottom. Of several kinds, the one that is least certain to be a physical device.
     pub end: End,
     /// Block devices at the bottom of the stack.
     pub lowest: Vec<Lowest>,
