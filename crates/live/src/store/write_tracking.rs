@@ -386,9 +386,9 @@ impl Store {
         self.trouble().cloned()
     }
 
-    /// Retries the writes that the host refused. Returns the host's error if it still refuses some and a new
-    /// operation needs space on the host or could exceed `memory_bytes_max`; `None` if the operation may be
-    /// submitted. Must be called before each submission.
+    /// Decides whether an operation may be submitted, after retrying the writes that the host refused. Returns the
+    /// host's error if it still refuses some and the operation needs space on the host or could exceed
+    /// `memory_bytes_max`; otherwise `None`. Must be called before each submission.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;

@@ -36,7 +36,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Reason why a server can't listen.
+/// Reason why a server can't listen at an address or path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
     /// The TCP address is reachable from other machines, but there is no TLS, so that anyone could read and

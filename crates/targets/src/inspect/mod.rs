@@ -109,8 +109,8 @@ pub struct Inspection {
     pub kind: Kind,
     /// Path as the user gave it; for a scratch file, its directory.
     pub path: Option<String>,
-    /// Absolute path without symbolic links: of the file or device, of a scratch file's directory, or of the block
-    /// device of an NVMe namespace that was named by its character device. `None` for a target without a path.
+    /// Absolute path without symbolic links. For a scratch file: of its directory. For an NVMe namespace that was named
+    /// by its character device: of its block device. `None` for a target without a path.
     pub canonical_path: Option<String>,
     /// False for a file that is yet to be created.
     pub exists: bool,
