@@ -1,7 +1,7 @@
-//! Request handling with bounded resources on sockets that have few clients: control, metrics, the local web page.
-//! Each connection has its own thread with deadlines, so no client blocks others. When the limit on connections is
-//! reached, a new one ends the oldest one, and waits until the descriptor of the oldest one is closed. So these
-//! sockets never use up the descriptors that storage clients need.
+//! Request handling with bounded resources on sockets that have few clients: control, metrics, the local web page. Each
+//! connection has its own thread with deadlines, so no client blocks others. At the limit on connections, a new
+//! connection ends the oldest one, and waits until its descriptor is closed. So these sockets never use up the
+//! descriptors that storage clients need.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub const CONNECTIONS_MAX: usize = 16;
 /// Pause after a failed accept, for instance when descriptors have run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// Maximum time for a connection that was shut down to close its descriptor. After that, the next oldest one is shut
+/// Maximum time for a connection that was shut down to close its descriptor. Afterwards, the next oldest one is shut
 /// down too.
 const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
@@ -133,7 +133,7 @@ impl<S: Socket> Connections<S> {
     }
 }
 
-/// Entry of a connection in the table of open connections. Dropping this value, even on a panic, removes the entry.
+/// Entry in the table of open connections, removed when this value is dropped, even by a panic.
 struct Place<S: Socket> {
     number: u64,
     socket: Option<Arc<S>>,
@@ -151,7 +151,7 @@ impl<S: Socket> Drop for Place<S> {
     }
 }
 
-/// Accepts connections in a thread named `name`, and serves each with `handler`.
+/// Accepts connections in a thread named `name`, and serves each with `handler` in a thread of its own.
 ///
 /// # Errors
 /// No thread can be created.

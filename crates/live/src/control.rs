@@ -12,8 +12,8 @@
 //!
 //! After `stop` the connection stays open until the process has ended.
 //!
-//! Only the owner may use the socket (mode 0600), because writing to it can cut the power. It serves a few
-//! connections at a time; a further one ends the oldest.
+//! Only the owner may use the socket (mode 0600), because writing to it can cut the power. The number of connections is
+//! limited; at the limit, a new connection ends the oldest.
 
 mod protocol;
 

@@ -7,8 +7,8 @@ use iodyno_units::OpKind;
 /// Threshold above which a completion counts as late, ns after its due time.
 pub const LATE_NS: u64 = 10_000;
 
-/// Two consecutive clock readings of a spinning thread, ns. If a completion falls due between them and is
-/// late at the second, the kernel, another program or the hypervisor had taken the thread's core.
+/// Two consecutive clock readings of a spinning thread, ns. If a completion was due after the first reading and is late
+/// at the second, the thread had lost its core to the kernel, another program or the hypervisor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
     /// Previous clock reading; 0 if the thread has slept or done other work since.
@@ -35,10 +35,10 @@ impl Looks {
 
 /// Octaves of latency, by the base-2 logarithm of ns: 64 ns to 69 s. Latencies beyond them count to the nearest.
 const OCTAVES: std::ops::Range<u32> = 6..36;
-/// Age at which a slow operation is replaced by any other of its octave, ns of simulated time.
+/// Time for which a slow operation is kept, ns of simulated time. Later, any operation of its octave replaces it.
 const SLOW_FOR_NS: u64 = 1_000_000_000;
 
-/// An exemplar for the metrics: the slowest of about the last second of the operations in one octave (factor of two) of
+/// Exemplar for the metrics: the slowest operation of about the last second within one octave (factor of two) of
 /// latency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlowOp {
@@ -50,12 +50,12 @@ pub struct SlowOp {
     pub offset_bytes: u64,
     /// Length of the request, bytes.
     pub len_bytes: u32,
-    /// Whether each of these faults was in effect on the volume at the completion: `slow`, `delay`, `interface` (at this
-    /// operation).
+    /// Whether three types of faults were in effect at the completion: a slowdown, an injected delay of operations of
+    /// this kind, and an interface fault that changes this operation's data or delays its reply.
     pub faults: [bool; 3],
 }
 
-/// Slow operations of one kind, by octave of latency.
+/// Slowest operations of one kind, one per octave of latency.
 pub type SlowOps = [SlowOp; (OCTAVES.end - OCTAVES.start) as usize];
 
 /// I/O counters of an emulated volume. Latencies are in simulated time, lateness is in real time.
@@ -82,10 +82,10 @@ pub struct Counts {
     pub late_away: u64,
     /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// Number of failed writes to the backing file or memory, including retries: the backing was full or failed, or
-    /// the write covered only a part of a corrupt unit.
+    /// Number of failed writes to the backing file or memory, including retries. Causes: the backing was full or
+    /// failed, or the write covered only a part of a corrupt unit.
     pub backing_errors: u64,
-    /// Data that the volume has lost in power cuts since the start.
+    /// Data that the volume lost in power cuts since the start.
     pub dropped: Dropped,
 }
 
@@ -104,8 +104,8 @@ impl Counts {
         self.errors.iter().sum()
     }
 
-    /// Counts a completion. Returns the entry to overwrite if the operation is slower than the one kept for its octave, or
-    /// that one is a second old.
+    /// Counts a completion. If the operation belongs in the table of slow operations, returns the entry to overwrite:
+    /// that of its octave, if its operation is faster or a second old.
     #[inline]
     pub(crate) fn completed(
         &mut self,

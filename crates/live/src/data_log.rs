@@ -1,8 +1,8 @@
 //! Log of a volume's writes with their bytes, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`), from which
 //! `iodyno crashtest --from` derives the states that a power cut can leave of a device with a volatile write cache.
 //!
-//! Order in the log: the writes that completed before a flush began, the flush, the writes that completed during it.
-//! Writes still in flight at the end come last. A power cut ends the log.
+//! A flush comes after the writes that completed before it began, and before those that completed during it. Writes
+//! still in flight at the end come last. A power cut ends the log.
 
 use crate::store::remove_made;
 use iodyno_units::log_writes::{DISCARD, FLUSH, FUA, MAGIC, VERSION};
@@ -24,7 +24,7 @@ pub struct DataLog {
     entries: u64,
     /// Writes, discards and writes of zeroes in flight, by token.
     in_flight: HashMap<u64, Logged>,
-    /// Flushes in flight in the order in which they began: the token of each, and the writes that it makes durable.
+    /// Flushes in flight, oldest first: the token of each, and the writes that it makes durable.
     flushes: Vec<(u64, Vec<Logged>)>,
     /// Completed writes that no flush in flight makes durable. Empty while no flush is in flight, so that memory is
     /// bounded by the writes that complete during a flush.
@@ -42,7 +42,7 @@ struct Logged {
 }
 
 impl DataLog {
-    /// Magic number at the start of a log file, by which it is recognised.
+    /// Magic number at the start of a log file.
     pub const FIRST: &[u8] = &MAGIC.to_le_bytes();
 
     /// Creates the log file. Never overwrites an existing file.
@@ -249,8 +249,8 @@ mod tests {
         found
     }
 
-    /// Steps: `w3` begins a write of sector 3, `W3` ends it, `f7` and `F7` are those of a flush, `u` of a write with FUA, `t`
-    /// of a trim, `z` of zeros; `!` before the end makes it fail.
+    /// Steps: `w3` begins a write of sector 3, `W3` ends it, `f7` and `F7` begin and end a flush, `u` of a write with
+    /// FUA, `t` of a trim, `z` of zeros; `!` before the end makes it fail.
     fn logged(steps: &str) -> Vec<(u64, u64)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");

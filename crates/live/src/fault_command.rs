@@ -1,9 +1,10 @@
-//! Fault commands, as used by `iodyno fault`, scenario files and records. [`COMMANDS`] has the syntax, the help and
-//! the meaning of each.
+//! Fault commands, as used by `iodyno fault`, scenario files and records. [`COMMANDS`] defines syntax, help and effect
+//! of each.
 //!
 //! KIND is reads, writes, flushes, trims or zeroes; the default is all of them. VOLUME is a volume's number, from 0;
 //! the default is volume 0, except that `clear` clears all. In systems with arrays, the number names a device instead:
-//! `device 3`. `full` and `resize` always take a volume, `volume 3`; `access` takes a volume that adapters present.
+//! `device 3`. `full` and `resize` always apply to a volume, as in `volume 3`. `access` applies to a volume that
+//! adapters present.
 
 mod effect;
 mod interface;
@@ -27,28 +28,28 @@ pub enum Ask {
     Fault(Fault),
     /// Flips bits on the medium. The corruption stays undetected until the range is read.
     Corrupt {
-        /// Number of the volume to corrupt.
+        /// Number of the volume, from 0.
         volume: u32,
-        /// Offset of the first corrupted byte.
+        /// Offset of the first corrupted byte in the volume.
         offset_bytes: u64,
-        /// Length of the corrupted range, bytes.
+        /// Number of corrupted bytes.
         len_bytes: u64,
     },
-    /// Makes a volume report that it is full, until the fault is cleared: writes to unallocated space fail.
+    /// Makes a volume report that it is full until the fault is cleared, so that writes to unallocated space fail.
     Full {
-        /// Number of the volume that becomes full.
+        /// Number of the volume, from 0.
         volume: u32,
     },
     /// Resizes a volume. Clearing faults does not undo it.
     Resize {
-        /// Number of the volume to resize.
+        /// Number of the volume, from 0.
         volume: u32,
-        /// New size of the volume, bytes.
+        /// New size of the volume, bytes; at most its capacity.
         size_bytes: u64,
     },
     /// A fault at a volume's interface, such as lost writes.
     Interface {
-        /// Number of the volume at whose interface the fault occurs.
+        /// Number of the volume, from 0.
         volume: u32,
         /// What the fault does, and to which requests.
         fault: InterfaceFault,

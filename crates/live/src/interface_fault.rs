@@ -1,9 +1,9 @@
-//! Faults at a volume's interface: requests that fail with a chosen error, and silent faults, which a volume acknowledges
-//! as if nothing had happened. They do not depend on the kind of storage behind the interface.
+//! Faults at a volume's interface: requests that fail with a chosen error, late replies, and silent faults, whose
+//! requests are acknowledged as successful. They do not depend on the kind of storage behind the interface.
 //!
 //! A fault applies to the requests in its scope, which can be limited to a kind of operation, a range, the requests
-//! after N others, the next N requests, or a period. Each request meets at most one fault, the first one in the list
-//! that applies.
+//! after N others, the next N requests, or a period. At most one fault applies to a request: the first in the list
+//! whose scope matches.
 
 mod before_images;
 mod held;
@@ -25,29 +25,27 @@ pub enum Action {
     Lose,
     /// Stores only the first bytes of a write, and acknowledges all of it.
     Tear {
-        /// Number of bytes that are stored.
+        /// Number of bytes stored, from the start of the write. The rest of the range keeps its old content.
         kept_bytes: u32,
     },
-    /// Stores a write at a higher offset. If it would end beyond the volume there, the offset wraps around to the
-    /// start.
+    /// Stores a write at a higher offset. If it would end beyond the volume, the offset wraps around to the start.
     Misdirect {
-        /// Distance between the right and the wrong offset, bytes.
+        /// Distance between the requested and the actual offset, bytes.
         by_bytes: u64,
     },
     /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
     Flip,
-    /// Reads of ranges overwritten since the fault's command return the old data, at most 64 MiB of it. Other reads pass.
+    /// Reads of ranges overwritten since the fault was injected return the old data, at most 64 MiB of it. Other reads
+    /// return current data.
     Stale,
     /// Replies later. The request itself is carried out at its usual time.
     Delay {
         /// Additional time before the reply is sent, ns.
         by_ns: u64,
     },
-    /// Time from the first held reply until all replies are sent and the fault is over, ns; `None`: until the fault is
-    /// cleared.
+    /// Holds back the replies until the fault is over. The requests themselves are carried out at their usual time.
     Hang {
-        /// Time from that first request until all held replies are sent and the fault is over, ns; `None`: until the
-        /// fault is cleared.
+        /// Duration from the first affected request on, ns; `None`: until the fault is cleared.
         for_ns: Option<u64>,
     },
 }
@@ -72,20 +70,20 @@ pub struct Scope {
     pub kind: Option<OpKind>,
     /// Offset and length of the range that a request must touch, bytes; `None`: any. Flushes touch every range.
     pub range_bytes: Option<(u64, u64)>,
-    /// Number of requests that pass unharmed before the fault applies.
+    /// Number of requests that the fault lets pass before it takes effect.
     pub after: u64,
     /// Kind of the requests that `after` counts, at any offset; `None`: `after` counts the requests in the scope.
     pub after_kind: Option<OpKind>,
     /// Number of requests that the fault affects before it is over; `None`: no limit.
     pub next: Option<u64>,
-    /// Duration of the fault from its command on, ns; `None`: until it is cleared.
+    /// Duration of the fault after its injection, ns; `None`: until it is cleared.
     pub for_ns: Option<u64>,
 }
 
-/// A fault at a volume's interface: what it does, and to which requests.
+/// A fault at a volume's interface: its effect, and the requests that it affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceFault {
-    /// What the fault does to each request in its scope.
+    /// Effect of the fault on each request in its scope.
     pub action: Action,
     /// Which requests the fault affects, and how long it lasts.
     pub scope: Scope,
@@ -110,7 +108,7 @@ impl InterfaceFault {
 /// Effect of a fault on one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// What the fault does to the request.
+    /// Action that the caller must apply to the request.
     pub action: Action,
     /// When the reply to the request is sent; `None`: at its usual time.
     pub reply: Option<ReplyTime>,
@@ -133,14 +131,14 @@ impl Met {
 /// Time at which a delayed or held reply is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyTime {
-    /// Later than without the fault, by this time in ns.
+    /// Later than without the fault, by this time, ns.
     Later(u64),
-    /// Not before an instant, ns of the caller's clock; `u64::MAX`: not before the fault is cleared.
+    /// Not before this time on the caller's clock, ns; `u64::MAX`: not before the fault is cleared.
     NotBefore(u64),
 }
 
 impl ReplyTime {
-    /// Time at which a reply is sent that would be sent at `usual_ns` without the fault, ns.
+    /// Converts `usual_ns`, the time of the reply without the fault, to its time with the fault, ns.
     pub fn after(self, usual_ns: u64) -> u64 {
         match self {
             Self::Later(by_ns) => usual_ns.saturating_add(by_ns),
@@ -149,24 +147,24 @@ impl ReplyTime {
     }
 }
 
-/// An injected fault, with counts of requests since its command.
+/// An injected fault, with counts of requests since its injection.
 #[derive(Clone, Debug)]
 pub struct Injected {
-    /// The fault as injected.
+    /// Effect and scope of the fault, as commanded.
     pub fault: InterfaceFault,
-    /// Number of requests in the fault's scope since its command, affected or not.
+    /// Number of requests in the fault's scope since its injection, affected or not.
     pub seen: u64,
     /// Number of requests that the fault has affected.
     pub applied: u64,
     /// Whether the fault is over, and will affect no more requests.
     pub is_over: bool,
-    /// Number of requests that have counted towards [`Scope::after`] so far.
+    /// Number of requests so far that count towards [`Scope::after`].
     passed: u64,
-    /// Content, before the overwrite, of ranges overwritten since the command. Empty unless the action is
+    /// Content of ranges before they were overwritten after the injection. Empty unless the action is
     /// [`Action::Stale`].
     before: BeforeImages,
-    /// Time at which the fault ends, ns of the caller's clock; `None`: no end is set. The first request that meets a
-    /// hang of limited length sets its end.
+    /// Time at which the fault ends, ns of the caller's clock; `None`: no end is set. The end of a hang with a duration
+    /// is set by the first affected request.
     until_ns: Option<u64>,
 }
 
@@ -206,12 +204,12 @@ impl Injected {
     }
 }
 
-/// The faults at one volume's interface, in the order of their commands. A request meets the first one that applies.
+/// The faults at one volume's interface, oldest first. At most one affects a request: the first whose scope matches.
 #[derive(Clone, Debug, Default)]
 pub struct InterfaceFaults(Vec<Injected>);
 
 impl InterfaceFaults {
-    /// Whether there are no faults, not even expired ones, so that requests need no check.
+    /// Whether the list is empty, so that requests need no check. Faults that are over stay in the list for a while.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -241,8 +239,8 @@ impl InterfaceFaults {
         self.0.clear();
     }
 
-    /// Counts a request, and returns the effect of the fault that it meets; `None`: the request is served correctly.
-    /// `read` reads the volume's present content at an offset, to be returned by later stale reads. It returns false
+    /// Counts a request, and returns the effect of the fault that applies to it; `None`: the request is served
+    /// correctly. `read` reads the volume's present content at an offset, which is saved for later stale reads; false
     /// if the content can't be read.
     pub fn judge(
         &mut self,
@@ -331,7 +329,7 @@ impl SharedFaults {
     }
 }
 
-/// Offset at which [`Action::Misdirect`] stores a write on a volume of `size_bytes`, bytes: `by_bytes` above the right
+/// Offset at which [`Action::Misdirect`] stores a write on a volume of `size_bytes`: `by_bytes` above the requested
 /// one. It wraps around so that the whole write lies within the volume.
 pub fn misdirected(op: &Op, by_bytes: u64, size_bytes: u64) -> u64 {
     let places = size_bytes.saturating_sub(u64::from(op.len_bytes)) + 1;

@@ -3,8 +3,8 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `store` | the bytes: in memory or in a file, sums, what survives a power cut |
-//! | `served`, `poller` | the machine, advanced to *now*; the thread that advances it for a server |
+//! | `store` | the bytes: in memory or in a file, checksums, losses in a power cut |
+//! | `served`, `poller` | the machine, advanced to the present time; the server's thread that advances it |
 //! | `frontend` | NBD, FUSE and ublk |
 //! | `fault_command`, `control` | fault commands, and the socket that accepts them |
 //! | `interface_fault` | errors and silent faults at a volume's interface |

@@ -4,9 +4,9 @@
 //! 70 µs late at p99, so the poller sets its timer early, and spins for the rest of the wait. An idle machine costs
 //! nothing.
 //!
-//! A connection's thread that polls for its client's next request may take the **lead**, that is, deliver completions
-//! while it polls: it spins anyway, and if it does both, no thread has to be woken between a request and its
-//! completion. Waking a thread takes 20 to 50 µs on a virtual machine, and somewhat less on a physical one.
+//! A connection's thread that polls for its client's next request may take the **lead**: it then delivers completions
+//! while it polls, so that no thread has to be woken between a request and its completion. Waking a thread takes 20 to
+//! 50 µs on a virtual machine, and somewhat less on a physical one.
 
 use crate::counts::Looks;
 use crate::served::{Live, NEVER, Sink};
@@ -54,8 +54,8 @@ pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) 
     }
 }
 
-/// Delivers due completions. Returns the times of the next event and of the clock, ns. `looks` keeps the last
-/// two clock readings of a spinning caller.
+/// Delivers due completions. Returns the times of the next event and of the clock, ns. Updates `looks`, the last two
+/// clock readings of a spinning caller.
 #[inline]
 pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
     let (next_ns, now_ns) = (live.next_ns(), live.now_ns());
@@ -129,8 +129,8 @@ fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     }
 }
 
-/// Role of a connection's thread that delivers completions in place of the poller while it polls for its client's next
-/// request. The thread gives up the role before it sleeps, and when this value is dropped.
+/// Lets a connection's thread deliver completions in place of the poller while it polls for its client's next request.
+/// The thread hands delivery back before it sleeps, and when this value is dropped.
 #[derive(Debug)]
 pub struct Lead<S: Sink> {
     live: Arc<Live<S>>,
@@ -148,7 +148,7 @@ impl<S: Sink> Lead<S> {
         *MAY_SPIN
     }
 
-    /// Creates the state of a connection's thread that has not yet taken over from the poller.
+    /// Creates the state of a connection's thread; the poller still delivers completions.
     pub fn new(live: Arc<Live<S>>) -> Self {
         Self { live, leads: false, polls: Looks::default(), busy_ns: 0, is_fast: false }
     }

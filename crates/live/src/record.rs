@@ -1,19 +1,19 @@
-//! Records the inputs of a served machine, and replays them in virtual time: the same inputs at the same times give
-//! the same events, so that a failure found live can be examined again.
+//! Records the inputs of a served machine, and replays them in virtual time: the same inputs at the same times give the
+//! same events, so that a failure found live can be reproduced.
 //!
-//! A record is a text file. The first line is the format; the second describes the machine in JSON, for the caller
-//! that rebuilds it; then there is one line per input, in order of arrival; the last line gives the end of the run. A
-//! record that was cut off replays up to its last complete line.
+//! A record is a text file. The first line names the format. The second line describes the machine in JSON, for the
+//! caller that rebuilds it. Then there is one line per input, in order of arrival. The last line gives the end of the
+//! run. A truncated record can be replayed up to its last complete line.
 //!
 //! ```text
 //! iodyno record 3
 //! {"device": …}
 //! o 1200 0 0 w 4096 4096 0        operation: ns, worker, volume, kind, offset, length, forced
-//! f 5000 power-cut                fault: ns, command; of an interface too, which the machine does not see
+//! f 5000 power-cut                fault: ns, command; also faults at interfaces, which the machine does not see
 //! d 80000                         a clean shutdown drains the adapters' caches: ns
 //! end 90000 0123456789abcdef      end of the run: ns, hash of all events
 //! ```
-//! A request that fails at an interface is not in the record. Version 2 had no faults at interfaces.
+//! A request that an interface fault fails is not in the record. Version 2 had no faults at interfaces.
 
 use crate::fault_command::{self, Ask};
 use crate::interface_fault::InterfaceFault;
@@ -168,7 +168,7 @@ pub struct Record<R> {
 pub struct RecordedFault {
     /// Simulated time of the fault command, ns.
     pub at_ns: u64,
-    /// Number of the volume at whose interface the fault occurred.
+    /// Number of the volume, from 0.
     pub volume: u32,
     /// What the fault did, and to which requests.
     pub fault: InterfaceFault,
@@ -177,16 +177,15 @@ pub struct RecordedFault {
 /// Result of a replay: counts, and hashes that show whether it repeated the recorded run exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Number of operations that were submitted in the replay.
+    /// Number of operations replayed.
     pub operations: u64,
-    /// Number of faults that were injected in the replay.
+    /// Number of faults replayed.
     pub faults: u64,
-    /// Faults at interfaces during the recorded run, at most [`INTERFACE_FAULTS_MAX`].
+    /// Faults at interfaces during the recorded run; at most the first [`INTERFACE_FAULTS_MAX`].
     pub interface_faults: Vec<RecordedFault>,
-    /// Hash of all events in the replay, and hash of the recorded run; the latter is `None` if the record is
-    /// incomplete.
+    /// Hash of all events in the replay, and hash from the record; the latter is `None` if the record is incomplete.
     pub hashes: (u64, Option<u64>),
-    /// Whether the record's last line is torn; such a line is ignored.
+    /// Whether the record's last line was torn and therefore ignored.
     pub is_torn: bool,
 }
 

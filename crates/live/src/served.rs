@@ -2,20 +2,20 @@
 //! due in the model.
 //!
 //! No thread owns the time. The thread that waits for something advances the machine to *now*: the poller of a server
-//! (`poller.rs`), or a load generator that spins for its completion. Between two events nothing has to be done;
+//! (`poller.rs`), or a load generator that spins for its completion. Between two events there is nothing to do;
 //! [`Live::next_ns`] gives the time of the next event without a lock.
 //!
 //! * **Machine time** is the real time since the start, divided by the dilation.
 //! * **A frontend's transport** takes time on the way in and out. The machine may run ahead by that time
-//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It never runs past an instant
-//!   without events, so that an operation submitted to an idle machine enters it at its own time. A request that had to
-//!   wake a thread counts as submitted earlier.
+//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It advances only to the times of
+//!   its events, so that an operation submitted to an idle machine enters it at the time of its submission. If a
+//!   request had to wake a thread, the wake-up time is deducted from its submission time.
 //! * **Bytes** are copied when an operation is submitted, so that its completion is not delayed by a copy: a read
-//!   returns the device's content at submission, as a device may that is read and written at the same time. Reads of
-//!   an array are the exception: their bytes come with the completion, and only into the sink's buffer.
+//!   returns the device's content at submission, as a device may do for concurrent reads and writes. Reads of an array
+//!   are the exception: their data is copied at completion, and only into the sink's buffer.
 //! * **A power cut** fails operations in flight, and ends the clients' [attachments](Attached).
-//! * **Writes that the host refuses** do not change the machine's decisions: see `store`. As long as the host still
-//!   refuses any, operations that need space in the backing file are refused too.
+//! * **Writes that the host refuses** do not change the machine's decisions: see `store`. While refused data remains,
+//!   operations that need space in the backing file fail too.
 
 mod array_bytes;
 mod array_folder;
@@ -51,12 +51,12 @@ use std::thread::Thread;
 /// Function that reads a monotonic clock, ns.
 pub type Now = fn() -> u64;
 
-/// Time of the next event when no event is pending.
+/// Value of [`Live::next_ns`] if no event is pending.
 pub const NEVER: u64 = u64::MAX;
 
 /// Receiver of an operation's completion.
 pub trait Sink: Send {
-    /// Handles the completion of an operation. Called in the order of completion, with no lock held.
+    /// Handles the completion of an operation. Called in the order of completions, without any lock held.
     fn done(self, result: Result<(), IoError>);
 
     /// Handles several completions; by default one after another.
@@ -83,13 +83,13 @@ pub enum Payload<'a> {
     Read(&'a mut [u8]),
     /// The read fills [`Sink::buffer`] at completion.
     ReadIntoSink,
-    /// Bytes to write.
+    /// Data of a write, copied at submission.
     Write(&'a [u8]),
     /// No data: the volume does not store content, or the operation has no data.
     None,
 }
 
-/// Options of an emulated machine that runs in real time.
+/// Options for running an emulated machine in real time: time scale, and compensation of transport latency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Factor by which all simulated times are stretched in real time, above 0; `None`: 1.
@@ -114,15 +114,14 @@ pub struct Live<S> {
     dilation: Option<f64>,
     transport: Followed,
     capacities_bytes: Vec<u64>,
-    /// Current size of each volume, and whether it is full.
+    /// Current size of each volume, and whether the volume is full.
     limits: Box<[Limits]>,
 }
 
 impl<S: Sink> Live<S> {
-    /// Starts to run a machine in real time. `stores` holds one store per device for its content, or is empty. A store
-    /// may be smaller than its device, and then limits the volume's size, but an array's members need full-sized
-    /// stores. If adapters have a cache, each volume that they present has one more store, of the volume's size, for
-    /// the cached data.
+    /// Starts to run a machine in real time. `stores` has one store per device for its content, or is empty. A store
+    /// smaller than its device limits the volume's size; an array's members need full-sized stores. If adapters have a
+    /// cache, each volume that they present has one more store, of the volume's size, for the cached data.
     ///
     /// # Panics
     /// If the number of stores differs from [`stores_needed`].
@@ -191,7 +190,8 @@ impl<S: Sink> Live<S> {
         self.lock().folders = folders;
     }
 
-    /// Removes the created files and folders that contain no data yet. Called when a server could not start.
+    /// Removes the files and folders that this server created, unless they contain data. Called when a server could not
+    /// start.
     pub fn abandon(&self) {
         let inner = self.lock();
         let machine = &inner.machine;
@@ -202,8 +202,8 @@ impl<S: Sink> Live<S> {
         inner.folders.iter().for_each(|(_, folder)| folder.remove_made());
     }
 
-    /// Error messages since the start: the first failed write to the backing files or memory, and the errors that
-    /// ended the record and the data log early.
+    /// Messages about the first failed write to the backing files or memory, and about errors that ended the record or
+    /// the data log early.
     pub fn troubles(&self) -> Vec<String> {
         let inner = self.lock();
         let record = inner.recorder.as_ref().and_then(Recorder::failure);
@@ -313,8 +313,8 @@ impl<S: Sink> Live<S> {
         self.real_ns(issued_ns)
     }
 
-    /// Delivers due completions. `looks` has the last two clock readings of a spinning caller, and is default
-    /// otherwise.
+    /// Delivers due completions. `looks` has the last two clock readings of a spinning caller; other callers pass the
+    /// default.
     pub fn poll(&self, looks: Looks) {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -392,8 +392,7 @@ impl<S: Sink> Live<S> {
         self.asleep_until_ns.store(until_ns, Ordering::SeqCst);
     }
 
-    /// Reports that a client received an answer `after_ns` after it was sent, which updates the estimate of the
-    /// transport's latency.
+    /// Updates the estimate of the transport's latency: a client received an answer `after_ns` after it was sent.
     pub fn taken(&self, after_ns: u64) {
         self.transport.taken(after_ns);
     }
@@ -425,8 +424,8 @@ impl<S: Sink> Live<S> {
         self.wake();
     }
 
-    /// Injects a fault now. Returns the losses of each volume. A power failure also fails all operations in
-    /// flight and closes all clients' connections.
+    /// Injects a fault now. Returns each volume's losses. A power failure also fails all operations in flight and
+    /// closes all clients' connections.
     pub fn inject(&self, fault: Fault) -> Vec<Taken> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -463,8 +462,8 @@ impl<S: Sink> Live<S> {
         taken
     }
 
-    /// Returns the largest delay with which one of a volume's completions was delivered since the last call, ns of
-    /// real time, and resets it.
+    /// Returns the largest delivery delay of a volume's completions since the last call, ns of real time, and resets
+    /// it.
     pub fn take_longest_late_ns(&self, volume: u32) -> u64 {
         let mut inner = self.lock();
         inner

@@ -25,7 +25,7 @@ pub enum Status {
     Model(ModelStatus),
     /// Emulated storage without simulated latency, at the speed of this host.
     Native(NativeStatus),
-    /// Plain memory, without emulation.
+    /// Plain memory that an NBD server exports, without emulation.
     Memory(MemoryStatus),
 }
 
@@ -107,7 +107,7 @@ pub struct AdaptersStatus {
     pub adapters: Vec<AdapterStatus>,
     /// Whether each link between the adapters is down, by link number.
     pub aa_down: Vec<bool>,
-    /// Whether the adapters have a write cache.
+    /// Whether the adapters have a write cache, in use or not.
     pub has_cache: bool,
     /// Whether the cache currently works as write-back: writes are acknowledged once they are in it.
     pub caching: bool,
@@ -121,7 +121,7 @@ pub struct AdaptersStatus {
     pub cleared: Vec<u32>,
 }
 
-/// Status of a RAID adapter.
+/// Failures of a RAID adapter, and the volumes that it serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdapterStatus {
     /// Whether an injected fault has taken the adapter out of service.
@@ -134,7 +134,7 @@ pub struct AdapterStatus {
     pub optimized: Vec<u32>,
 }
 
-/// Status of an emulated volume.
+/// Sizes, active faults, counters and latencies of an emulated volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// Name of the emulated device or array.
@@ -155,9 +155,9 @@ pub struct VolumeStatus {
     pub power_off: bool,
     /// Injected extra latency per kind of operation, ns.
     pub delay_ns: ByKind<u64>,
-    /// Faults injected at the volume's interface, including those that are over.
+    /// Injected error rate per kind of operation: fraction of operations that fail, 0 to 1.
     pub error_share: ByKind<f64>,
-    /// Faults at the volume's interface.
+    /// Faults injected at the volume's interface, including those that are over.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
     /// Counters and latencies since the start, per kind of operation.
@@ -174,7 +174,7 @@ pub struct VolumeStatus {
     pub worn: Option<f64>,
     /// Number of completions since the start that were delivered more than [`LATE_NS`](crate::counts::LATE_NS) late.
     pub late: u64,
-    /// Number of late completions whose cause is that the polling thread lost its core.
+    /// Number of late completions for which the polling thread had lost its core.
     pub late_away: u64,
     /// Median delay of a completion's delivery after its simulated time, ns; `None` if there are too few completions.
     pub lateness_p50_ns: Option<u64>,
@@ -198,7 +198,7 @@ pub struct VolumeStatus {
     pub torn_writes: u64,
     /// Status of the volume's array; `None` for a single device.
     pub array: Option<ArrayStatus>,
-    /// Status of all nested arrays (members of the volume's array that are arrays), at any depth.
+    /// Status of all nested arrays, at any depth.
     pub branches: Vec<ArrayStatus>,
     /// Number of flash erase blocks erased since the start; `None` if the volume has no flash.
     #[serde(skip)]
@@ -222,7 +222,7 @@ pub struct InterfaceFaultStatus {
 }
 
 impl InterfaceFaultStatus {
-    /// Status of each of these faults at a volume's interface.
+    /// Converts interface faults to their status.
     pub fn of_all(faults: &[Injected]) -> Vec<Self> {
         let of = |known: &Injected| Self {
             fault: described(&known.fault),
@@ -253,15 +253,15 @@ pub struct KindStatus {
     /// operations.
     #[serde(skip)]
     pub latency_p999_ns: Option<u64>,
-    /// Simulated latencies from submission to completion; `None` if no operation succeeded.
+    /// Histogram of simulated latencies from submission to completion; `None` if no operation succeeded.
     #[serde(skip)]
     pub latency: Option<Histogram>,
-    /// Exemplars of these latencies.
+    /// Slow operations, as exemplars for the latency histogram.
     #[serde(skip)]
     pub exemplars: Exemplars,
 }
 
-/// Status of an emulated RAID array.
+/// State of an emulated RAID array and its members, with counts of rebuilds and losses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArrayStatus {
     /// Members of the array, by member number.
@@ -270,7 +270,7 @@ pub struct ArrayStatus {
     pub missing: usize,
     /// Progress of the current member rebuild, 0 to 1; `None` if no member is being rebuilt.
     pub rebuilt_share: Option<f64>,
-    /// Number of row ranges that are still to be resynced after a power cut.
+    /// Number of ranges of stripes that are still to be resynced after a power cut.
     pub resyncs: u32,
     /// Whether the array has lost data that can't be read until it is rewritten.
     pub data_lost: bool,
@@ -284,13 +284,13 @@ pub struct ArrayStatus {
     pub lost_units: u64,
 }
 
-/// Status of a member of an array.
+/// Devices and state of a member of an array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Number of the member's device, or the numbers of all its devices if the member is an array.
+    /// Index of the member's device in the emulated system, or of all its devices if the member is an array.
     #[serde(flatten)]
     pub devices: MemberDevices,
-    /// Whether the member is present, its device is lost, or its data is missing or being rebuilt.
+    /// Availability of the member's data.
     pub state: MemberState,
 }
 
@@ -300,23 +300,23 @@ pub struct MemberStatus {
 pub enum MemberDevices {
     /// The member is a single device.
     One {
-        /// Number of the device in the emulated system.
+        /// Index of the device in the emulated system, from 0.
         device: u32,
     },
     /// The member is a nested array.
     Several {
-        /// Numbers of the nested array's devices in the emulated system.
+        /// Indices of the nested array's devices in the emulated system, from 0.
         devices: Vec<u32>,
     },
 }
 
-/// State of a member of an array.
+/// Availability of the data of an array's member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberState {
-    /// The member has all its data.
+    /// The member is available with all its data.
     Present,
-    /// The member's device is lost.
+    /// The member's device fails all operations.
     Lost,
     /// The member's device is present, but its data has not been rebuilt.
     Missing,

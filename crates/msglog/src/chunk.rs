@@ -1,5 +1,5 @@
-//! A chunk: the unit of writes. A header with a checksum, then records, then zeroes up to a whole number of blocks.
-//! `layout.rs` places chunks; `recovery.rs` finds them again.
+//! A chunk, the unit in which a log is written: a header with a checksum, then records, then zeroes up to a whole
+//! number of blocks. `layout.rs` places chunks; `recovery.rs` finds them again.
 //!
 //! The header, in little-endian order:
 //!
@@ -18,8 +18,8 @@
 //! | 60..64 | epoch: how often the log was opened for writing |
 //! | 64..68 | CRC-32C of the chunk before it; 0 for the first of the log |
 //! | 68..72 | flags; 1: the rest of the segment is unused |
-//! A chunk is valid if its checksum, the log's identifier and its position are right. It follows another chunk if it
-//! also names that chunk's checksum, and its epoch is not lower.
+//! A chunk is valid if its checksum, the log's identifier and its position are right. It is the successor of another
+//! chunk if it also contains that chunk's checksum, and its epoch is not lower.
 
 use crate::message::Message;
 
@@ -27,10 +27,9 @@ use crate::message::Message;
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
-/// Exclusive upper bound of positions and message numbers, beyond the reach of any log.
+/// Exclusive upper bound of positions and message numbers, which no log can reach.
 pub(crate) const COUNT_END: u64 = 1 << 62;
-/// Exclusive upper bound of epochs (number of times a log was opened for writing), beyond the reach of any
-/// log.
+/// Exclusive upper bound of epochs (number of times a log was opened for writing), which no log can reach.
 pub(crate) const EPOCH_END: u32 = 1 << 31;
 /// Offset of the first checksummed byte in a chunk; the checksum itself comes before it.
 const CHECKED_FROM: usize = 8;
@@ -157,9 +156,9 @@ pub enum Invalid {
     OtherPosition(u64),
     /// The chunk's checksum matches, but a record in it is malformed.
     Record,
-    /// The chunk is intact but does not follow its predecessor: a leftover that was never acknowledged.
+    /// The chunk is intact but is not the successor of the chunk before it: a leftover that was never acknowledged.
     Stale,
-    /// The target failed to read the bytes.
+    /// The target failed to read the bytes; contains the kind of I/O error.
     Unreadable(std::io::ErrorKind),
 }
 
@@ -240,7 +239,7 @@ fn count_messages(mut rest: &[u8]) -> Option<u32> {
     Some(messages)
 }
 
-/// Iterator over the records of a chunk.
+/// Iterator over a chunk's records, in order.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],

@@ -1,5 +1,5 @@
 //! A client of a message log's server, over any byte stream: a connection that sends requests and receives replies.
-//! `client/publisher.rs` adds a publisher that holds messages until they are persisted, and reconnects.
+//! `client/publisher.rs` adds a publisher, which keeps messages until they are persisted, and reconnects.
 
 mod publisher;
 
@@ -17,7 +17,7 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// Size of buffered requests at which they are sent to the server, bytes.
 const SEND_BYTES: usize = 64 << 10;
 
-/// Reason why a client's request or connection failed.
+/// Error of a client: of its connection, from the server, or because of a log that does not match the publisher.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The server can't be reached, or the connection broke.
@@ -26,7 +26,7 @@ pub enum ClientError {
     /// The server refused the request or the connection.
     #[error("the server reports: {0}")]
     Server(#[from] ServerError),
-    /// The server expects TLS, which the client does not use.
+    /// The server requires TLS, but the client does not use it.
     #[error("the server requires TLS")]
     IsTls,
     /// The server sent data that is not valid in the log's protocol.
@@ -35,7 +35,7 @@ pub enum ClientError {
     /// The server sent a reply that does not match the request.
     #[error("the server sent an unexpected answer: {0}")]
     Unexpected(String),
-    /// The log lacks messages of this publisher that the server had acknowledged as persisted.
+    /// Messages of this publisher that the server had acknowledged as persisted are missing from the log.
     #[error(
         "the log has {found} messages of this publisher, but {known} were already persisted: this is another log, or a log restored from an older copy"
     )]
@@ -45,7 +45,7 @@ pub enum ClientError {
         /// Sequence number of the publisher's last message in the log.
         found: u64,
     },
-    /// The log has messages of this publisher that this client did not send.
+    /// The log contains messages under this publisher's name that this client did not send.
     #[error(
         "the log has {found} messages of this publisher, but this client sent {sent}: another client uses the same publisher name"
     )]
@@ -116,12 +116,12 @@ impl<S: Read + Write> Connection<S> {
         self.input[..self.end].starts_with(&[0x15, 3]).then_some(ClientError::IsTls)
     }
 
-    /// The server's answer in the handshake; `None` before it.
+    /// The server's handshake reply, with properties of the log; `None` before it arrives.
     pub fn welcome(&self) -> Option<&Welcome> {
         self.welcome.as_ref()
     }
 
-    /// The underlying byte stream.
+    /// The underlying byte stream, such as a socket.
     pub fn stream(&self) -> &S {
         &self.stream
     }
@@ -191,8 +191,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Formats already received messages and values as lines. It stops after `most` of them, when `lines` is
-    /// full, or at another kind of reply. Returns the number of formatted messages and values.
+    /// Formats messages and values that are in the receive buffer as lines. It stops after `most` lines, when `lines`
+    /// is full, or at another kind of reply. Returns the number of formatted messages and values.
     ///
     /// # Errors
     /// The received bytes are not a valid reply.
@@ -223,8 +223,8 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Starts a stream of messages, which then arrive as replies. Returns a lower bound of the first message's
-    /// number.
+    /// Starts a stream of messages, which then arrive as replies. The first message has the returned number or a higher
+    /// one.
     ///
     /// # Errors
     /// The server refuses, or the connection broke.

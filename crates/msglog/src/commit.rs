@@ -1,9 +1,9 @@
-//! Group commit: decides when chunks are written and flushed, and which are durable. It handles only the chunks'
-//! numbers.
+//! Group commit: decides when chunks are written and flushed, and tracks which are durable. Chunks are represented by
+//! their numbers alone.
 //!
-//! Chunks have numbers in the order of the log, from 0. Several may be in flight, and complete in any order. A flush
-//! covers the writes that had completed when it was issued. A chunk is *durable* only if all chunks before it are, so
-//! a crash loses only a tail of the log.
+//! Chunks are numbered in the order of the log, from 0. Several writes may be in flight, and complete in any order. A
+//! flush covers the writes that completed before it was issued. A chunk is *durable* only if all chunks before it are,
+//! so a crash loses only a tail of the log.
 //!
 //! Without durability, a chunk is persisted when its write completes; with `Each`, every message has its own write
 //! and flush.
@@ -13,7 +13,7 @@ pub use iodyno_workload::LogDurability as Durability;
 /// Rule of group commit: when chunks are written and flushed, and when their messages count as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitRule {
-    /// Condition under which messages count as persisted.
+    /// Condition under which messages count as persisted, such as after a flush.
     pub durability: Durability,
     /// Whether each write is durable at its completion (FUA, `RWF_DSYNC`), so that no flushes are needed.
     pub fua: bool,
@@ -33,7 +33,7 @@ impl CommitRule {
     }
 }
 
-/// State of the queue of chunks to be written.
+/// State of the queue of chunks to be written, from which group commit decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// The queue is empty.
@@ -47,9 +47,9 @@ pub enum Waiting {
 /// Next operation that the log's owner must issue for group commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Write the next chunk.
+    /// Write the next chunk of the queue.
     Write,
-    /// Flush the target.
+    /// Flush the target, which makes completed writes durable.
     Flush,
     /// Wait until an operation completes or a message arrives.
     Wait,
@@ -94,7 +94,7 @@ impl Commit {
         }
     }
 
-    /// Number of the first chunk that is not yet persisted: not durable or, without durability, not written.
+    /// Number of the first unpersisted chunk: one that is not durable or, without durability, not written.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable
@@ -111,7 +111,7 @@ impl Commit {
         self.is_broken
     }
 
-    /// The rule by which chunks are committed.
+    /// The rule of group commit that was passed to [`Self::new`].
     pub fn rule(&self) -> &CommitRule {
         &self.rule
     }
@@ -160,7 +160,7 @@ impl Commit {
         self.issued - 1
     }
 
-    /// Marks a chunk's write as completed or, if `succeeded` is false, as failed.
+    /// Records that a chunk's write has completed or, if `succeeded` is false, failed.
     #[inline]
     pub fn written(&mut self, chunk: u64, succeeded: bool) {
         if !succeeded {
@@ -177,7 +177,7 @@ impl Commit {
         }
     }
 
-    /// Marks a flush as issued.
+    /// Records that a flush was issued. It covers the writes completed so far.
     #[inline]
     pub fn flush_begins(&mut self) {
         debug_assert!(self.flushing.is_none(), "one flush at a time");
@@ -189,8 +189,8 @@ impl Commit {
         self.has_partial = false;
     }
 
-    /// Marks the flush in flight as completed. A failed flush is not retried, because a second flush could
-    /// succeed although data of the first is lost.
+    /// Records that the flush in flight has completed or, if `succeeded` is false, failed. A failed flush is not
+    /// retried, because the next one could succeed although data was lost.
     #[inline]
     pub fn flushed(&mut self, succeeded: bool) {
         let covered = self.flushing.take();

@@ -27,7 +27,7 @@ pub struct Filter {
     condition: Condition,
 }
 
-/// Syntax error of a filter. Its text shows the problem, marks the column with a caret, and suggests a
+/// Syntax error of a filter. Its `Display` text shows the problem, marks the column with a caret, and suggests a
 /// remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
@@ -62,8 +62,8 @@ impl Filter {
         }
     }
 
-    /// Whether the message with this number meets the filter's condition. Its body is parsed only if the filter
-    /// refers to the body, and then once.
+    /// Whether the message with this number meets the filter's condition. The body is parsed at most once, and only if
+    /// the filter refers to it.
     pub fn matches(&self, number: u64, message: &Message<'_>) -> bool {
         evaluate::holds(&self.condition, number, message, &Effort::new(u64::MAX))
     }
@@ -88,7 +88,7 @@ impl Filter {
     }
 }
 
-/// Upper bound of memory per byte of filter text, both for the filter and during parsing.
+/// Upper bound of the memory for a filter and its parsing, bytes per byte of the filter's text.
 pub const FILTER_MEMORY_FACTOR: usize = 64;
 
 /// Budget of evaluation steps for filters. A step is about one condition, one array element, or a few
@@ -99,7 +99,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Creates a budget of `steps` steps.
+    /// Creates a budget of `steps` steps for one or several evaluations.
     pub fn new(steps: u64) -> Self {
         Self { left: Cell::new(steps) }
     }
@@ -116,7 +116,7 @@ impl Effort {
     }
 }
 
-/// Error: evaluating a filter for a message would exceed the budget of steps.
+/// Error: the evaluation of a filter needs more steps than its budget has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the filter takes too long for one message: use fewer conditions on large fields")]
 pub struct TooCostly;

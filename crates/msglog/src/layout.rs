@@ -1,5 +1,5 @@
-//! Layout of a log on a target: two copies of a description, then segments, each reused when its content is no longer
-//! kept. `chunk.rs` holds the content of segments.
+//! Layout of a log on a target: two copies of its description, then segments, which are overwritten once their content
+//! is no longer retained. `chunk.rs` defines the content of segments.
 //!
 //! A *position* counts the log's bytes since it was created, and never decreases. Its segment is the position divided
 //! by the segment size; segment `n` is in slot `n` modulo the number of slots.
@@ -7,8 +7,8 @@
 use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, ChunkHeader, EPOCH_END};
 use thiserror::Error;
 
-/// Length of the target's range before the first segment, bytes. It has the log's description, and a copy in
-/// its second half.
+/// Length of the target's range before the first segment, bytes. It contains the log's description, and a copy in the
+/// second half.
 pub const DESCRIPTION_BYTES: u64 = 64 << 10;
 /// Offsets of the log's description and its copy on the target, bytes.
 pub const DESCRIPTION_OFFSETS: [u64; 2] = [0, DESCRIPTION_BYTES / 2];
@@ -20,9 +20,9 @@ pub const SEGMENTS_MIN: u64 = 4;
 /// Range of valid chunk sizes, bytes.
 pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
 
-/// Record of the last opening of the log for writing: the new epoch, and the end of the log at that time.
-/// Chunks of earlier epochs at or after that end are invalid. Otherwise a torn chunk could become valid when
-/// a later write happens to complete it.
+/// Record of the last opening of the log for writing: the new epoch, and the end of the log at that time. Chunks of
+/// earlier epochs at or after that end are invalid. Otherwise a later write could by chance complete a torn chunk and
+/// make it valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochStart {
     /// Number of the epoch: how many times the log was opened for writing before; 0 for a new log.
@@ -32,8 +32,8 @@ pub struct EpochStart {
 }
 
 impl EpochStart {
-    /// Whether the chunk with this header became invalid when the epoch began, because it lay after the log's
-    /// end.
+    /// Whether the chunk with this header is invalid, because it is of an earlier epoch and lies after the end of the
+    /// log at the start of this epoch.
     pub fn cuts_off(&self, header: &ChunkHeader) -> bool {
         header.position >= self.position && header.epoch < self.epoch
     }
@@ -50,17 +50,17 @@ pub struct Layout {
     pub segment_bytes: u64,
     /// Maximum size of a chunk, bytes.
     pub chunk_bytes: u32,
-    /// Block size, bytes: chunks begin and end at multiples of it.
+    /// Block size, bytes. Chunks begin and end at multiples of it.
     pub align_bytes: u32,
 }
 
 /// Error: invalid sizes for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// Invalid block size, bytes.
+    /// The block size is invalid; contains the size, bytes.
     #[error("a block size of {0} bytes is not valid: use a power of two from 512 to 65,536")]
     Align(u32),
-    /// Invalid chunk size, bytes.
+    /// The chunk size is invalid; contains the size, bytes.
     #[error("a chunk size of {0} bytes is not valid: use {min} to {max}, and a multiple of the target's block", min = CHUNK_BYTES.start(), max = CHUNK_BYTES.end())]
     Chunk(u32),
     /// The segment size is not a multiple of the chunk size.
@@ -149,8 +149,8 @@ impl Layout {
         self.segment_bytes - position % self.segment_bytes
     }
 
-    /// Oldest segment that is retained once `segment` is the current one. Space for two segments stays free: one
-    /// for records copied from the dropped segment, and one for overflow.
+    /// Oldest segment that is retained once `segment` is the current one. Two segments stay free: one for records
+    /// copied from the dropped segment, and one for overflow.
     pub fn oldest_kept(&self, segment: u64) -> u64 {
         (segment + 3).saturating_sub(self.slots())
     }
@@ -175,7 +175,7 @@ impl Layout {
         self.chunk_bytes as usize - CHUNK_HEADER_BYTES
     }
 
-    /// Padded length on the target of a chunk whose header and records take `used_bytes`, bytes.
+    /// Length of a chunk on the target, bytes: `used_bytes` for header and records, rounded up to whole blocks.
     pub fn aligned(&self, used_bytes: usize) -> usize {
         used_bytes.next_multiple_of(self.align_bytes as usize)
     }
@@ -196,8 +196,7 @@ impl Layout {
         block
     }
 
-    /// Decodes a log's description into the layout and the latest epoch. `None` if the block is not a valid
-    /// description.
+    /// Decodes a log's description into the layout and the latest epoch. `None` if the block is not a description.
     pub fn read(block: &[u8]) -> Option<(Self, EpochStart)> {
         let block = block.get(..DESCRIPTION_BLOCK_BYTES)?;
         let word = |at: usize| block[at..at + 8].try_into().map(u64::from_le_bytes).ok();

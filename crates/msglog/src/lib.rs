@@ -1,8 +1,8 @@
 //! A message log without I/O.
 //!
-//! [`Log`] is the state machine for writing: it takes messages, requests writes and flushes, and passes on durable
+//! [`Log`] is the state machine for writing: it accepts messages, requests writes and flushes, and reports durable
 //! chunks. [`recovery`] opens a log. [`State`] holds the current values by key. A [`Filter`] selects messages and
-//! values by content. The crate `logserver` performs the operations and serves clients.
+//! values by content. The crate `logserver` performs the I/O and serves clients.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,4 @@
-//! Messages formatted as lines: for people, as JSON, or only their bodies; and the selection of a log's messages to
-//! format.
+//! Formats messages as lines (as text, as JSON, or only their bodies), and selects the messages of a log to format.
 
 use crate::chunk::Chunk;
 use crate::filter::Filter;
@@ -27,8 +26,8 @@ pub enum LineForm {
 pub struct Lines {
     form: LineForm,
     text: Vec<u8>,
-    /// Cached text of the last message's time, with the second that it stands for; most messages fall in the same
-    /// second.
+    /// Cached text of the last message's time, and its second. Most messages fall in the same second as the previous
+    /// one.
     second: (u64, String),
 }
 
@@ -129,15 +128,15 @@ pub struct Selection {
     pub topic: String,
     /// Filter that selected messages must match; `None`: no filter.
     pub filter: Option<Filter>,
-    /// Lower bounds of a selected message's number, and of its time in ns since 1970.
+    /// Lower bounds that a selected message must reach: of its number, and of its time in ns since 1970.
     pub from: (u64, u64),
     /// Exclusive upper bound of a selected message's number.
     pub until: u64,
-    /// Number of messages still to be selected.
+    /// Maximum number of messages still to be selected.
     pub left: u64,
-    /// Number of the first message examined, whether selected or not; `None` if none has been examined.
+    /// Number of the first message that was examined, whether selected or not; `None` if there was none.
     pub first: Option<u64>,
-    /// Number of the message at which the selection ended; None if it has not ended.
+    /// Number of the message at which the selection ended; `None` if it has not ended.
     pub next: Option<u64>,
 }
 

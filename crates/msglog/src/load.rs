@@ -1,10 +1,10 @@
-//! The load of a message log as a source of operations: publishers, with a rate or as fast as the log accepts messages;
-//! group commit; and replays. The first worker of a target writes, all others replay. The load writes a real log, which
-//! `recovery.rs` can open.
+//! A benchmark load that writes and replays a message log, as a source of I/O operations. Publishers send messages at a
+//! rate or as fast as the log accepts them. The first worker of a target writes with group commit, all others replay.
+//! The result is a real log, which `recovery.rs` can open.
 //!
 //! Messages are numbered from 0 in the order of their due times. With a rate, message `n` is due `n / rate` after the
-//! start, whatever the log does; its latency counts from then. Without a rate, each persisted message is followed by
-//! the next one immediately, so that publishers always hold as many as they may.
+//! start, however slow the log is, and its latency counts from that time. Without a rate, the next message follows each
+//! persisted one immediately, so that publishers stay at their limit of unpersisted messages.
 
 mod publishers;
 mod reader;

@@ -1,5 +1,6 @@
 //! The log as a state machine for writing: appends fill chunks, [`Log::next_action`] returns writes and flushes to
-//! perform, and durable chunks are passed on in order. It does no I/O and reads no clock. `recovery.rs` opens a log.
+//! perform, and [`Log::next_persisted`] returns durable chunks in order. It does no I/O and reads no clock.
+//! `recovery.rs` opens a log.
 
 mod append;
 
@@ -26,8 +27,8 @@ pub struct LogOptions {
     pub chunk_messages_max: u32,
     /// Maximum number of chunks in the write queue; beyond it, appends fail with [`AppendError::Busy`].
     pub queue_chunks_max: usize,
-    /// Minimum retention time of messages, ns: appends fail if a segment would have to be dropped earlier. 0
-    /// drops the oldest segment whenever space is needed; `u64::MAX` never drops one.
+    /// Minimum retention time of messages, ns. Appends fail if they need the space of younger messages. 0: the oldest
+    /// segment is dropped whenever space is needed; `u64::MAX`: no segment is ever dropped.
     pub retain_ns: u64,
     /// Whether the log keeps the current value of each key.
     pub keeps_state: bool,
@@ -45,7 +46,7 @@ impl Default for LogOptions {
     }
 }
 
-/// Reason why a message could not be appended to the log.
+/// Reason why [`Log::append`] did not append a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AppendError {
     /// The message can't be stored as a record, for instance because it is too long.
@@ -59,7 +60,7 @@ pub enum AppendError {
         "the log is full: all {kept_bytes} bytes hold messages within the retention time, or current values"
     )]
     Full {
-        /// Total size of all segments, bytes.
+        /// Total size of all segments, bytes; all are retained.
         kept_bytes: u64,
     },
     /// An earlier write or flush failed, so nothing more can be persisted.
@@ -90,7 +91,7 @@ pub enum Action<B> {
 /// A chunk that has become durable.
 #[derive(Debug)]
 pub struct Persisted<B> {
-    /// Position, message numbers and checksum of the chunk.
+    /// Header of the chunk, with its position and message numbers.
     pub header: ChunkHeader,
     /// Buffer that starts with the chunk. Return it with [`Log::recycle`] for reuse.
     pub buffer: Arc<B>,
@@ -114,7 +115,7 @@ struct Carried {
     chunks: u64,
 }
 
-/// An entry of the log's index, which finds chunks by message number or time.
+/// An entry of the log's index, by which chunks are found by message number or time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
     /// Position of a chunk in the log.
@@ -125,7 +126,7 @@ pub struct IndexEntry {
     pub before_ns: u64,
 }
 
-/// End of a log as determined by recovery, at which writing continues.
+/// End of a log, as determined by recovery. Writing continues there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// Position in the log of the next chunk to be written.
@@ -144,7 +145,7 @@ pub struct Tail {
     pub index: VecDeque<IndexEntry>,
     /// Latest publication time up to the end of each complete segment, oldest segment first, ns since 1970.
     pub segment_times_ns: VecDeque<u64>,
-    /// Whether the log ends with an end marker, so that none is needed: see [`Log::append_end`].
+    /// Whether the log's last chunk is an end marker, so that no other is needed: see [`Log::append_end`].
     pub is_ended: bool,
 }
 
@@ -182,7 +183,7 @@ pub struct Log<B> {
     /// Latest publication time of any message before the first chunk in `closed`, ns since 1970.
     closed_before_ns: u64,
     state: State,
-    /// End of the durable part of the log: its position, and the number of the next message.
+    /// End of the durable part of the log: its position, and the number of the first message after it.
     durable: (u64, u64),
     carried: VecDeque<Carried>,
     /// Live records that must be copied out of dropped segments, each with the segment that will overwrite the
@@ -248,7 +249,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.durable.0
     }
 
-    /// Oldest position in the log that is kept.
+    /// Position in the log of the oldest retained segment.
     pub fn oldest_position(&self) -> u64 {
         self.layout.segment_start(self.tail.oldest_segment)
     }
@@ -258,7 +259,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.closed.len() + usize::from(self.open.is_some())
     }
 
-    /// Whether a write or a flush has failed.
+    /// Whether a write or a flush has failed, so that nothing more can be persisted.
     pub fn is_broken(&self) -> bool {
         self.commit.is_broken()
     }
@@ -333,7 +334,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.commit.flushed(succeeded);
     }
 
-    /// Returns the next chunk that has become durable, in the log's order. Its messages are then persisted.
+    /// Returns the next chunk that has become durable, in the log's order. Its messages now count as persisted.
     pub fn next_persisted(&mut self) -> Option<Persisted<B>> {
         if self.commit.durable() == self.first_closed {
             return None;

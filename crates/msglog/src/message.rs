@@ -1,4 +1,4 @@
-//! A message, and the record that stores it in a chunk. `chunk.rs` holds chunks.
+//! A message, and the record that stores it in a chunk (`chunk.rs`).
 //!
 //! A record, in little-endian order:
 //!
@@ -28,7 +28,7 @@ pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 pub enum MessageKind {
     /// A published message. If it has a key, it becomes the current value of that key in its topic.
     Publish = 0,
-    /// A message that removes the current value of a key.
+    /// A message that removes the current value of a key in its topic.
     Delete = 1,
     /// Copy of a key's current value, made because its segment is about to be dropped. Not a message: replays
     /// omit it.
@@ -58,11 +58,11 @@ impl MessageKind {
 /// A record of the log: a message, or a record of the log's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Kind of record.
+    /// Kind of record, which decides whether it is a numbered message.
     pub kind: MessageKind,
     /// Number of the publisher; 0 for none.
     pub publisher: u64,
-    /// Sequence number of the message at its publisher, from 1; 0 without a publisher.
+    /// Sequence number that the publisher gave the message, from 1; 0 without a publisher.
     pub sequence: u64,
     /// Time of publication, ns since 1970.
     pub time_ns: u64,

@@ -1,7 +1,8 @@
-//! The protocol between a message log's server and its clients: frames, requests and replies, as bytes and as types.
-//! `docs/log-protocol.md` specifies it. Sockets and the handling of requests are in other crates.
+//! The protocol between a message log's server and its clients: types for requests and replies, and their encoding as
+//! frames. `docs/log-protocol.md` specifies it. Sockets and the handling of requests are in other crates.
 //!
-//! A frame is a length (4 bytes; counts the bytes after it), a kind (1 byte) and fields, all in little-endian order.
+//! A frame has a length (4 bytes; the number of bytes after it), a type (1 byte) and fields, all in little-endian
+//! order.
 
 mod fields;
 mod reply;

@@ -1,9 +1,9 @@
-//! Opens a log after a clean shutdown or a crash: finds its segments, reads all chunks, and tells a torn tail, which is
-//! cut off, from damage to acknowledged data, which is reported with its position.
+//! Opens a log after a clean shutdown or a crash: finds its segments and reads all chunks. A torn tail is cut off;
+//! damage to acknowledged data is reported with its position.
 //!
-//! An invalid chunk ends the log, unless there is a later chunk that was closed when the invalid one's position was
-//! already durable: then an acknowledged chunk is damaged. Chunks after the end may be whole, but were never
-//! acknowledged, since a chunk is durable only if all before it are. The next epoch invalidates them.
+//! An invalid chunk ends the log, unless a later chunk was closed when the invalid one's position was already durable:
+//! then an acknowledged chunk is damaged. Intact chunks after the end were never acknowledged, since a chunk is durable
+//! only if all before it are. The next epoch invalidates them.
 
 mod cases;
 mod scan;
@@ -24,7 +24,7 @@ use thiserror::Error;
 /// bytes.
 const PROOF_BYTES: u64 = 8 << 20;
 
-/// Result of recovery: the end, the state and the damage of the log on a target.
+/// Result of recovery: the end of the log, its state and its damage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     /// Sizes and identifier of the log.
@@ -35,10 +35,9 @@ pub struct Recovered {
     pub state: State,
     /// Number of messages in the log's valid chunks.
     pub messages: u64,
-    /// Number of valid chunks.
+    /// Number of valid chunks in the log.
     pub chunks: u64,
-    /// Reason why the bytes after the log's end are not a valid chunk. `None` if no tail was discarded, as after
-    /// a clean shutdown.
+    /// Reason why the bytes after the log's end are not a valid chunk. `None` if no torn tail was discarded.
     pub cut: Option<Invalid>,
     /// Damaged ranges of data that had been acknowledged.
     pub damages: Vec<Damage>,
@@ -53,7 +52,7 @@ impl Recovered {
     }
 }
 
-/// A range of the log that was durable but is no longer valid.
+/// A range of the log that was durable but is now invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Position in the log at which the damage starts.
@@ -62,7 +61,7 @@ pub struct Damage {
     pub offset_bytes: u64,
     /// Length of the damage up to the next valid chunk, bytes.
     pub length_bytes: u64,
-    /// Numbers of the first missing message and of the first message after the damage. None if the former is not known.
+    /// Numbers of the first missing message and of the first message after the damage. `None` if the former is unknown.
     pub messages: Option<(u64, u64)>,
     /// Description of the invalid content at the damaged position.
     pub what: String,
@@ -88,7 +87,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Reason why a log could not be opened.
+/// Reason why a log could not be opened. Damage is not an error: see [`Recovered::damages`].
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The target does not contain a log.
@@ -184,8 +183,8 @@ pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
 
 /// Reads the whole log on a target, and calls `visit` with each valid chunk in order.
 ///
-/// Flushes the target first, because writes of a killed process may still be in a cache, but all chunks found
-/// count as persisted.
+/// Flushes the target first: all chunks found will count as persisted, but writes of a killed process may still be in a
+/// cache.
 ///
 /// # Errors
 /// The target does not contain a log, or its I/O fails. Damage is not an error: the result lists it.
@@ -261,7 +260,7 @@ pub fn recover_ahead(
     Ok(found)
 }
 
-/// Result of a replay of a log from some start to its end.
+/// Result of a replay of a log from its requested start to the log's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Number of the first message after the last visited chunk; 1 if none was visited.
@@ -270,8 +269,8 @@ pub struct Replayed {
     pub damages: Vec<Damage>,
 }
 
-/// Reads a log from the segment that contains the start of the replay to the log's end. Calls `visit` with
-/// each valid chunk in order, until it returns `Break`. Does not rebuild current values.
+/// Reads a log from the segment that contains the requested start to the log's end. Calls `visit` with each valid chunk
+/// in order, until it returns `Break`. Does not rebuild current values.
 ///
 /// # Errors
 /// The target does not contain a log, or its I/O fails.
@@ -299,7 +298,7 @@ pub fn replay(
     Ok(Replayed { next_message, damages: end.damages })
 }
 
-/// Start of a replay.
+/// First message of a replay, by number or by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFrom {
     /// Start with the message with this number, or the first later one that exists.

@@ -33,7 +33,7 @@ pub struct SegmentReader<'a> {
     layout: Layout,
     /// Size of a read, bytes: a power of two, at least a chunk.
     read_bytes: usize,
-    /// Buffer for a whole read and the end of the previous one, because a chunk may span both.
+    /// Buffer for a whole read and the end of the previous one, since a chunk may span two reads.
     buffer: Box<dyn Buffer>,
     /// Index of the first valid byte in the buffer. The next field, `held`, has the valid bytes' offset on the
     /// target and their length.

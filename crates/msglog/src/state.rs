@@ -1,6 +1,5 @@
-//! The State of the World: the current values by topic and key, and the publishers with their last sequences. It is
-//! derived from the log's records alone, so rebuilding it from the log gives the same state. `state/values.rs` stores
-//! the values.
+//! The state of a log: the current values by topic and key, and the publishers with their last sequence numbers. It
+//! depends on the log's records alone, so it can be rebuilt from the log. `state/values.rs` stores the values.
 
 mod values;
 
@@ -136,12 +135,12 @@ impl State {
         self.topics.get(topic).into_iter().flat_map(Values::leaves)
     }
 
-    /// Number of current values.
+    /// Number of current values, in all topics together.
     pub fn len(&self) -> usize {
         self.topics.values().map(Values::len).sum()
     }
 
-    /// Whether there are no current values.
+    /// Whether no key has a value. Publishers do not count.
     pub fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
@@ -152,8 +151,8 @@ impl State {
         self.value_bytes
     }
 
-    /// Total size of superseded values and of leaves copied on write since this state was created, bytes. The
-    /// increase since a snapshot is an upper bound of the extra memory that the snapshot occupies.
+    /// Total size of superseded values and of copied blocks (copy-on-write, see [`State::leaves`]) since this state was
+    /// created, bytes. The increase since a snapshot is an upper bound of the extra memory that the snapshot occupies.
     pub fn superseded_bytes(&self) -> u64 {
         self.superseded_bytes
     }

@@ -1,4 +1,4 @@
-//! A log's interface to its target: reads, writes, flushes, and read-ahead. Implementations are in other crates.
+//! Interface of a log to its target: reads, writes, flushes and read-ahead. Implementations are in other crates.
 
 use std::io;
 
@@ -32,7 +32,8 @@ pub trait Storage: Send + Sync {
 
 /// Asynchronous reads of a target, for read-ahead.
 pub trait ReadAhead: Send {
-    /// Starts to read `bytes` bytes at `offset_bytes` of the target into `buffer`, from index `into`.
+    /// Starts to read `bytes` bytes at `offset_bytes` of the target into `buffer`, starting at index `into` of the
+    /// buffer.
     fn begin(&mut self, offset_bytes: u64, bytes: usize, buffer: Box<dyn Buffer>, into: usize);
 
     /// Waits for the oldest outstanding read, and returns its buffer and result. `None` if no read is

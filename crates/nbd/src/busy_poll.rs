@@ -3,9 +3,9 @@
 //! The peer answers within microseconds. Waking a thread takes longer, several times as long on a virtual machine, and
 //! the peer pays for it too, since it does the waking. With many requests in flight, two ends that sleep take turns,
 //! while two that poll work in parallel. So a thread whose last waits were short polls first. The polling time adapts
-//! like the kernel's halt polling (`virt/kvm/kvm_main.c`): a wait that polling would have covered lengthens it, a much
-//! longer one resets it to zero. At most half of the processors poll at a time, and polling threads yield to others. A
-//! thread that may not poll yields and polls once: on few processors the peer may send more once it has run.
+//! like the kernel's halt polling (`virt/kvm/kvm_main.c`): it grows after a short wait, and is reset to zero after a
+//! long one. At most half of the processors poll at a time, and polling threads yield to others. A thread without
+//! permission to poll yields and polls once, because on few processors the peer may send more once it has run.
 
 use std::io;
 use std::sync::LazyLock;
@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 pub(crate) const POLL_MAX_SERVER: Duration = Duration::from_micros(80);
 /// Maximum polling time of a client thread, which only waits for replies: about the time of a flash read.
 pub(crate) const POLL_MAX_CLIENT: Duration = Duration::from_micros(250);
-/// Polling time after the first wait that is short enough.
+/// Polling time after the first short wait.
 const POLL_FIRST: Duration = Duration::from_micros(20);
 
 static POLLING: AtomicUsize = AtomicUsize::new(0);
 static POLLING_MAX: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from) / 2);
 
-/// Permit to poll. At most half as many threads as there are processors have one simultaneously.
+/// Permit to poll. The number of threads that hold one is at most half the number of processors.
 struct PollSlot;
 
 impl PollSlot {
@@ -54,8 +54,8 @@ impl BusyPoll {
         Self { polling_time: Duration::ZERO, max }
     }
 
-    /// Returns the result of `get`. First polls with `get(false)`, then blocks in `get(true)`. If `block` is
-    /// false, calls `get(false)` once.
+    /// Returns the result of `get`. Polls with `get(false)` first, then blocks in `get(true)`. If `block` is false,
+    /// calls `get(false)` once.
     pub(crate) fn get(
         &mut self,
         block: bool,

@@ -4,7 +4,7 @@
 //! * [`server`]: serves any [`Export`]; [`ram`] is one;
 //! * [`client`]: many requests in flight on one connection, for a load generator.
 //!
-//! The sockets, and TLS on them, also serve other protocols: [`server::Listener`], [`stream`].
+//! Other protocols can use the sockets with or without TLS: [`server::Listener`], [`stream`].
 //!
 //! This crate imports nothing from the workspace and contains no measurement or emulation.
 //!

@@ -2,12 +2,12 @@
 //!
 //! **Concurrent access to the same bytes.** The protocol leaves the outcome open, but in Rust it must not be undefined
 //! behaviour. The memory consists of words, touched only by relaxed atomic loads and stores of whole words (a write to
-//! part of a word merges it in), and by system calls that send from it or receive into it. So each byte comes from one
-//! of the concurrent writes, in any mixture. There is no lock.
+//! part of a word merges it in), and by system calls that send from it or receive into it. So after concurrent writes,
+//! each byte comes from one of them. There is no lock.
 //!
-//! **Allocation** is tracked in chunks of 64 KiB, one bit each. A bit is set after the data is in, and cleared before
-//! the memory is returned. So with concurrent requests in any order, a chunk marked as a hole reads as zeroes, also
-//! around a later partial write.
+//! **Allocation** is tracked in chunks of 64 KiB, one bit each. A bit is set after the data is written, and cleared
+//! before the memory is freed. So a chunk marked as a hole reads as zeroes whatever the order of concurrent requests,
+//! also around a later partial write.
 //!
 //! A write of more than 16 KiB that its client abandons half-sent may be applied in part, as on a disk that loses
 //! power: it was never acknowledged.
@@ -136,8 +136,8 @@ impl Ram {
         self.disk.allocate(offset_bytes, bytes.len() as u64);
     }
 
-    /// Zeroes a range, or for a trim the whole chunks in it, and frees these chunks. Panics if the range is not within
-    /// the disk.
+    /// Zeroes a range and frees the whole chunks in it. With `trims`, does not change partly covered chunks. Panics if
+    /// the range is not within the disk.
     pub fn discard(&self, offset_bytes: u64, len_bytes: u64, trims: bool) {
         if trims {
             self.disk.punch(offset_bytes, len_bytes);
@@ -146,7 +146,7 @@ impl Ram {
         }
     }
 
-    /// Allocated memory in bytes, a multiple of 64 KiB chunks.
+    /// Memory of all allocated chunks, bytes.
     pub fn allocated_bytes(&self) -> u64 {
         let bits =
             self.disk.allocated.iter().map(|w| u64::from(w.load(Ordering::Acquire).count_ones()));

@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// Sends all bytes. If the socket is full, waits for the peer to read, until the deadline.
+    /// Sends all bytes. If the socket is full, waits until the peer reads, but not beyond the deadline.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline, or the error of the socket or of TLS.
@@ -89,8 +89,8 @@ impl Stream {
         self.send_until(bytes, || deadline, &mut |_| false)
     }
 
-    /// Sends all bytes. If the socket is full, calls `goes_on` after each period `every` without progress, with
-    /// the total time without progress; false ends the wait.
+    /// Sends all bytes. While the socket is full, calls `goes_on` after each period `every` with the time since the
+    /// last progress. If it returns false, the wait ends.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] when `goes_on` returns false, or the error of the socket or of TLS.

@@ -1,4 +1,4 @@
-//! TLS by rustls with ring: certificates from PEM files, and a stream that blocks only where its caller asks.
+//! TLS by rustls with ring: certificates from PEM files, and a stream that blocks only in `send_all`.
 //!
 //! The server's and the client's files may share a folder, under the names that libvirt, QEMU, libnbd and nbdkit use:
 //! `ca-cert.pem`, `server-cert.pem`, `server-key.pem`, `client-cert.pem`, `client-key.pem`.
@@ -28,7 +28,7 @@ pub enum TlsError {
     /// The certificate and the key do not match, or their type is not supported.
     #[error("these certificates cannot be used: {0}")]
     Unusable(String),
-    /// The server's name is neither a host name nor an address.
+    /// The server's name for the certificate check is neither a host name nor an IP address.
     #[error("`{0}` is not a valid host name for a certificate")]
     Name(String),
     /// The program was built without TLS.

@@ -1,14 +1,14 @@
 //! Blank check: does a target hold only blank space and content that iodyno itself wrote and can prove?
 //!
-//! A sector is blank if it is all zeroes, or all ones as in erased flash. A sector is iodyno's if it begins with the
-//! mark of its random content ([`iodyno_units::mark`]), with the header of verifiable content for this very offset, or
-//! with the pattern of a purge's test block. Such a header or pattern covers 4 KiB. All other content is data, whether
-//! or not its format is known.
+//! A sector is blank if it is all zeroes, or all ones as in erased flash. A sector is iodyno's own if it begins with
+//! the tag of its random content ([`iodyno_units::mark`]), with a header of verifiable content that states this offset,
+//! or with the pattern of a purge's test block. A header or pattern covers 4 KiB. All other content is data, whether or
+//! not its format is known.
 //!
-//! A small target is read whole. A larger one is sampled: both ends, the usual offsets of backup superblocks, and one
-//! random 64 KiB window in each of N equal parts of the range, in one or several passes as time allows. A contiguous
-//! run of data over at least two parts is always found. If a share *f* of all 64 KiB windows holds data, *n* windows
-//! miss it with a probability of (1 − f)ⁿ.
+//! A small target is read whole. A larger one is sampled: both ends, the usual offsets of backup superblocks, and
+//! random windows of 64 KiB, one in each of N equal parts of the range. If time allows, further passes read other
+//! windows. A contiguous run of data over at least two parts is always found. If a share *f* of all 64 KiB windows
+//! holds data, *n* windows miss it with a probability of (1 − f)ⁿ.
 
 use std::fmt::Write as _;
 use std::io;
@@ -28,10 +28,9 @@ pub(crate) const PURGE_PROOF: &[u8; 16] = b"iodyno purge 001";
 
 /// Sector size: every sector read is classified as blank, iodyno's own or foreign.
 const SECTOR_BYTES: usize = MARKED_BYTES;
-/// Length of a block that begins with one header of iodyno's: verifiable content or a purge's test block.
+/// Length of a block that begins with a single header: verifiable content, or a purge's test block.
 const HEADED_BYTES: usize = 4096;
-/// Length of a randomly placed sample. Its offset is a multiple of this length, hence of any logical block
-/// size.
+/// Length of a random sample, bytes. Its offset is a multiple of this length, and so of every logical block size.
 const WINDOW_BYTES: u64 = 64 << 10;
 /// Length of one read when a whole range is read.
 const STRIDE_BYTES: u64 = 1 << 20;
@@ -97,16 +96,16 @@ impl Depth {
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
 
-/// Result of sampling a target's content: extent read, and positions with iodyno's own and foreign data.
+/// Result of sampling a target's content for iodyno's own data and for foreign data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
     /// Total bytes read from the target.
     pub looked_bytes: u64,
-    /// Number of positions read, each a contiguous range.
+    /// Number of contiguous ranges read.
     pub places: u64,
-    /// Number of positions with iodyno's own content and no foreign data.
+    /// Number of ranges read that hold iodyno's own content and no foreign data.
     pub own: u64,
-    /// Number of positions with foreign data.
+    /// Number of ranges read that hold foreign data.
     pub foreign: u64,
     /// Foreign data found at the lowest offset; `None` if there was none.
     pub first_foreign: Option<Foreign>,
@@ -124,7 +123,7 @@ pub struct Foreign {
 }
 
 impl Sampled {
-    /// Describes how much was read, as a clause for messages.
+    /// Describes how much of the target was read, as a clause for messages.
     pub fn scope(&self) -> String {
         if self.whole {
             "the whole target was read".to_owned()
@@ -133,7 +132,7 @@ impl Sampled {
         }
     }
 
-    /// The foreign data found, as a sentence without its full stop. `None` if there was none.
+    /// Describes the foreign data, as a sentence without its full stop. `None` if there was none.
     pub fn findings(&self) -> Option<String> {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(
@@ -190,8 +189,8 @@ fn is_blank(sector: &[u8]) -> bool {
     }
 }
 
-/// Classifies the bytes from index `from` on, and returns the index of the first foreign sector (0 if none).
-/// Earlier bytes are searched only for headers of content that extends beyond `from`.
+/// Classifies the bytes from index `from` on, and returns the index of the first foreign sector (0 if none). Earlier
+/// bytes are searched only for headers whose content extends beyond `from`.
 fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     let mut verdict = Sector::Blank;
     let mut own_until = 0;
@@ -251,7 +250,7 @@ impl Sampler<'_> {
         Ok(())
     }
 
-    /// Reads and classifies a whole range. Returns false if time ran out first.
+    /// Reads and classifies a whole range. Returns false if the time limit stopped it.
     fn stretch(&mut self, from_bytes: u64, to_bytes: u64, until: Instant) -> io::Result<bool> {
         let mut at = from_bytes;
         while at < to_bytes {

@@ -1,5 +1,5 @@
-//! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a device. They
-//! are read before and after a cell, so that two readings show the change.
+//! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a device. A
+//! reading before and one after a measurement show what changed.
 //!
 //! Only values that take a few reads of `/proc` and `/sys` are in this module; [`health`](crate::health()) reads those
 //! that need commands to a device.
@@ -31,7 +31,7 @@ pub struct MachineState {
 }
 
 impl MachineState {
-    /// Reads the machine's present state.
+    /// Reads the settings and counters; those that the machine lacks are `None`.
     pub fn now(root: &SysRoot) -> Self {
         Self {
             governor: governors(root),
@@ -105,14 +105,14 @@ fn major_faults(root: &SysRoot) -> Option<u64> {
 /// Attributes and interrupts of a device at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceState {
-    /// The device's attributes in sysfs.
+    /// Attributes and I/O counters from sysfs.
     pub device: BlockDevice,
     /// Interrupts of the device since boot, by processor; empty if unknown.
     pub interrupts: Vec<u64>,
 }
 
 impl DeviceState {
-    /// Reads the present state of the device with this device number.
+    /// Reads the device's present state; `None` if no device has this number.
     pub fn now(root: &SysRoot, dev: DevNo) -> Option<Self> {
         let node = BlockNode::by_number(root, dev)?;
         let disk = node.whole_disk().unwrap_or_else(|| node.clone());
@@ -135,7 +135,8 @@ impl DeviceState {
             .collect()
     }
 
-    /// Interrupts since an earlier reading, and the fraction (0 to 1) of them on the busiest processor.
+    /// Interrupts since an earlier reading, and the fraction (0 to 1) of them on the busiest processor. `None` if there
+    /// were none or they are unknown.
     pub fn interrupts_since(&self, before: &Self) -> Option<(u64, f64)> {
         if self.interrupts.is_empty() || self.interrupts.len() != before.interrupts.len() {
             return None;

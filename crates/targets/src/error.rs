@@ -70,9 +70,9 @@ impl RefusalCode {
 /// A reason not to write to a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Kind of reason, stable for scripts.
+    /// Reason as a code, stable for scripts.
     pub code: RefusalCode,
-    /// The obstacle found, as a full sentence.
+    /// The obstacle, such as a mount, as a full sentence.
     pub found: String,
     /// How to remove the obstacle, as a full sentence.
     pub mend: String,
@@ -87,7 +87,7 @@ impl fmt::Display for Refusal {
 /// Why a target was refused, and the names with which `--destroy` could have lifted the refusals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTarget {
-    /// Name of the refused target.
+    /// Name of the refused target, as in the messages.
     pub target: String,
     /// Every reason, the gravest first.
     pub refusals: Vec<Refusal>,
@@ -155,7 +155,7 @@ pub enum TargetError {
     /// The guard refuses to write to the target: data would be lost, or the target can't be written.
     #[error("{0}")]
     Refused(Box<RefusedTarget>),
-    /// The target's server does not respond, or its response is invalid.
+    /// The target's server does not respond, or responds with invalid data.
     #[error("{target}: {problem}\n  help: {help}")]
     Unreachable {
         /// Name or path of the target.
@@ -170,7 +170,7 @@ pub enum TargetError {
     Permission {
         /// The operation that failed, such as `open it for writing`.
         op: String,
-        /// Path of the file or device.
+        /// File or device on which the operation failed.
         path: String,
         /// How to get the permission, as a sentence.
         help: String,
@@ -196,9 +196,9 @@ pub enum TargetError {
     Io {
         /// The operation that failed, such as `open it for writing`.
         op: String,
-        /// Path of the file or device.
+        /// File or device on which the operation failed.
         path: String,
-        /// The system's error number.
+        /// `errno` of the failed system call.
         errno: i32,
     },
     /// The target does not support the request.
@@ -214,7 +214,7 @@ pub enum TargetError {
     /// An output file, such as a report, can't be written at this path, or would overwrite something.
     #[error("{path}: {problem}\n  help: {help}")]
     BadOutput {
-        /// Path of the output.
+        /// Path as the user gave it.
         path: String,
         /// Why the path can't be used, as a clause for the message.
         problem: String,
@@ -226,7 +226,7 @@ pub enum TargetError {
     TooSmall {
         /// Name or path of the target.
         path: String,
-        /// Size of the target, which is too small, bytes.
+        /// Size of the target, bytes.
         have_bytes: u64,
         /// What the user can do, as a sentence.
         help: String,
@@ -245,7 +245,7 @@ pub enum TargetError {
     /// The caller stopped the writing of a new file; the incomplete file was removed.
     #[error("{path}: laying out the file was stopped after {} of {}", human::size(*.done_bytes), human::size(*.total_bytes))]
     Interrupted {
-        /// The file that was being written.
+        /// File that was only partly written.
         path: String,
         /// Bytes written before the stop.
         done_bytes: u64,

@@ -1,9 +1,9 @@
 //! Decides whether a target may be written, and collects every reason why not.
 //!
-//! Nothing is destroyed by surprise. A block device is refused when it, a partition of it, its whole disk, or anything
-//! built on any of these is in use or holds data. A file is refused when iodyno did not create it. A refusal is lifted
-//! only by the target's own name ([`Confirm`]). Some can't be lifted: the system disk, mounted file systems and active
-//! swap space, exclusive holders, and targets that can't be written at all.
+//! Nothing is destroyed by surprise. A block device is refused if it is in use or holds data. The same applies to its
+//! partitions, its whole disk, and all devices built on these. A file is refused if iodyno did not create it. A refusal
+//! is lifted only by the target's own name ([`Confirm`]). Some refusals can't be lifted: the system disk, mounted file
+//! systems, active swap space, devices held exclusively, and targets that can't be written at all.
 //!
 //! The content of a device, or of a file that iodyno made, is judged by its signatures and by samples
 //! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may be overwritten.

@@ -4,8 +4,8 @@
 //! [`lay_out`](lay_out()). Each step takes the plain data of the previous one, so a command can stop at any of them
 //! (`iodyno check` stops at the third), and the findings go into the notebook unchanged.
 //!
-//! Two further functions: a target can be purged ([`purge`]), and a fingerprint of all writes to a target can be kept
-//! ([`writes_seen`]), which shows a later run whether another program wrote in between.
+//! In addition, [`purge`] erases a target, and [`writes_seen`] takes a fingerprint of all writes to a target, from
+//! which a later run learns whether another program has written since.
 //!
 //! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. Only the target's own name lifts a
 //! refusal to write; nothing lifts a refusal to purge a target in use. Unsafe code is in `ioctl` alone. `/proc` and

@@ -1,8 +1,8 @@
 //! Facts about the measuring machine: kernel, processors, memory, limits. Reports disclose them, so that figures of
 //! different machines or days can be compared.
 //!
-//! The host name identifies the owner, not the machine: it stays in the notebook and in exports of data, and reports
-//! leave it out. Everything comes from `/proc`, `/sys` and `/etc` below a [`SysRoot`]; `None` means unknown.
+//! The host name may identify the owner, so it is kept in the notebook and in exported data but not shown in reports.
+//! Everything comes from `/proc`, `/sys` and `/etc` below a [`SysRoot`]; `None` means unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Mark on files that iodyno created, so that later runs may write to them without confirmation.
 //!
-//! The mark is the extended attribute `user.iodyno`, or, where the file system has none, a small file `PATH.iodyno`
-//! next to it. That sidecar names the inode and its birth time, so that it is void for another file under the same
-//! name. The mark also holds the length: a file overwritten in place (`cp image.img ours`) keeps its attributes, but
-//! stops being iodyno's when its length differs.
+//! The mark is the extended attribute `user.iodyno`. On a file system without extended attributes, it is in a small
+//! file `PATH.iodyno` (sidecar), with the inode and its creation time, so that it does not apply to another file of the
+//! same name. The mark also states the file's length: a file overwritten in place (`cp image.img ours`) keeps its
+//! attributes, but no longer counts as iodyno's if its length changes.
 //!
 //! ```text
 //! iodyno 1 making 1073741824        being written, up to this length

@@ -52,7 +52,7 @@ const FORMS: &str = "use null:, ram:4GiB, scratch:, model:exflash-400g, nbd://ho
 
 const NBD_FORMS: &str = "use nbd://host/export, nbd://host:10809/, nbd+unix:///export?socket=/run/nbd.sock, or nbds: in place of nbd: for TLS.";
 
-/// Use of the page cache by I/O on a target.
+/// Whether I/O on a target bypasses the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direct {
@@ -71,7 +71,8 @@ pub enum Direct {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TargetName {
-    /// Completes every operation immediately, to measure the maximum rate of the load generator itself.
+    /// A target that completes every operation immediately, for measuring the maximum rate of the load generator
+    /// itself.
     Null {
         /// Size that the target reports, bytes.
         size_bytes: u64,
@@ -83,7 +84,7 @@ pub enum TargetName {
     },
     /// A file, a block device or a character device.
     Path {
-        /// Path of the file or device.
+        /// Path as the user gave it; may be relative.
         path: PathBuf,
         /// Bytes to use, or the size of a file to create; `None`: the whole target.
         size_bytes: Option<u64>,

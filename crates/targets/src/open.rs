@@ -1,9 +1,9 @@
 //! Opens a target. No other module opens a target for writing, and this one does so only after the guard has agreed.
 //!
 //! Another file can take the name between inspection and opening. So the open descriptor is compared with the
-//! inspection, and the guard checks again through the descriptor itself. Block devices are claimed with `O_EXCL`, files
-//! with a lock; so is the backing of a loop device. Files that are to be created or grown are opened here and written
-//! by [`lay_out`](crate::lay_out).
+//! inspection, and the guard checks again through the descriptor itself. Block devices are claimed with `O_EXCL`, and
+//! files with a lock. The backing of a loop device is claimed too. Files that are to be created or grown are opened
+//! here and written by [`lay_out`](crate::lay_out).
 
 mod claims;
 mod direct;
@@ -33,7 +33,7 @@ pub use nvme_generic::NvmePassthrough;
 pub enum Access {
     /// Reading only; the descriptor can't write.
     ReadOnly,
-    /// Reading and writing.
+    /// Reading and writing, if the guard agrees.
     ReadWrite,
 }
 
@@ -48,7 +48,7 @@ pub struct OpenOptions {
     pub confirm: Confirm,
     /// True if the caller will continue a message log on the target, so that the log is not a reason to refuse.
     pub keeps_log: bool,
-    /// Whether this process or another rank of the run claims the target exclusively.
+    /// Whether this process claims the target exclusively, or another rank of the run has done so.
     pub by: OpenedBy,
 }
 
@@ -75,8 +75,8 @@ impl OpenOptions {
         }
     }
 
-    /// Options to open a target for reading and writing, bypassing the page cache if possible. No target's data may be
-    /// overwritten.
+    /// Options to open a target for reading and writing, bypassing the page cache if possible. A target that holds data
+    /// is refused.
     pub fn read_write() -> Self {
         Self { access: Access::ReadWrite, ..Self::read_only() }
     }
@@ -85,9 +85,9 @@ impl OpenOptions {
 /// Part of a file that must be written before it can be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayOut {
-    /// Nothing: the target is a device or is opened for reading only.
+    /// No part: the target is a device or is opened for reading only.
     NotNeeded,
-    /// Nothing: every byte of the file has been written.
+    /// No part: every byte of the file has been written.
     Complete,
     /// This range must be written first, by [`lay_out`](crate::lay_out).
     Needed {
@@ -133,7 +133,8 @@ pub struct Opened {
     pub uncached: bool,
     /// True if the page cache is in use: reads may be served from memory, and writes absorbed by it.
     pub page_cache: bool,
-    /// Access to an NVMe namespace by passthrough commands; `fd` then only claims the device.
+    /// NVMe passthrough access; `fd` then only claims the block device. `None` unless the target was named by its NVMe
+    /// character device.
     pub passthrough: Option<NvmePassthrough>,
     /// True if opening the target created the file.
     pub made_here: bool,

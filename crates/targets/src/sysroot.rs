@@ -18,7 +18,7 @@ pub struct SysRoot {
 }
 
 impl SysRoot {
-    /// Root of the running system.
+    /// Root of the running system, `/`.
     pub fn real() -> Self {
         Self::at("/")
     }
@@ -28,7 +28,7 @@ impl SysRoot {
         Self { root: root.into() }
     }
 
-    /// True for the running system. Device nodes of a simulated system do not lead to devices.
+    /// True for the running system, whose device nodes lead to devices.
     pub fn is_real(&self) -> bool {
         self.root == Path::new("/")
     }

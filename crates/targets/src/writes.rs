@@ -1,13 +1,15 @@
 //! Fingerprint of all writes to a target, taken after iodyno's last write. It tells a later run whether another program
 //! has written since then. Preconditioning takes hours, and stays valid only if no other program has written.
 //!
-//! For a device, the fingerprint is the kernel's counter of sectors written and discarded, which is exact but restarts
-//! at boot, and the device's own counter, which survives a restart but is coarse. For a file, it is inode, size and
-//! times. File systems and volume managers always write a little to the devices below, so there a small share of the
-//! target's size is tolerated. A partition shares its flash with the rest of its disk, so the disk's counters are used.
+//! For a device, the fingerprint has two counters: the kernel's counter of sectors written and discarded, which is
+//! exact but restarts at boot, and the device's own counter, which survives a restart but is coarse. For a file, it has
+//! inode, size and times. File systems and volume managers always write a little to the devices below, so writes of a
+//! small share of the target's size are tolerated there. A partition shares its flash with the rest of its disk, so the
+//! disk's counters are used.
 //!
-//! Unknown never counts as unwritten. Not detected: writes to a file within a few milliseconds, the step of its
-//! timestamps; and, after a restart, writes of less than two units of a device's counter.
+//! A target whose writes are unknown counts as written. Two kinds of writes go undetected: writes to a file within the
+//! resolution of its timestamps (a few milliseconds) and, after a restart, writes of less than two units of a device's
+//! counter.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -76,7 +78,7 @@ pub struct WritesSeen {
 /// Reason why a target may have been written since its fingerprint was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrittenSince {
-    /// The target is another one or has another size. Contains what differs.
+    /// The target was replaced, resized or moved to other devices. Contains the difference as a clause.
     #[error("it is not the same target as before: {0}")]
     Other(String),
     /// Another program wrote or discarded data.

@@ -10,11 +10,11 @@ const HOST_IS_CUT: &str = "all connections and open files were closed";
 /// How a fault affects reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The fault affects reads as it does without redundancy.
+    /// Reads are affected as on storage without redundancy.
     Usual,
-    /// No read fails, because the data is rebuilt from redundancy. The text says how.
+    /// No read fails, because the data is rebuilt from redundancy. The text describes the rebuild.
     Rebuilt(&'static str),
-    /// The first read of the range fails; then the data is rebuilt from redundancy. The text says how.
+    /// The first read of the range fails; then the data is rebuilt from redundancy. The text describes the rebuild.
     FirstFails(&'static str),
     /// The fault has no effect; the text is the reason.
     None(String),

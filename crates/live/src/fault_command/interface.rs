@@ -1,7 +1,8 @@
-//! Commands of faults at a volume's interface: `VERB [VALUE] [KIND] [at RANGE] [after N [KIND]] [next N] [for TIME] [N]`.
+//! Commands for faults at a volume's interface: `VERB [VALUE] [KIND] [at RANGE] [after N [KIND]] [next N] [for TIME]
+//! [N]`.
 //!
-//! `delay` and `hang` are also faults of a device. They are faults of the interface if the command has a scope or, for
-//! `hang`, a time.
+//! `delay` and `hang` can also be faults of a device. They are faults of the interface if the command has a scope or,
+//! for `hang`, a duration.
 
 use super::values::{delay_ns, range};
 use super::{Ask, KINDS};

@@ -1,4 +1,4 @@
-//! The table of fault commands.
+//! All fault commands, each with its syntax, example, help text and effect.
 
 use super::values::{delay_ns, factor, percent, range, volume_size};
 use super::{Arguments, Ask, interface};

@@ -1,12 +1,12 @@
 //! The FUSE frontend: a folder with a file for each volume, of the volume's size, and `status.json` with the
 //! machine's state. `losetup --direct-io=on` turns such a file into a block device, on any kernel.
 //!
-//! Such a file behaves like a device: its size can't change (opening it with truncation has no effect), fsync is a
+//! Such a file behaves like a device. Its size can't change (opening it with truncation has no effect), fsync is a
 //! flush, punching a hole is a trim, and the page cache is bypassed. The thread that advances the machine answers the
-//! requests, so any number can be in flight. A power cut ends open files: their operations fail with EIO, and reopening
-//! gives the device again.
+//! requests, so any number can be in flight. After a power cut, operations on open files fail with EIO until the file
+//! is reopened.
 //!
-//! Each thread of a client acts as its own worker of the emulated host, as long as there are enough workers.
+//! Each client thread uses a separate worker of the emulated host, as long as there are enough workers.
 
 mod handles;
 mod mount_point;
@@ -59,8 +59,8 @@ pub enum Reply {
     Piece(Arc<Pieces>),
 }
 
-/// A request that was split into several operations. Each operation has a reference; dropping the last one,
-/// when all operations have completed, sends the reply.
+/// A request that was split into several operations. Each operation has a reference; dropping the last one sends the
+/// reply.
 #[derive(Debug)]
 pub struct Pieces {
     reply: Mutex<Option<ReplyEmpty>>,

@@ -15,7 +15,7 @@ pub mod ublk;
 use crate::served::{Live, Sink};
 use iodyno_units::IoError;
 
-/// An emulated machine whose completions go to clients of the NBD, FUSE and ublk frontends.
+/// An emulated machine that sends its completions to clients of the NBD, FUSE and ublk frontends.
 pub type Served = Live<Waiter>;
 
 /// A frontend's pending reply to an operation.

@@ -12,8 +12,8 @@
 //! | `control` | adds, starts, stops and deletes devices |
 //! | `queue` | the thread of a volume |
 //!
-//! The library for this, `libublk`, needs libclang at build time and brings its own executor; only seven commands of
-//! the kernel's interface are needed here.
+//! The library `libublk` is not used: it needs libclang at build time and brings its own executor, but only seven
+//! commands of the kernel's interface are needed here.
 
 mod abi;
 mod control;
@@ -54,12 +54,12 @@ impl Sink for Reply {
     }
 }
 
-/// Properties of a block device that the kernel reports.
+/// Properties of a ublk block device that the kernel reports to its users.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceFlags {
-    /// Whether the device is a rotating disk.
+    /// Whether the kernel should treat the device as a rotating disk.
     pub rotational: bool,
-    /// Whether the kernel refuses writes to the device.
+    /// Whether the kernel must refuse writes to the device.
     pub read_only: bool,
 }
 

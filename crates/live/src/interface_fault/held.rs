@@ -28,7 +28,7 @@ impl<T> Held<T> {
         self.replies.insert((until_ns, self.sequence), reply);
     }
 
-    /// Time at which the next reply may be sent, ns. `None` if every reply, if any, waits for its release.
+    /// Time at which the next reply may be sent, ns. `None` if there is no reply with a set time.
     pub fn next_ns(&self) -> Option<u64> {
         self.replies
             .first_key_value()
@@ -36,7 +36,7 @@ impl<T> Held<T> {
             .filter(|at_ns| *at_ns < u64::MAX)
     }
 
-    /// Takes the next reply that may be sent at `now_ns`.
+    /// Takes the next reply whose time is `now_ns` or earlier; `None` if there is none.
     pub fn take_due(&mut self, now_ns: u64) -> Option<T> {
         let first = self.replies.first_entry()?;
         (first.key().0 <= now_ns).then(|| first.remove())

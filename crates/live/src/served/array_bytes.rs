@@ -1,9 +1,9 @@
 //! The bytes of arrays and adapters: bytes read from and written to members, parity computed from them, and bytes in an
-//! adapter's cache. The machine decides each step, and identifies the content of a unit by a number, the *name*; this
-//! module repeats each step with the bytes, in the stores of the members.
+//! adapter's cache. The machine decides each step, and identifies the content of a unit by a number, the *name*. This
+//! module performs the steps with the bytes, in the members' stores.
 //!
-//! A member's unit that is corrupt in its store can't be read, nor can anything computed from it. When the machine
-//! reads it again, it finds it unreadable and recovers it.
+//! A member's unit that is corrupt in its store can't be read, nor can data computed from it. The machine is told,
+//! finds the unit unreadable at its next read, and recovers it.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::{ContentEvent, PartId};

@@ -1,17 +1,17 @@
-//! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, with
-//! facts that the members alone don't show: which are missing, and whether data is lost.
+//! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, which
+//! states the missing members and whether data is lost.
 //!
-//! A missing member's content becomes stale. So `array.json` lists the member before the first write that it misses,
-//! and until it has been rebuilt. A server that opens the folder starts without that member. A member whose file was
+//! A missing member's content becomes stale. So `array.json` lists the member from before the first write that it
+//! misses until it has been rebuilt. A server that opens the folder starts without that member. A member whose file was
 //! removed is missing too.
 //!
-//! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. It
-//! survives the server as the cache survives a power failure: [`ArrayFolder::open`] writes it to the members.
+//! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. Like
+//! a protected cache after a power failure, the file survives the server, and [`ArrayFolder::open`] writes its data to
+//! the members.
 //!
-//! Only the running server knows which rows are being written. If it does not shut down cleanly, rows may be
-//! inconsistent: then [`ArrayFolder::open`] makes parity and copies agree with the data. If the array has parity and a
-//! member is missing, it refuses instead, because the member's data would be computed from inconsistent parity (the
-//! write hole).
+//! Only the running server knows which rows are being written. After an unclean shutdown, rows may be inconsistent, so
+//! [`ArrayFolder::open`] makes parity and copies agree with the data. If the array has parity and a member is missing,
+//! opening fails, because the member's data would be computed from inconsistent parity (the write hole).
 
 use super::resync::{Member, Resync};
 use crate::store::{self, Store, UNIT_BYTES};
@@ -42,7 +42,8 @@ pub struct DescribedArray<'a> {
     pub cached_bytes: Option<u64>,
 }
 
-/// Creates `folder` if it does not exist. Returns the path of a subfolder for each volume; these are not created yet.
+/// Creates `folder` if it does not exist. Returns the path of a subfolder for each volume, without creating the
+/// subfolders.
 ///
 /// # Errors
 /// The folder can't be created.
@@ -71,7 +72,7 @@ pub struct ArrayFolder {
     is_new: bool,
     /// Whether opening created the folder itself.
     is_made: bool,
-    /// Number of members' units rewritten at opening, because parity or copies were inconsistent.
+    /// Number of members' units rewritten when the folder was opened, because parity or copies were inconsistent.
     resynced_units: u64,
     /// Number of units that the adapters' cache file contained at opening.
     cached_units: u64,

@@ -14,8 +14,8 @@ pub trait HangUp: Debug + Send + Sync {
     fn hang_up(&self);
 }
 
-/// A client's access to a volume: an NBD connection, or an open file that stands for the volume. It becomes invalid
-/// when the emulated host loses power.
+/// A client's access to a volume: an NBD connection, or an open file of the FUSE frontend. It becomes invalid when the
+/// emulated host loses power.
 #[derive(Debug)]
 pub struct Attached {
     volume: u32,
@@ -27,12 +27,12 @@ pub struct Attached {
     _line: Option<Arc<dyn HangUp>>,
 }
 
-/// Origin of an operation: the client's attachment, and how long the operation waited before its submission.
+/// Origin of an operation: the client's attachment, and the operation's delay before its submission.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client<'a> {
     /// The client's attachment to the volume; `None` for operations of this process itself.
     pub attached: Option<&'a Attached>,
-    /// Time that the operation waited between its arrival and its submission, ns of real time.
+    /// Time between the operation's arrival and its submission, ns of real time.
     pub waited_ns: u64,
 }
 

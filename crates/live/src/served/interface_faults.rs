@@ -33,9 +33,9 @@ impl<S: Sink> Live<S> {
 }
 
 impl<S: Sink> Inner<S> {
-    /// Applies the fault that a request meets, if any: fails the request, or changes its operation. If the write must
-    /// store other bytes than its own, puts these into `instead`. `size_bytes` is the volume's size. Returns a fault
-    /// that must be applied at completion.
+    /// Applies the fault at the interface that applies to a request, if any: fails the request, changes its operation,
+    /// or sets `instead`, the bytes to store in place of the write's own. `size_bytes` is the volume's size. Returns a
+    /// fault that must be applied at completion.
     pub(super) fn meets_fault(
         &mut self,
         now_ns: u64,

@@ -1,6 +1,6 @@
 //! Operations that a volume refuses before they reach the machine: operations beyond its current size, and, while the
-//! volume is full, those that need new space. The device is not involved: a volume is resized, and the pool of a thin
-//! volume runs out, independently of the device.
+//! volume is full, those that need new space. The emulated device is not involved, since a resize of a volume or an
+//! exhausted thin pool does not concern it.
 
 use super::operations::Inner;
 use super::{Live, Sink, store_of};
@@ -27,7 +27,7 @@ impl<S: Sink> Live<S> {
         self.limits[volume as usize].size_bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the size of a volume. Content beyond the new size reappears when the volume grows again.
+    /// Changes the size of a volume. Content beyond a smaller size is kept, and reappears when the volume grows again.
     ///
     /// # Panics
     /// If the size exceeds the volume's capacity.
@@ -39,7 +39,7 @@ impl<S: Sink> Live<S> {
         self.limits[volume as usize].size_bytes.store(size_bytes, Ordering::Relaxed);
     }
 
-    /// Whether a volume is full: writes to unallocated space fail.
+    /// Whether the volume is marked as full, so that writes to unallocated space fail.
     pub fn is_full(&self, volume: u32) -> bool {
         self.limits[volume as usize].full.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Operations in the machine, with their bytes: accepted at submission, moved with the machine's content events,
-//! completed at the end. Uses only the machine's time.
+//! Operations in the machine, with their bytes, which are accepted at submission and moved by the machine's content
+//! events. Uses only the machine's time.
 
 use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;
@@ -325,8 +325,8 @@ impl<S: Sink> Inner<S> {
         refused.map(|why| IoError::from(&why))
     }
 
-    /// Like [`Self::backing_refuses`], for an array. Refused data on any member, at any offset, makes changes
-    /// fail.
+    /// Like [`Self::backing_refuses`], for an array. All operations that change data fail while any member has refused
+    /// data.
     fn members_refuse(&mut self, volume: usize, op: &Op) -> Option<IoError> {
         if self.stores.is_empty() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;

@@ -1,7 +1,7 @@
 //! Clean shutdown of a served machine: like a computer that flushes its disks and then cuts their power. (Killing the
 //! server is a power cut.)
 //!
-//! No client waits any more, so the last flushes take no real time: the machine runs ahead until they have ended.
+//! Clients no longer wait, so the machine runs ahead of real time until the last flushes have ended.
 
 use super::operations::{Completed, Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
 use super::{Live, Sink, deliver};

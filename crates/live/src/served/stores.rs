@@ -1,4 +1,4 @@
-//! The stores that hold the content of a system.
+//! Creates and finds the stores that hold the content of a system.
 
 use crate::store::{self, Store};
 use iodyno_emulate::spec::Kind;

@@ -1,7 +1,7 @@
 //! The folder that holds the content of a volume that is not a single device. For an array of devices it is an
 //! [`ArrayFolder`]; an array of arrays has one folder per member (`member-0` is the first) and `array.json`. A read
-//! cache adds the file `read-cache` next to the files of the cached devices. This file holds only copies of their
-//! data, and a server starts with an empty cache.
+//! cache adds the file `read-cache` next to the files of the cached devices. The file holds only copies of cached data:
+//! a server starts with an empty cache.
 
 use super::array_folder::{ArrayFolder, DescribedArray, member_file};
 use super::resync::{Branch, Member};
@@ -11,7 +11,7 @@ use iodyno_emulate::{PartId, System};
 use iodyno_raid::MemberSet;
 use std::path::Path;
 
-/// A volume's folder while it is open, or that of one of its components: its stores, and the folders of its arrays.
+/// Open folder of a volume or of one of its components, with its stores and the folders of its arrays.
 #[derive(Debug, Default)]
 pub struct VolumeFolder {
     /// Stores of devices and of adapters' caches, each with its component.

@@ -1,4 +1,4 @@
-//! Status as text for people.
+//! The status as text for people, such as for `iodyno status`.
 
 use super::{
     AdaptersStatus, ArrayStatus, InterfaceFaultStatus, MemberDevices, MemberState, MemoryStatus,

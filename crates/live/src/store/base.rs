@@ -1,7 +1,7 @@
 //! The bytes of a volume that survive a power cut: its medium, in memory or in a file, with checksum verification.
 //!
-//! All methods take `&self`: any number of threads may read and write concurrently. A unit is never torn between two
-//! writes; a longer range may be, as on any device.
+//! All methods take `&self`: any number of threads may read and write concurrently. Concurrent writes never mix within
+//! a unit; in a longer range they may, as on any device.
 
 use super::error::{OpenError, ReadError, WriteError};
 use super::file::File;

@@ -4,7 +4,7 @@ use iodyno_units::IoError;
 use std::io;
 use std::path::PathBuf;
 
-/// Reason why a read failed.
+/// Error of a read from a volume's store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The range exceeds the end of the volume.
@@ -21,7 +21,7 @@ pub enum ReadError {
         /// Number of the corrupt unit, counted from the start of the volume.
         unit: u64,
     },
-    /// A system call failed.
+    /// A system call failed while reading the backing file or image.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
         /// Action that failed, such as `reading the volume's file`.
@@ -31,7 +31,7 @@ pub enum ReadError {
     },
 }
 
-/// Reason why a write failed.
+/// Error of a write, trim or flush of a volume's store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The range exceeds the end of the volume.
@@ -54,7 +54,7 @@ pub enum WriteError {
         memory_bytes_max
     )]
     Memory {
-        /// Memory limit of the volume, bytes.
+        /// Memory limit of the volume for data and tables, bytes.
         memory_bytes_max: u64,
     },
     /// The file system of the volume's file is full.
@@ -65,7 +65,7 @@ pub enum WriteError {
         /// Action that failed, such as `writing the volume's file`.
         doing: &'static str,
     },
-    /// A system call failed.
+    /// A system call on the volume's file failed.
     #[error("{doing}: {}", io::Error::from_raw_os_error(*errno))]
     Io {
         /// Action that failed, such as `writing the volume's file`.
@@ -133,7 +133,7 @@ pub enum OpenError {
     /// The volume's path exists but is not a plain file.
     #[error("{}: this is {what}, not a plain file: name a plain file, or a new file", path.display())]
     NotAFile {
-        /// Path that was given for the volume's file.
+        /// Path given for the volume's file.
         path: PathBuf,
         /// Type of the object at the path, as a noun with its article.
         what: &'static str,
@@ -141,7 +141,7 @@ pub enum OpenError {
     /// The path is not a disk image of a supported type.
     #[error("{}: this is {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
     NotAnImage {
-        /// Path of the image.
+        /// Path given for the image.
         path: PathBuf,
         /// Type of the object at the path, as a noun with its article.
         what: &'static str,
@@ -181,7 +181,7 @@ pub enum OpenError {
         /// Description of the checksum file's defect.
         why: String,
     },
-    /// A system call failed.
+    /// A system call on the volume's file failed.
     #[error("{}: {doing}: {source}", path.display())]
     Io {
         /// Path of the file on which the call failed.

@@ -1,16 +1,16 @@
-//! A volume's bytes in a sparse file, offset for offset, so that it can be mounted through a loop device; the file of
-//! checksums lies next to it.
+//! A volume's bytes in a sparse file at the same offsets, so that it can be mounted through a loop device. A checksum
+//! file lies next to it.
 //!
-//! Every write goes to the page cache before it returns: a killed server loses nothing. (A crash of the host may lose
-//! data, unless `sync` was called. It may also leave units whose sums reached the disk but whose data did not; these
-//! read as corrupt.) Locks are striped by mebibyte; a unit's data and sums change under the same lock.
+//! Every write is in the page cache before it returns, so a killed server loses nothing. A crash of the host may lose
+//! data, unless `sync` was called. It may also leave units whose sums reached the disk but whose data did not; they
+//! read as corrupt. There is one lock per mebibyte, under which a unit's data and sums change together.
 //!
-//! A write refused by the host leaves either the old or the new content in each 512-byte sector, and the sum is set
-//! to match. (A corrupt unit that was not changed stays corrupt. A unit within which the host cut the write gets a
-//! matching sum in any case, because the store can't know any more whether the rest was corrupt.) If the sums can't
-//! be written either, the unit is *doubtful*: this server accepts it with either sum or, if the write was cut within
-//! it, with any. It writes the sum before it closes a generation. If it is killed before that, the unit may read as
-//! corrupt.
+//! A write refused by the host leaves either the old or the new content in each 512-byte sector, and the sum is set to
+//! match. A corrupt unit that was not changed stays corrupt. A unit in which the write was cut short gets a matching
+//! sum in any case, because the store can't tell whether the rest of the unit was corrupt. If the sums can't be written
+//! either, the unit is *doubtful*: this server accepts it with either sum or, if the write was cut short in the unit,
+//! with any sum. The server writes the right sum before it closes a generation. If it is killed earlier, the unit may
+//! read as corrupt.
 
 mod repair;
 

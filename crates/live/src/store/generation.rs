@@ -1,9 +1,8 @@
 //! Generations of writes, recorded in a file of checksums: they tell which units may still match their former checksum.
 //!
-//! A generation comprises the writes between two flushes. Closing it states that every unit written in it matches its
-//! first sum, because the server saw every write in it complete. A killed server leaves its last generation open, and
-//! no later server can close it; so it is recorded as *in doubt*: its units may match either sum until they are written
-//! again.
+//! A generation comprises the writes between two flushes. A closed generation is one whose writes have all completed,
+//! so its units must match their current sum. A killed server leaves its last generation open. Later servers can't
+//! close it and record it as *in doubt*: its units may match either sum until they are rewritten.
 //!
 //! ```text
 //! 0      serial number: u64 (of the two slots, the intact one with the higher number counts)

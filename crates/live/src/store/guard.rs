@@ -1,10 +1,9 @@
 //! Verifies units when they are read, and injects damage.
 //!
 //! Damage is stored separately from the data: one to three bits of a unit, determined by a seed, are flipped in the
-//! bytes that are read, and then the unit's checksum is compared as always. CRC-32C detects any three flipped bits in
-//! 4 KiB (its Hamming distance there is at least 4; Koopman, DSN 2002), so a damaged unit is never served. Since the
-//! data itself is intact, damage can be lifted, as by a device that rebuilds the unit from parity. Rewriting the unit
-//! lifts it too.
+//! bytes that are read, before the unit's checksum is verified. CRC-32C detects any three flipped bits in 4 KiB (its
+//! Hamming distance there is at least 4; Koopman, DSN 2002), so a damaged unit is never served. Since the data itself
+//! is intact, damage can be cleared, as when a device rebuilds the unit from parity. Rewriting the unit clears it too.
 
 use super::units::{UNIT, sum, touched};
 use iodyno_units::rng::{below, stream};

@@ -28,7 +28,7 @@ pub enum HostCall {
     Sync,
 }
 
-/// Which of a volume's files on the host a system call operates on. Faults select calls by it.
+/// Which of a volume's files a system call operates on, for fault injection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "host-faults"),

@@ -1,9 +1,9 @@
-//! A volume's bytes in memory. Units that were never written, or were dropped, take no memory; if there is an image
-//! below, unwritten units show it.
+//! A volume's bytes in memory. Unwritten and discarded units take no memory. Unwritten units read as zeroes or, if the
+//! volume is over a disk image, as the image.
 //!
 //! Two levels of tables, created on first write, find a unit: regions of 256 MiB, and in them chunks of 64 KiB with a
-//! lock each. Each unit is a separate allocation, so that single units scattered over a large volume cost only what
-//! they hold. Threads in different chunks do not contend.
+//! lock each. Each unit is a separate allocation, so that scattered units of a large volume take no more memory than
+//! adjacent ones. Threads in different chunks do not contend.
 
 use super::error::{ReadError, WriteError};
 use super::guard::Guard;

@@ -7,11 +7,11 @@
 //! changes(…)              the completion: end_write(token), answer; or read(…), answer
 //! ```
 //!
-//! The lower layer, the base, survives a power cut: it is in memory (over an existing image, if one is served) or in
-//! a file, each 4 KiB unit with a checksum that is verified at every read. The upper layer, the overlay, is lost in a
-//! power cut: it holds what a volatile buffer has accepted. Changes are applied immediately, so that a killed server
-//! leaves in the file what the modelled device would have left at that moment, provided that changes are passed on
-//! before the acknowledgements that came with them.
+//! The lower layer, the base, survives a power cut: it is in memory (over an existing image, if one is served) or in a
+//! file. Each 4 KiB unit has a checksum, which is verified at every read. The upper layer, the overlay, is lost in a
+//! power cut: it holds data that a volatile buffer has accepted. Changes are applied immediately, so that after a kill
+//! of the server the file has the content that the modelled device would have after a power cut. For this, the caller
+//! must apply changes before it sends the acknowledgements that came with them.
 //!
 //! # Host errors
 //! **Each decision of the machine takes effect, in the machine's order: in the base or, if the host refuses the write,
@@ -32,8 +32,8 @@
 //! - a unit keeps a matching checksum: `file.rs` defines the state after a write that was cut short.
 //!
 //! A killed server leaves the content as of the last flush, or newer. A version older than the last flush is refused
-//! (`generation.rs`). A flush is the modelled device's: its data survives a kill of the server, but not a crash of the
-//! host. [`Store::sync`], which a server calls at its end, protects against that, too.
+//! (`generation.rs`). A client's flush protects data against a kill of the server, but not against a crash of the host.
+//! [`Store::sync`], which a server calls at its end, protects against both.
 //!
 //! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
 //! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`] take
@@ -77,9 +77,8 @@ pub struct Options {
     /// Whether reads are verified against checksums, which costs about 0.1 µs per 4 KiB. If not, reads detect
     /// only injected corruption; [`Store::scrub`] detects the rest.
     pub check_reads: bool,
-    /// Whether the device is memory that a power failure empties. If so, accepted data goes to the base
-    /// immediately, because only [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever removes
-    /// it. Otherwise data in a volatile buffer stays in the overlay until it reaches the medium.
+    /// Whether the device is memory that loses its whole content in a power failure. If so, accepted data is stored at
+    /// once as durable. Otherwise, data in a volatile buffer is kept separate until it reaches the medium.
     pub emptied_by_power_failure: bool,
     /// Whether the file is another program's disk image. If so, its checksums are removed at a clean shutdown,
     /// because that program's writes would not update them.
@@ -188,7 +187,7 @@ impl Store {
         Self { durable, overlay, options, dropped: Dropped::default() }
     }
 
-    /// Removes the files that opening created, if they contain no data yet. Called when a server could not start.
+    /// Removes the files that opening created, unless they contain data. Called when a server could not start.
     pub fn remove_made(&self) {
         self.base().remove_made(self.options.sums_until_end);
     }
@@ -221,7 +220,7 @@ impl Store {
         self.base().memory_bytes()
     }
 
-    /// Number of units whose newest content a power cut would lose.
+    /// Number of units with data that a power cut would lose.
     pub fn volatile_units(&self) -> usize {
         self.overlay.len()
     }
@@ -356,8 +355,8 @@ impl Store {
         Ok(scrub)
     }
 
-    /// Injects corruption into each unit that the range covers in full or in part: reads of the medium flip one to
-    /// three bits, chosen by `seed`, until the unit is healed or rewritten. Holes are not affected.
+    /// Injects corruption into each unit that the range touches: reads of the medium flip one to three bits, chosen by
+    /// `seed`, until the unit is healed or rewritten. Holes are not affected.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
         self.base().guard.damage(range_bytes, seed);
     }

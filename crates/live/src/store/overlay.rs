@@ -2,10 +2,10 @@
 //! accepted but that are not on the medium.
 //!
 //! A version is a part of a payload, not a merged unit: a read lays the parts over the medium's bytes in the order of
-//! acceptance. So a write of some sectors of a unit that lands late changes only these sectors, and does not undo a
-//! newer write of others. A payload's bytes are kept until the write has ended and no version refers to them. Memory is
-//! bounded by the device's buffer and the operations in flight (a payload is kept whole as long as one of its units
-//! waits). Buffers are reused.
+//! acceptance. So a late write of some sectors of a unit changes only these sectors, and does not undo a newer write to
+//! others. A payload's bytes are kept until the write has ended and no version refers to them. A payload is kept whole
+//! until all of its units are on the medium or superseded. Memory is bounded by the device's buffer and the operations
+//! in flight. Buffers are reused.
 
 use super::error::WriteError;
 use super::units::{Part, UNIT, touched};

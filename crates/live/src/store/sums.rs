@@ -11,9 +11,10 @@
 //! ```
 //!
 //! All numbers are little-endian; a checksum of 0 means none. **The entry is written before the data**, in one write of
-//! 16 bytes: a server that is killed between the two leaves data that matches the previous checksum, which counts only
-//! while its generation is open, so a version from before a flush is never accepted. A unit without any sum (in a
-//! pre-existing image, or dropped) is accepted as it is. The file is sparse: unwritten units take no space.
+//! 16 bytes. A server that is killed between the two writes leaves data that matches the previous checksum. That
+//! checksum counts only while its generation is open, so data from before a flush is never accepted. A unit without a
+//! checksum (in a pre-existing image, or deallocated) is accepted as it is. The file is sparse: unwritten units take no
+//! space.
 //!
 //! Version 1 had entries of 8 bytes, without a generation. It is converted when opened, into a new file that replaces
 //! the old one once it is complete.

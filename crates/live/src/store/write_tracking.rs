@@ -1,5 +1,5 @@
-//! Follows writes through the store: their registration, the events by which the emulated machine tells where their data is
-//! (in a cache, on the medium, lost), and their completion.
+//! Follows writes through the store: registration, the machine's events about the location of their data (in a cache,
+//! on the medium, lost), and completion.
 
 use super::durable::Durable;
 use super::overlay::{Dropped, Kind, Payload};
@@ -329,9 +329,9 @@ impl Store {
         outcome
     }
 
-    /// Retries the writes that the host refused, whose data would be lost if the server were killed. Must be
-    /// called for each flush and at shutdown. Later servers treat any older version of the content as corrupt,
-    /// even after an error.
+    /// Retries the writes that the host refused, whose data would be lost if the server were killed. Must be called for
+    /// each flush and at shutdown. Later servers treat any older version of the content as corrupt, even if this call
+    /// returns an error.
     ///
     /// # Errors
     /// The host still refuses data. Or an acknowledged partial write hit a corrupt unit, which stays corrupt
@@ -386,9 +386,9 @@ impl Store {
         self.trouble().cloned()
     }
 
-    /// Retries the writes that the host refused. Returns the host's error if it still refuses some and a new
-    /// operation needs space on the host or could exceed `memory_bytes_max`; `None` if the operation may be
-    /// submitted. Must be called before each submission.
+    /// Decides whether an operation may be submitted, after retrying the writes that the host refused. Returns the
+    /// host's error if it still refuses some and the operation needs space on the host or could exceed
+    /// `memory_bytes_max`; otherwise `None`. Must be called before each submission.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;

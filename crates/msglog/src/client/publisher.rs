@@ -1,5 +1,5 @@
-//! A publisher: holds each message until the server reports it persisted, and resends the others after a reconnect.
-//! With a name, it neither loses nor duplicates a message.
+//! A publisher: keeps each message until the server reports it as persisted, and resends unpersisted messages after a
+//! reconnect. If it has a name, it neither loses nor duplicates messages.
 
 use super::{ClientError, Connection, unexpected};
 use crate::message::MessageKind;
@@ -14,7 +14,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 /// Maximum time to retry while the log is full. Retention or compaction may soon free space.
 const FULL_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Action of a publisher when its messages awaiting persistence have reached the limit.
+/// Behaviour of a publisher at its limit on unpersisted messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
     /// [`Publisher::publish`] blocks until earlier messages are persisted.
@@ -23,7 +23,7 @@ pub enum AtLimit {
     Drop,
 }
 
-/// Identity of a publisher, its access to the server, and its behaviour when messages can't be persisted.
+/// A publisher's name, its access token, and its behaviour if messages can't be persisted.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
     /// Name of the publisher, which the server uses to detect duplicates. If empty, a message may be stored twice
@@ -33,9 +33,9 @@ pub struct PublisherOptions {
     pub token: Vec<u8>,
     /// Limit on the total size of messages awaiting persistence, bytes. A single message may exceed it.
     pub held_bytes_max: usize,
-    /// Action for a message that would exceed `held_bytes_max`.
+    /// Behaviour for a message that would exceed `held_bytes_max`.
     pub at_limit: AtLimit,
-    /// Maximum time for which the publisher tries to reconnect before it returns an error.
+    /// Maximum time for retries after a temporary error, such as a lost connection.
     pub patience: Duration,
     /// Called with the error when the publisher begins to retry.
     pub on_retry: fn(&ClientError),
@@ -54,7 +54,7 @@ impl Default for PublisherOptions {
     }
 }
 
-/// A published message that is not yet known to be persisted.
+/// A published message that the server has not reported as persisted.
 #[derive(Debug)]
 struct Held {
     sequence: u64,
@@ -75,8 +75,8 @@ impl Held {
     }
 }
 
-/// A client that publishes messages, keeps them until they are persisted, and resends them after a reconnect.
-/// `dial` connects to the server.
+/// A client that publishes messages, keeps them until they are persisted, and resends them after a reconnect. It uses
+/// the function `dial` to connect to the server.
 #[derive(Debug)]
 pub struct Publisher<S, D> {
     dial: D,
@@ -136,7 +136,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.persisted
     }
 
-    /// Number of published messages that are not yet known to be persisted.
+    /// Number of published messages that the server has not reported as persisted.
     pub fn held(&self) -> usize {
         self.held.len()
     }
@@ -190,7 +190,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(Some(sequence))
     }
 
-    /// Sends all buffered messages that have not been sent.
+    /// Sends the buffered messages, without waiting until they are persisted.
     ///
     /// # Errors
     /// Same as [`Publisher::publish`].

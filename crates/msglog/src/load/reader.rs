@@ -1,5 +1,4 @@
-//! A replaying worker of a load: starts at the first chunk of a random segment, reads on from there, then starts
-//! elsewhere.
+//! A replaying worker of a load: reads from the first chunk of a random segment on, then starts again at another one.
 
 use super::{LoadOfTarget, issue};
 use crate::chunk::{Chunk, ChunkHeader};

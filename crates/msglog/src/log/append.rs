@@ -1,4 +1,5 @@
-//! Appends: messages and carried records fill the open chunk, and the tail enters segments.
+//! Appends: messages and records copied from dropped segments fill the open chunk, and the log's end enters new
+//! segments.
 
 use super::{AppendError, Carried, Closed, Log, note_in_index};
 use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, Chunk, ChunkHeader};
@@ -57,7 +58,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         Ok(number)
     }
 
-    /// Whether an end marker is needed and possible: the log is idle, and the last chunk is not an end marker.
+    /// Whether [`Self::append_end`] is possible and needed: the log is idle, and its last chunk is not an end marker.
     pub fn wants_end(&self) -> bool {
         let is_at_rest = self.closed.is_empty() && self.open.is_none() && !self.commit.is_broken();
         // Only a message may enter a segment, since that drops another one.

@@ -1,4 +1,4 @@
-//! Replies of a server.
+//! Replies of a log server to its clients, and their encoding.
 
 use super::fields::{Fields, Malformed, Put as _, cut};
 use super::put_frame;
@@ -21,7 +21,7 @@ const STATUS: u8 = 74;
 /// and the topic's length.
 const MESSAGE_BYTES: usize = 4 + 1 + 4 * 8 + 2;
 
-/// A reply from the server to a client.
+/// A frame from the server to a client: an answer, an acknowledgement, or part of a stream or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// The server accepts the connection, in answer to the client's hello.
@@ -30,8 +30,8 @@ pub enum Reply<'a> {
     Error {
         /// Reason for the error in a form for programs.
         code: ErrorCode,
-        /// Message that caused the error. Depending on `code`: its sequence number at the publisher, or its number in
-        /// the log. 0 if no message caused it.
+        /// Number of the message that caused the error: its number in the log or, depending on `code`, its sequence
+        /// number at the publisher. 0 if no message caused it.
         number: u64,
         /// Human-readable description of the error.
         text: &'a str,
@@ -48,7 +48,7 @@ pub enum Reply<'a> {
         /// Sequence number of the last persisted message.
         sequence: u64,
     },
-    /// Start of a stream of messages.
+    /// Start of a stream of messages, in answer to a read request.
     Stream {
         /// Lower bound of the first message's number.
         first: u64,
@@ -57,7 +57,7 @@ pub enum Reply<'a> {
     Message {
         /// Number of the message in the log.
         number: u64,
-        /// The message with all its fields.
+        /// The message, with its publisher and sequence number.
         message: Message<'a>,
     },
     /// End of a stream of messages.
@@ -65,12 +65,12 @@ pub enum Reply<'a> {
         /// Number at which a later stream continues: the last message's number plus 1.
         next: u64,
     },
-    /// Start of a snapshot of the current values.
+    /// Start of a snapshot of the current values, in answer to a query.
     Snapshot {
         /// Number of the first message that the snapshot does not include; a later stream continues there.
         next: u64,
     },
-    /// The current value of a key, as part of a snapshot.
+    /// The current value of a key in a topic, as part of a snapshot.
     Value {
         /// Number of the message that set the value.
         number: u64,
@@ -122,11 +122,11 @@ pub enum ErrorCode {
     Message = 6,
     /// The log is full: every segment contains messages within their retention time, or current values.
     Full = 7,
-    /// A write or a flush of the log has failed, and nothing more can be persisted.
+    /// A write or a flush of the log has failed, so nothing more can be persisted.
     Broken = 8,
     /// The requested messages, or those that a slow subscriber needs next, are no longer retained.
     Gone = 9,
-    /// The requested start is beyond the end of the log, so its message number must be from another log.
+    /// The requested start is beyond the end of the log, so its message number probably refers to another log.
     Ahead = 10,
     /// The requested filter is not valid.
     Filter = 11,
@@ -181,8 +181,8 @@ impl ErrorCode {
 pub struct ServerError {
     /// Reason for the error in a form for programs.
     pub code: ErrorCode,
-    /// Message that caused the error. Depending on `code`: its sequence number at the publisher, or its number in the
-    /// log. 0 if no message caused it.
+    /// Number of the message that caused the error: its number in the log or, depending on `code`, its sequence number
+    /// at the publisher. 0 if no message caused it.
     pub number: u64,
     /// Human-readable description of the error.
     pub text: String,

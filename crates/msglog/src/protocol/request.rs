@@ -1,4 +1,4 @@
-//! Requests of a client.
+//! Requests of a client to a log server, and their encoding.
 
 use super::fields::{Fields, Malformed, Put as _};
 use super::{MAGIC, NAME_BYTES_MAX, put_frame};
@@ -21,17 +21,17 @@ pub enum Request<'a> {
         /// Access token, as in the server's token file; empty if the server requires none.
         token: &'a [u8],
     },
-    /// Opens a publisher, under whose name the connection then publishes.
+    /// Opens a publisher. The connection then publishes under its name.
     OpenPublisher {
         /// Name of the publisher, by which the server detects resent messages. If empty, a message resent after a
         /// reconnect may be stored twice.
         name: &'a str,
     },
-    /// Publishes a message.
+    /// Publishes a message under the name of the connection's publisher.
     Publish(Published<'a>),
     /// Requests a stream of stored and future messages.
     Read {
-        /// First message of the stream.
+        /// First message of the requested stream.
         start: Start,
         /// Message at which the stream ends, if it does.
         end: End,
@@ -47,7 +47,7 @@ pub enum Request<'a> {
         /// Text of a filter that the values must match; empty: no filter.
         filter: &'a str,
     },
-    /// Requests the server's status.
+    /// Requests the server's status, as JSON.
     Status,
 }
 
@@ -58,11 +58,11 @@ pub struct Published<'a> {
     pub sequence: u64,
     /// Kind of message: [`MessageKind::Publish`] or [`MessageKind::Delete`].
     pub kind: MessageKind,
-    /// Topic of the message.
+    /// Topic, at most [`TOPIC_BYTES_MAX`](crate::message::TOPIC_BYTES_MAX) bytes.
     pub topic: &'a str,
     /// Key of the message; empty for none.
     pub key: &'a [u8],
-    /// Content of the message.
+    /// Content of the message, which the log does not interpret.
     pub body: &'a [u8],
 }
 
@@ -79,14 +79,14 @@ pub enum Start {
     Oldest,
 }
 
-/// Where a stream of messages ends.
+/// End of a stream of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The stream has no end: it is a subscription.
     Never,
-    /// After the messages that are persisted when the request arrives.
+    /// The stream ends after the messages that are persisted when the request arrives.
     Now,
-    /// Before the message with this number.
+    /// The stream ends before the message with this number.
     Message(u64),
 }
 

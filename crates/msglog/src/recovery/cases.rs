@@ -1,5 +1,5 @@
-//! Table of decisions that tells a torn tail from damage. Exactly one case matches each combination of conditions,
-//! which is checked at compile time.
+//! Decision table that tells a torn tail from damage. Each combination of conditions matches exactly one entry, as
+//! checked at compile time.
 //!
 //! A *gap* is a range without an accepted chunk. At the end of a log it is the torn tail, which was never acknowledged.
 //! If an accepted chunk follows, the gap is damage, since a chunk is acknowledged only after all before it.

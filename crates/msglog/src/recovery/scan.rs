@@ -1,5 +1,5 @@
-//! Reads the chunks of a range in order, and decides at each position whether it holds the next chunk, damage or a
-//! torn tail; `cases.rs` has the table of decisions.
+//! Reads the chunks of a range in order. Decides at each position whether there is a valid next chunk, damage or a torn
+//! tail, by the decision table in `cases.rs`.
 
 use super::cases::{Conditions, Decision};
 use super::{Damage, Evidence};

@@ -1,5 +1,5 @@
-//! Current values by key, in leaves shared with snapshots: a snapshot copies a reference to each leaf, and the first
-//! change of a leaf after that copies the leaf.
+//! Current values by key, in blocks (leaves) that are shared with snapshots: a snapshot holds a reference to each leaf,
+//! and a change to a shared leaf first copies the leaf.
 
 use super::Value;
 use core::ops::Bound;

@@ -81,19 +81,19 @@ impl Blocking {
         result.unwrap_or(Ok(())).map_err(os_error)
     }
 
-    /// Fills the buffer with data from the export. Panics at 4 GiB or more.
+    /// Fills the buffer with data from the export. Panics if the buffer has 4 GiB or more.
     pub fn read(&mut self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
         let len = u32::try_from(to.len()).expect("a length of 32 bits");
         self.call(Kind::Read, CmdFlags::NONE, offset_bytes, len, to.as_mut_ptr())
     }
 
-    /// Writes the whole buffer to the export. Panics at 4 GiB or more.
+    /// Writes the whole buffer to the export. Panics if the buffer has 4 GiB or more.
     pub fn write(&mut self, offset_bytes: u64, from: &[u8], flags: CmdFlags) -> io::Result<()> {
         let len = u32::try_from(from.len()).expect("a length of 32 bits");
         self.call(Kind::Write, flags, offset_bytes, len, from.as_ptr().cast_mut())
     }
 
-    /// Sends a request without data (flush, trim, write-zeroes or cache) and waits for its reply.
+    /// Sends a request without data (flush, trim, write-zeroes or cache), and waits for its reply.
     pub fn command(
         &mut self,
         kind: Kind,

@@ -1,11 +1,11 @@
 //! NBD client for a load generator: one connection with many requests in flight.
 //!
 //! One iteration of the caller's loop: [`Connection::queue`] each request into its own slot, [`Connection::turn`] once
-//! (sends queued requests, receives replies, waits as [`Wait`] says), [`Connection::drain`] the completions. None of
-//! the three allocates or locks; payloads are sent from and received into the caller's buffers.
+//! (sends queued requests, receives replies, waits as [`Wait`] says), [`Connection::drain`] the completions. These
+//! calls neither allocate nor lock. Payloads are sent from and received into the caller's buffers.
 //!
-//! A connection belongs to one thread. [`connect_many`] opens several to the same export, if the server announces that
-//! they see each other's writes.
+//! A connection belongs to one thread. [`connect_many`] opens several connections to the same export, if the server
+//! announces multi_conn.
 
 mod blocking;
 mod outbox;
@@ -38,15 +38,14 @@ const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
 
-/// Options of a client's connection: queue depth, TLS, format of replies, and timeout.
+/// Options of a client's connection, such as queue depth and TLS.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Maximum number of requests in flight. A request is identified by a slot number from 0 to `depth - 1`.
     pub depth: u32,
     /// Certificates for TLS; used if the URI does not name a folder of certificates.
     pub tls: Option<ClientTls>,
-    /// Whether to request structured replies. Without them, the server sends simple replies, as it does to the
-    /// kernel's client.
+    /// Whether to request structured replies. Without them, the server sends simple replies, as to the kernel's client.
     pub structured: bool,
     /// Whether to request the metadata context `base:allocation`, which block status requires.
     pub block_status: bool,
@@ -66,13 +65,13 @@ impl Default for Config {
     }
 }
 
-/// Reason why a connection could not be opened.
+/// Error of connecting to a server, negotiating, or listing exports.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The URI is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// Connecting to the address failed.
+    /// Connecting failed; contains the address and the error.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, io::Error),
     /// The certificates cannot be used.
@@ -83,10 +82,10 @@ pub enum ClientError {
         "TLS needs the certificates of the authorities that may sign the server's certificate; add tls-certificates=FOLDER, where FOLDER has a ca-cert.pem"
     )]
     NoCertificates,
-    /// The negotiation failed.
+    /// The negotiation failed; contains the server's address and the error.
     #[error("{0}: {1}")]
     Dial(String, DialError),
-    /// The connection broke, or TLS could not be set up.
+    /// The connection broke, or TLS could not be set up. Contains the server's address and the error.
     #[error("{0}: {1}")]
     Broken(String, io::Error),
     /// Several connections were requested, but the server does not announce multi_conn.
@@ -288,7 +287,7 @@ pub fn list(uri: &Uri, config: &Config) -> Result<Vec<(String, String)>, ClientE
     }
 }
 
-/// Opens `n` connections to the same export.
+/// Opens `n` connections to the same export. If `n` is above 1, the server must announce multi_conn.
 pub fn connect_many(uri: &Uri, config: &Config, n: u32) -> Result<Vec<Connection>, ClientError> {
     let first = Connection::connect(uri, config)?;
     if n > 1 && !first.info().multi_conn {
@@ -347,14 +346,14 @@ impl Connection {
         self.socket.as_fd()
     }
 
-    /// Message of the last error reply from the server; may be empty.
+    /// The server's message in the last error reply; may be empty.
     pub fn said(&self) -> &str {
         self.calls.said()
     }
 
-    /// Queues a request. The caller must check range, alignment and support for the command (see [`Self::info`]);
-    /// a server replies to mistakes with an error. Panics if the slot is in flight or not below the depth, and
-    /// for [`Kind::Disc`].
+    /// Queues a request. The caller must check range, alignment and support for the command (see [`Self::info`]); the
+    /// server answers an invalid request with an error. Panics if the slot is in flight or not below the depth, and for
+    /// [`Kind::Disc`].
     ///
     /// # Safety
     /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received

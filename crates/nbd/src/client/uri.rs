@@ -6,8 +6,8 @@
 //! ```
 //!
 //! An export's name may be empty and may contain slashes; `%20` and the like are decoded. Of libnbd's parameters,
-//! `socket`, `tls-certificates` and `tls-hostname` are accepted. Others are errors, since ignoring one could drop a
-//! protection that the user asked for.
+//! `socket`, `tls-certificates` and `tls-hostname` are accepted. All others are errors, because an ignored parameter
+//! could remove a protection that the user requested.
 
 use crate::wire::NAME_MAX;
 use std::fmt;
@@ -51,7 +51,7 @@ pub struct Uri {
     pub tls_hostname: Option<String>,
 }
 
-/// Reason why a URI is invalid.
+/// Reason why a text is not a valid NBD URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     /// The scheme is not one of the NBD schemes.

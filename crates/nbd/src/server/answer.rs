@@ -1,10 +1,10 @@
-//! Answers to requests; the data is in the server's own memory or in memory shared between clients ([`Words`]).
+//! Answers to requests. Their data is in the server's own memory, or in memory shared between clients ([`Words`]).
 
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A byte range of memory that other clients may change concurrently, accessed as atomic words. The bytes are
-/// in memory order on every machine.
+/// A byte range of memory that other clients may change concurrently, accessed as atomic words. The order of the bytes
+/// does not depend on the machine's byte order.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     pub(crate) all: &'a [AtomicU64],
@@ -109,8 +109,8 @@ pub enum Answer<'a> {
     Data(&'a [u8]),
     /// Result of a read whose bytes are all zeroes.
     Zeroes,
-    /// Result of a block status request: (length, state) of each extent, starting at the request's offset. Extents that
-    /// the client did not request (beyond the range, or after the first if it wants one) are dropped.
+    /// Result of a block status request: (length, state) of each extent, from the request's offset on. Extents beyond
+    /// the range are dropped, and all but the first if the client requested only one.
     Extents(&'a [(u32, u32)]),
 }
 

@@ -1,10 +1,10 @@
-//! One connection from greeting to end, on its own thread: the state shared by negotiation (`handshake.rs`) and
-//! transmission (`transmission.rs`).
+//! A connection, with the state that negotiation (`handshake.rs`) and transmission (`transmission.rs`) share. Each
+//! connection has its own thread.
 //!
-//! **Memory.** An input buffer of [`INPUT_BYTES`] (touched only as far as it is used), replies of at most one request
-//! beyond a full [`Outgoing`](super::send_queue::Outgoing), a payload of at most 32 MiB while it arrives, and what
-//! [`Link`] bounds. Memory beyond a small share per connection needs a grant from the server's
-//! [budget](super::link::budget).
+//! **Memory.** A connection has an input buffer of [`INPUT_BYTES`], of which unused pages are not touched, and a send
+//! queue ([`Outgoing`](super::send_queue::Outgoing)), which replies to one request may overfill. A payload of at most
+//! 32 MiB is held while it arrives. [`Link`] bounds the rest. Memory beyond a small share per connection needs a grant
+//! from the server's [budget](super::link::budget).
 
 mod handshake;
 mod transmission;

@@ -3,7 +3,7 @@
 use crate::wire::Kind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counters of a running server. All but `connections` only increase.
+/// Counters of a running server. They never decrease, except `connections`.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) connections: AtomicU64,
@@ -18,12 +18,12 @@ pub struct Counters {
     pub(crate) written_bytes: AtomicU64,
 }
 
-/// Values of the server's counters at one instant.
+/// Values of the server's counters, read at nearly the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Number of open connections, including those that still negotiate.
     pub connections: u64,
-    /// Connections accepted since the server started, without those turned away.
+    /// Connections accepted since the server started, except those closed because of a limit.
     pub accepted: u64,
     /// Connections closed immediately because a limit was reached.
     pub turned_away: u64,
@@ -44,7 +44,7 @@ pub struct Snapshot {
 }
 
 impl Counters {
-    /// Returns the current values of the counters.
+    /// Reads each counter separately, so the values may differ slightly in time.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             connections: self.connections.load(Relaxed),

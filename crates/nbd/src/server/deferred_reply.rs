@@ -73,14 +73,14 @@ impl Drop for DeferredReply {
 }
 
 /// Collects replies, so that a thread that handles many completions sends them with one system call per connection.
-/// Dropping the batch sends the rest.
+/// Dropping the batch sends the unsent replies.
 #[derive(Default)]
 pub struct Batch {
     links: Vec<Arc<Link>>,
 }
 
 impl Batch {
-    /// Creates an empty batch.
+    /// Creates an empty batch, to which [`Self::answer`] and [`Self::fill`] add replies.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,6 +1,6 @@
-//! Interface between the server and the served storage. An [`Export`] describes itself and opens a [`Session`] for each
-//! connection that chose it. A session takes requests one at a time, on the connection's own thread, and answers each
-//! either within the call, or [later](Io::later), from any thread and in any order.
+//! Interface between the server and the served storage. An [`Export`] describes itself, and opens a [`Session`] for
+//! each connection that selects it. A session receives requests one at a time, on the connection's own thread. It
+//! answers each within the call, or [later](Io::later) from any thread, in any order.
 //!
 //! Every request that reaches a session is checked: its range lies within the export, it is aligned, its flags are
 //! valid, and it does not write to a read-only export.
@@ -20,12 +20,12 @@ pub trait Export: Send + Sync {
     /// Describes the export. Called when clients send INFO or GO; must not open anything.
     fn info(&self) -> Info;
 
-    /// Opens a session for a client that chose this export. Returns an error to refuse the client, for example if
+    /// Opens a session for a client that selected this export. Returns an error to refuse the client, for example if
     /// another client uses the export exclusively.
     fn open(&self, peer: &Peer) -> io::Result<Box<dyn Session>>;
 }
 
-/// The client that chose an export.
+/// The client of a connection.
 #[derive(Clone)]
 pub struct Peer {
     /// Address of the client, for messages.
@@ -76,13 +76,13 @@ pub trait Session {
         false
     }
 
-    /// Reports the time between sending a reply and the client reading it. Called for some replies, by threads
-    /// that [poll](Self::poll), and only for Unix sockets, which provide this information.
+    /// Reports the time between sending a reply and its receipt by the client. Called for some replies, on threads that
+    /// [poll](Self::poll), and only for Unix sockets, where the kernel shows unread bytes.
     fn taken(&mut self, after: Duration) {
         let _ = after;
     }
 
-    /// Reports that the connection's thread slept until the next request arrived.
+    /// Called if the connection's thread slept until the next request arrived.
     fn woken(&mut self) {}
 
     /// Reports that the connection's thread may block from here on: it sleeps, or waits for the client in the middle of

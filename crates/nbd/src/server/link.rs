@@ -1,16 +1,15 @@
-//! State shared by a connection's thread and the threads that answer its requests later. Such a thread, which may carry
-//! out the I/O of a hundred connections, must never wait for a client or for a connection's thread. So it writes the
-//! reply to the socket itself if the socket takes it, which saves a wake-up, and leaves the rest to the connection's
-//! thread.
+//! State shared by a connection's thread and the threads that answer its requests later. Such a thread may carry out
+//! the I/O of a hundred connections, so it must never wait for a client or for a connection's thread. It sends as much
+//! of the reply as the socket accepts, which saves a wake-up, and leaves the rest to the connection's thread.
 //!
 //! At most one thread sends at a time. Others append to the queue and leave; the sender checks the queue again before
 //! it leaves. No thread sends, wakes another or takes the budget's lock while it holds the queue's lock.
 //!
 //! **Memory.** Deferred requests and queued answers are bounded by the connection's limits, and over all connections by
-//! the [`Budget`]: the thread reads no further request while any of them is exceeded. Sent bytes no longer count, so
-//! the server must not keep memory for them: if a buffer of more than [`KEEP_BYTES`] remains after a send, the acceptor
-//! [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The sender does not trim itself,
-//! since a client that reads much would then need new memory for each answer.
+//! the [`Budget`]. While a limit is exceeded, the connection's thread reads no further request. Sent bytes do not
+//! count, so the server must free their memory: if a buffer of more than [`KEEP_BYTES`] remains after a send, the
+//! acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The sender does not trim,
+//! since it would then allocate new memory for each answer to a client that reads much.
 
 pub(super) mod memory_budget;
 

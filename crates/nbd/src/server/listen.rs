@@ -36,7 +36,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Reason why a server can't listen.
+/// Reason why a server can't listen at an address or path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
     /// The TCP address is reachable from other machines, but there is no TLS, so that anyone could read and
@@ -62,8 +62,8 @@ impl ListenError {
     }
 }
 
-/// A Unix socket to which only its owner may connect. It replaces the socket file of a server that no longer
-/// runs, but no other file. On drop, it removes its own socket file unless that has been replaced.
+/// A Unix socket to which only its owner may connect. It replaces a dead server's socket file, but no other file. On
+/// drop, it removes its own socket file unless that has been replaced.
 #[derive(Debug)]
 pub struct OwnersSocket {
     socket: OwnedFd,
@@ -164,7 +164,7 @@ impl Listener {
         }
     }
 
-    /// Address of the socket. If the operating system chose the port, it is included.
+    /// Address of the socket, with the port that the operating system chose in place of port 0.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }

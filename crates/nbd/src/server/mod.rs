@@ -3,10 +3,10 @@
 //! * A connection's failure, including a panic in its session, ends that connection only.
 //! * Negotiation has a deadline, and the number of connections a limit. At the limit the server ends the oldest
 //!   connection that is still negotiating, so that half-open ones do not lock good clients out.
-//! * A Unix socket is accessible to its owner only (0600). A dead server's socket file is removed, a live one's is not.
-//!   The server's own is removed at the end, if the path still leads to it.
-//! * Payloads and replies of all connections together have a limit; at the limit, requests wait.
-//! * TCP without TLS listens on loopback only, unless the caller insists.
+//! * A Unix socket is accessible to its owner only (0600). A dead server's socket file is replaced, a live server's is
+//!   not. The server removes its own socket file when it stops, if the path still leads to it.
+//! * The memory for payloads and replies of all connections together has a limit, at which requests wait.
+//! * Without TLS, TCP sockets listen on loopback only, unless [`ServerConfig::insist_on_plain`] is set.
 
 mod answer;
 mod connection;
@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 /// Limits on a server's connections and memory, and its timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of connections. At the limit, a new client replaces the oldest one that is still negotiating, if
-    /// any.
+    /// Maximum number of connections. At the limit, a new client replaces the oldest one that is still negotiating;
+    /// without one, it is turned away.
     pub connections: u32,
     /// Timeout for a client's negotiation, including TLS.
     pub handshake: Duration,
@@ -168,8 +168,8 @@ impl Drop for Membership {
     }
 }
 
-/// Callback for each connection that ends without a disconnect request, with the client's address and the
-/// reason. Called on the connection's thread.
+/// Callback with the client's address and the reason, for each connection that ends without a disconnect request.
+/// Called on the connection's thread.
 pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Configuration of an NBD server: limits, encryption and logging.
@@ -259,9 +259,9 @@ impl Server {
         self.counters.snapshot()
     }
 
-    /// Stops the server: closes the listeners, reads no more requests, answers pending ones (within the farewell
-    /// time), closes all connections, and waits for their threads. After twice the farewell time, it abandons
-    /// threads that a session keeps busy.
+    /// Stops the server: closes the listeners, reads no more requests, answers pending ones (within the farewell time),
+    /// closes all connections, and waits for their threads. Threads that are still busy in a session after twice the
+    /// farewell time are abandoned.
     pub fn stop(mut self) {
         self.stop_now();
     }

@@ -1,7 +1,6 @@
-//! The client's side of negotiation. If TLS is required, it is requested first, and the client never continues without
-//! it; then structured replies and `base:allocation`; then the export, by GO, or by EXPORT_NAME if the server is too
-//! old for that. The server's messages are checked against the limits of the NBD specification as strictly as our
-//! server checks those of clients.
+//! The client's side of negotiation. The client first requests TLS if required, and never continues without it. Then it
+//! requests structured replies and `base:allocation`, and at last the export: by GO, or by EXPORT_NAME if the server
+//! does not know GO. The server's messages are checked against the limits of the NBD specification.
 
 use super::bytes::{Put, Reader};
 use super::values::{
@@ -17,7 +16,7 @@ use super::values::{
 /// this long; other options have few replies.
 const REPLIES_MAX: u32 = 10_000;
 
-/// Options that the client requests in the negotiation.
+/// Features and export that the client requests in the negotiation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialConfig {
     /// Name of the export; empty for the default export. At most [`NAME_MAX`] bytes.
@@ -48,7 +47,7 @@ pub struct Found {
 /// Next action for the caller of [`Dial::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialStep {
-    /// Call step again. If the last call consumed no input, receive more first.
+    /// Call [`Dial::step`] again. If the last call consumed no input, receive more first.
     More,
     /// Start TLS, with the unconsumed input as its first bytes, then call [`Dial::secured`].
     StartTls,

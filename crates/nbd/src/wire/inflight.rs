@@ -1,5 +1,5 @@
-//! The client's table of requests in flight, and the parser of their replies. It makes a request's header, finds the
-//! request of each reply by its cookie, and tells where the following bytes belong. It moves no payload itself.
+//! The client's table of requests in flight, and the parser of their replies. It encodes the headers of requests, finds
+//! the request of each reply by its cookie, and tells the caller where a payload belongs. It copies no payload itself.
 //!
 //! The server is not trusted: a cookie that is not in flight, a chunk outside its request, bytes sent twice, missing
 //! bytes despite success, and inconsistent lengths are faults, after which the connection is unusable. (Two clients
@@ -36,7 +36,7 @@ pub struct Extent {
 /// Next event in the stream of replies from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEvent {
-    /// Call step again. If the last call consumed no input, receive more first.
+    /// Call [`Calls::step`] again. If the last call consumed no input, receive more first.
     More,
     /// The next `len` bytes of the stream are data of a read. The caller consumes them, in any number of pieces,
     /// and reports each piece by [`Calls::took`] before the next step.
@@ -59,7 +59,7 @@ pub enum CallEvent {
     },
     /// Next extent for the block status request with this slot number.
     Extent(u32, Extent),
-    /// The request with this slot number has completed with this result. Its slot can be reused.
+    /// The request with this slot number has completed, with this result. Its slot can be reused.
     Done(u32, Result<(), Errno>),
 }
 
@@ -194,7 +194,7 @@ impl Calls {
         self.slots.get(slot as usize).is_some_and(|call| !call.in_flight)
     }
 
-    /// Message of the last error reply from the server; may be empty.
+    /// The server's message in the last error reply; may be empty.
     pub fn said(&self) -> &str {
         &self.said
     }

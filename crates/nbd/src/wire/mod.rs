@@ -1,5 +1,5 @@
 //! The protocol as types and state machines: bytes in, bytes and events out. Nothing here uses a socket, a clock or a
-//! thread, so that tests can feed bytes to every rule.
+//! thread, so tests can exercise every rule with byte strings.
 //!
 //! | file | what |
 //! |---|---|
@@ -13,10 +13,9 @@
 //! The source of every number and rule is the protocol document (`doc/proto.md` of the NetworkBlockDevice
 //! project, which is in the public domain). Fixed newstyle only; extended headers are not supported.
 //!
-//! **Memory.** A state machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Its caller holds the
-//! input; a window of [`WINDOW_BYTES`] is enough for the longest message that must be seen whole. Longer ones are
-//! skipped while they arrive, or end the connection. A length from a peer is checked against these limits before
-//! anything is allocated for it.
+//! **Memory.** A state machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Its caller buffers the
+//! input; [`WINDOW_BYTES`] are enough for the longest message that is parsed as a whole. Longer messages are discarded
+//! while they arrive, or end the connection. Lengths from the peer are checked before memory is allocated.
 
 mod bytes;
 mod client_handshake;

@@ -1,5 +1,5 @@
-//! Encoding of the server's replies. With structured replies, reads, block status and errors are chunks; everything
-//! else keeps the shorter simple reply, as the document allows.
+//! Encoding of the server's replies. With structured replies, reads, block status and errors are sent as chunks. All
+//! else is sent as the shorter simple reply, as the protocol document allows.
 
 use super::bytes::Put;
 use super::request::{Command, Kind};

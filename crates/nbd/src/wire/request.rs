@@ -1,5 +1,5 @@
-//! Requests: encoding in 28 bytes, and admission by an export's rules. Ranges, alignment, flags and read-only are
-//! checked here, before any export sees the request.
+//! Requests: encoding in 28 bytes, and admission by an export's rules. Range, alignment and flags of a request are
+//! checked here before an export sees it, and writes to read-only exports are refused.
 
 use super::bytes::Reader;
 use super::values::{CmdFlags, Errno, Info, PAYLOAD_MAX, REQUEST_MAGIC, Violation};
@@ -13,9 +13,9 @@ pub const WRITE_DRAIN_MAX: u32 = 2 * PAYLOAD_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Kind {
-    /// Read a range of the export.
+    /// Read a range of the export; the reply has the data.
     Read = 0,
-    /// Write a range of the export.
+    /// Write the payload to a range of the export.
     Write = 1,
     /// Disconnect. There is no reply.
     Disc = 2,
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// A request as received. Only its magic number has been checked.
+/// A request as received, unchecked except for its magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Command flags, not yet checked.

@@ -1,6 +1,6 @@
 //! The server's side of negotiation: fixed newstyle. Each step takes one message from the input and returns the next
-//! action. TLS is either required or absent. If it is required, the server answers only STARTTLS and ABORT before it,
-//! and discards what was agreed before.
+//! action. TLS is either required or absent. If it is required, the server accepts only STARTTLS and ABORT before TLS
+//! is established, and then discards all earlier agreements.
 
 use super::bytes::{Put, Reader};
 use super::request::Rules;
@@ -34,7 +34,7 @@ pub enum TlsPolicy {
 /// Next action for the caller of [`Handshake::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Call step again. If the last call consumed no input, receive more first.
+    /// Call [`Handshake::step`] again. If the last call consumed no input, receive more first.
     More,
     /// Open the export that the client chose, then call [`Handshake::opened`] or [`Handshake::refused`].
     Open(String),
@@ -51,7 +51,7 @@ pub enum Step {
 pub enum Refusal {
     /// No export has this name.
     Unknown,
-    /// The export can't be opened, or not for this client.
+    /// The export can't be opened, perhaps only by this client.
     Policy,
     /// The server is shutting down.
     Shutdown,

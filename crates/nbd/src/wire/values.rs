@@ -107,8 +107,8 @@ impl CmdFlags {
     }
 }
 
-/// Error numbers in replies. A received number that is not listed becomes `Inval`, as the protocol requires;
-/// before sending, other errors are mapped to the nearest listed one.
+/// Error numbers in replies. A received number that is not listed becomes `Inval`, as the protocol requires. Before
+/// sending, other errors are mapped to the nearest listed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Errno {
@@ -167,7 +167,7 @@ impl Errno {
         }
     }
 
-    /// Describes the error, for messages.
+    /// Description of the error in a few words, for messages.
     pub const fn message(self) -> &'static str {
         match self {
             Self::Perm => "not permitted: the export is read-only",
@@ -256,7 +256,7 @@ pub struct Info {
     pub block_status: bool,
 }
 
-/// Reason why an [`Info`] is invalid.
+/// Reason why an export's properties are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InfoError {
     /// The export's size is 2^63 bytes or more.

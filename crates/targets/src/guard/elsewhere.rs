@@ -1,5 +1,5 @@
-//! Finds other processes that have a file or device open: exclusively (the kernel answers `EBUSY`), or for writing
-//! (`/proc/PID/fd`, as far as this user may read it).
+//! Finds other processes that have a file or device open. Exclusive holders are found because the kernel refuses
+//! another exclusive open with `EBUSY`; writers are found in `/proc/PID/fd`, as far as this user may read it.
 //!
 //! A successful exclusive open is closed again immediately; the lasting claim is made when the target is opened. The
 //! kernel's check can't see a process that opened the device without `O_EXCL`, such as a virtual machine; hence the
@@ -230,7 +230,7 @@ fn is_held(node: &Path, dev: DevNo) -> bool {
     is_own && rustix::fs::open(node, flags, Mode::empty()).is_err_and(|errno| errno == Errno::BUSY)
 }
 
-/// Selection of the processes to search for that have a device open.
+/// Processes to search for open devices, by their access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Openers {
     /// All processes, with read or write access.

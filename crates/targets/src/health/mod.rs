@@ -26,13 +26,13 @@ pub struct Health {
     pub data_read_bytes: Option<u64>,
     /// Present temperature, in degrees Celsius.
     pub temperature_c: Option<i64>,
-    /// Hours that the device was powered on.
+    /// Hours powered on over the device's life.
     pub power_on_hours: Option<u64>,
-    /// Number of times that the device was powered on.
+    /// Times powered on over the device's life.
     pub power_cycles: Option<u64>,
     /// Power losses without a preceding shutdown command.
     pub unsafe_shutdowns: Option<u64>,
-    /// Uncorrectable errors of the medium.
+    /// Data errors that the device could not correct.
     pub media_errors: Option<u64>,
     /// Sectors replaced by spare ones.
     pub reallocated_sectors: Option<u64>,

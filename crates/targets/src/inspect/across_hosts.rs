@@ -53,8 +53,8 @@ impl FileSystem {
 }
 
 impl Inspection {
-    /// Where the target's file is. For an existing file, its path and `None`; for a file yet to be created, the path of
-    /// its folder, and its name.
+    /// Path of the target's file, and `None`. For a file yet to be created, the path of its folder and the file's name.
+    /// `None` for a target without a path.
     pub fn place(&self) -> Option<(&Path, Option<&str>)> {
         let path = Path::new(self.canonical_path.as_ref().or(self.path.as_ref())?);
         if self.exists {
@@ -85,7 +85,7 @@ pub struct FileAcrossHosts {
 }
 
 impl FileAcrossHosts {
-    /// Reads a file's identity. `None` if no other host can see the file.
+    /// Reads the identity of the target's file. `None` if no other host can see the file.
     pub fn of(root: &SysRoot, inspection: &Inspection) -> Option<Self> {
         let file_system = inspection.file_system.as_ref().filter(|fs| fs.is_of_several_hosts())?;
         if inspection.kind != Kind::File {

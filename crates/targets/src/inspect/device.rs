@@ -168,13 +168,13 @@ pub struct BlockDevice {
     pub serial: Option<String>,
     /// World-wide identifier, such as `eui.0025385b71b01234` or `naa.5000c500a1b2c3d4`.
     pub wwid: Option<String>,
-    /// Identity of this device, partition or volume, the same after a restart; `None` if there is none.
+    /// Identity of this device, partition or volume that survives a reboot; `None` if there is none.
     pub lasting_id: Option<String>,
     /// Firmware revision, as the device reports it.
     pub firmware: Option<String>,
-    /// True for a rotating disk.
+    /// True for a rotating disk, as the kernel's driver reports it.
     pub rotational: Option<bool>,
-    /// True if the medium is removable.
+    /// True if the medium can be removed, as from a card reader.
     pub removable: Option<bool>,
     /// True if the kernel refuses writes to the device.
     pub read_only: Option<bool>,
@@ -220,7 +220,7 @@ pub struct BlockDevice {
     pub dax: Option<bool>,
     /// NUMA node that the device is attached to.
     pub numa_node: Option<u64>,
-    /// The device's PCIe link: present and maximum speed and width.
+    /// Link of the nearest PCIe function above the device; `None` if there is none.
     pub pcie: Option<PcieLink>,
     /// Temperature of the hottest sensor, in degrees Celsius.
     pub temperature_c: Option<f64>,

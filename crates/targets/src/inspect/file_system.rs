@@ -67,7 +67,7 @@ pub struct FileSystem {
     pub options: Option<String>,
     /// Options of the file system, which all its mounts share.
     pub super_options: Option<String>,
-    /// True if mounted read-only.
+    /// True if the mount or the file system is read-only.
     pub read_only: Option<bool>,
     /// Block size that the file system prefers for I/O, bytes (`f_bsize`).
     pub block_bytes: Option<u64>,

@@ -1,8 +1,8 @@
 //! Inspection of a target, without opening anything for writing.
 //!
 //! An [`Inspection`] is plain data for the notebook: reports disclose it, and a later version can judge it again.
-//! `None` means unknown. From an inspection the [`guard`](crate::guard) decides whether the target may be written;
-//! [`open`](crate::open) opens it.
+//! `None` means unknown. The [`guard`](crate::guard) uses it to decide whether the target may be written, and
+//! [`open`](crate::open) to open the target.
 
 mod across_hosts;
 mod alignment;
@@ -50,11 +50,11 @@ use stack::{End, Stack};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Completes every operation immediately, without storage.
+    /// A null target: completes every operation immediately, without storage.
     Null,
     /// Memory of this process.
     Ram,
-    /// Emulated storage, described by the emulator.
+    /// Emulated storage, in virtual or in real time.
     Model,
     /// An export of an NBD server.
     Nbd,
@@ -100,17 +100,17 @@ pub struct Capabilities {
     pub write_zeroes: Option<bool>,
 }
 
-/// Everything found out about a target before it is opened.
+/// Facts about a target, gathered before it is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
     /// Name of the target, in canonical form.
     pub name: TargetName,
-    /// Kind of target, such as a file or a block device.
+    /// Kind of target. For a path, the type of file that it leads to.
     pub kind: Kind,
     /// Path as the user gave it; for a scratch file, its directory.
     pub path: Option<String>,
-    /// Absolute path without symbolic links: of the file or device, of a scratch file's directory, or of the block
-    /// device of an NVMe namespace that was named by its character device. `None` for a target without a path.
+    /// Absolute path without symbolic links. For a scratch file: of its directory. For an NVMe namespace that was named
+    /// by its character device: of its block device. `None` for a target without a path.
     pub canonical_path: Option<String>,
     /// False for a file that is yet to be created.
     pub exists: bool,
@@ -127,7 +127,7 @@ pub struct Inspection {
     pub file_system: Option<FileSystem>,
     /// Allocation of the range to be measured, such as its written fraction.
     pub extents: Option<Extents>,
-    /// iodyno's mark that it created the file, and how much of it was written; `None` for another file.
+    /// iodyno's mark on a file that it created, which states how much was written. `None` for other files.
     pub marker: Option<Marker>,
     /// Signatures found in the content; `None` if the content could not be read (see `unreadable`).
     pub content: Option<Content>,

@@ -17,13 +17,13 @@ pub const ARRAY_DEPTH_MAX: usize = 4;
 /// Description of an array whose members are equal devices or equal arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayName {
-    /// RAID level of the array, such as RAID 5.
+    /// RAID level, which determines the number of members for parity or copies.
     pub level: Level,
-    /// Number of members, parity included.
+    /// Total number of members, including those for parity or copies.
     pub members: u32,
     /// Strip size, bytes; `None`: the default of Linux md or of the RAID adapter.
     pub strip_bytes: Option<u64>,
-    /// How parity rotates over the members.
+    /// Rotation of parity over the members.
     pub rotation: Rotation,
 }
 

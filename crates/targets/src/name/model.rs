@@ -41,14 +41,15 @@ const FORMS: &str = "use model:exflash-400g, model:exflash-400g*32@x3850-x6, or 
 pub struct ModelName {
     /// True: emulation in real time (`live:`). False: in virtual time (`model:`).
     pub live: bool,
-    /// Emulated device, or system that lists its own volumes: a name in the catalog or the path of a description.
+    /// Emulated device, or system that lists its own volumes, as a name in the catalog or the path of a description
+    /// file.
     pub what: String,
     /// Nested arrays, innermost first. If empty, each device is a volume.
     pub arrays: Vec<ArrayName>,
     /// Number of devices, or of outermost arrays; 1 to [`MODEL_COUNT_MAX`].
     pub count: u32,
-    /// System that contains the devices: a name in the catalog or the path of a description. `None`: the default
-    /// system of the device.
+    /// System that contains the devices, as a name in the catalog or the path of a description file. `None`: the
+    /// default system of the device.
     pub system: Option<String>,
     /// State of the devices before the run, such as fresh or written at random.
     pub state: Precondition,

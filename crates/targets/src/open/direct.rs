@@ -1,5 +1,5 @@
-//! Page cache of an open target: bypassing it, with the alignment that this needs, or using it without leaving data in
-//! it.
+//! Makes I/O on an open target bypass the page cache, or use it without leaving pages in it, and determines the
+//! alignment that direct I/O requires.
 //!
 //! `O_DIRECT` is set on the open descriptor rather than when opening: a file system that refuses it at creation may
 //! leave the file behind. The alignment from `statx` is then tried with one read, since kernels and network file

@@ -2,8 +2,9 @@
 //! that still holds its pattern was not purged.
 //!
 //! The pattern differs for each purge and contains the block's address, so it can't be confused with an earlier one. It
-//! is read back once before the purge, bypassing the page cache where possible: the absence of a pattern that never
-//! arrived proves nothing. Sampling bounds the share of missed blocks; it can't exclude a few.
+//! is read back once before the purge, bypassing the page cache where possible, because a missing pattern proves
+//! nothing if it was never stored. Sampling gives an upper bound of the share of blocks that were not purged; it can't
+//! exclude a few.
 
 use rustix::io::Errno;
 

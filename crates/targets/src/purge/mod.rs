@@ -1,13 +1,13 @@
-//! Purging: brings a target back to a state as if it had never been written, by its best method, and verifies the
-//! result as far as possible.
+//! Purging: erases a target by its best method, so that it behaves as if never written, and verifies the result as far
+//! as possible.
 //!
 //! [`Method`] lists the methods in order of preference. The methods that suit a target form a [`PurgePlan`], which a
-//! command prints before anything happens. A purge needs more than a write: the write guard is checked first, a device
-//! must be named even if it seems empty, and a device in use is refused whatever was named.
+//! command prints before anything happens. The conditions are stricter than for a write: after the write guard's
+//! checks, a device must be named even if it seems empty, and a device in use is always refused.
 //!
-//! "Not possible" is an outcome with a reason, so that a measurement can continue and disclose the reason. The result
-//! is checked: a pattern is written to sampled blocks before the purge, and must be gone afterwards. Writing zeroes is
-//! not a purge (flash keeps them as data), nor is `nvme format` with SES=0, which by its contract erases nothing. Zoned
+//! "Not possible" is an outcome with a reason, so that a measurement can continue and disclose the reason. To check the
+//! result, a pattern is written to sampled blocks before the purge, and must be gone afterwards. Writing zeroes is not
+//! a purge (flash keeps them as data), nor is `nvme format` with SES=0, which by its contract erases nothing. Zoned
 //! devices are not discarded: their write pointers would stay.
 //!
 //! This module holds the types. The NVMe and ATA commands are in `nvme` and `ata`, the choice of a method in `choose`,

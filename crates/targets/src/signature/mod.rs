@@ -25,7 +25,7 @@ const BLANK_BYTES: usize = 1 << 20;
 /// Reads start at multiples of this, the largest logical block size, as O_DIRECT requires.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Kind of content that a signature identifies.
+/// Kind of content that a signature identifies, such as a file system or swap space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureKind {
@@ -75,7 +75,7 @@ impl SignatureKind {
 /// A signature found on a target, such as that of a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Kind of content that the signature identifies.
+    /// Type of content, such as a file system.
     pub kind: SignatureKind,
     /// Name of the format: `ext4`, `LVM2`, `GPT`, …
     pub name: String,
@@ -83,7 +83,7 @@ pub struct Signature {
     pub offset_bytes: u64,
 }
 
-/// Signatures found at both ends of a target.
+/// Signatures found near the start and the end of a target's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
     /// Every signature found, in order of offset.

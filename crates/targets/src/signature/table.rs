@@ -1,5 +1,5 @@
-//! Signatures with a magic number at a fixed offset, and file systems whose magic number is so short that other fields
-//! must agree.
+//! Signatures with a magic number at a fixed offset. For file systems with a short magic number, other fields must be
+//! plausible too.
 
 use super::SignatureKind::{Cache, Encryption, FileSystem, MessageLog, Raid, Store, Swap, Volume};
 use super::{Ends, Found, SignatureKind};

@@ -1,9 +1,9 @@
 //! Memory budget of all connections together: arriving payloads, unanswered requests and unsent replies.
 //!
 //! Each connection has its own share ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), which is not counted
-//! here: small requests never wait for another connection. Memory beyond it needs a *grant* from the budget. While the
-//! budget is spent, connections with further requests wait in order. Two connections never wait for each other: a
-//! waiting one still sends the replies that it owes its client, and a grant shrinks as the client reads them.
+//! here, so small requests never wait for another connection. Memory beyond it needs a *grant* from the budget. While
+//! the budget is exhausted, connections with further requests wait in order. Connections can't deadlock: a waiting
+//! connection still sends its pending replies, and a grant shrinks as the client reads them.
 //!
 //! A client that reads nothing would keep its grant forever. So while connections wait, the server ends a grant holder
 //! whose client has transferred less than one step within [`Limits::stall`](crate::server::Limits::stall). A connection

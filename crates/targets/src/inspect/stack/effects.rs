@@ -27,7 +27,7 @@ const PREFIXES: [(&str, &str); 4] = [
 /// First kernel version in which direct writes to btrfs files with checksums go through the page cache.
 const BTRFS_BUFFERS_SINCE: (u32, u32) = (6, 15);
 
-/// How a storage layer affects I/O.
+/// Effect of a storage layer on I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -59,14 +59,14 @@ pub enum Effect {
     BuffersWrites,
 }
 
-/// A storage layer's effect on I/O, such as caching.
+/// An effect, and the storage layer that has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
     /// Name of the device or file system.
     pub layer: String,
     /// Driver that causes the effect, such as `writecache`.
     pub driver: String,
-    /// What the layer does to I/O, such as caching or encryption.
+    /// Effect on I/O, such as caching or encryption.
     pub effect: Effect,
     /// Extent of the effect, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

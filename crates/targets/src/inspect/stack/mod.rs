@@ -1,10 +1,10 @@
 //! The stack of a target: the layers from its name down to the storage.
 //!
-//! An example is a loop device on a file, on a file system, on a RAID set, on disks. The meaning of a measurement
-//! depends on the bottom: a disk, memory, a serving process, another machine. [`stack_of`] walks down and opens
-//! nothing. [`Stack::count`] reads the bytes moved at the bottom, so that two readings show how many of a run's bytes
-//! arrived there. The storage below an unknown layer may be anywhere, so bytes are then counted on every disk of the
-//! machine.
+//! An example is a loop device on a file, on a file system, on a RAID set, on disks. A measurement's meaning depends on
+//! the bottom layer: a disk, memory, a serving process or another machine. [`stack_of`] finds the layers without
+//! opening anything. [`Stack::count`] reads the byte counters of the bottom devices, so that two readings show how much
+//! of a run's I/O reached them. The storage below an unknown layer may be anywhere, so bytes are then counted on every
+//! disk of the machine.
 
 mod count;
 mod effects;
@@ -64,10 +64,10 @@ pub enum LayerKind {
     NbdServer,
 }
 
-/// One layer of a storage stack.
+/// A layer of a storage stack, such as a file system or a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Kind of layer, such as a partition.
+    /// Program or driver that implements the layer.
     pub kind: LayerKind,
     /// Name of the device, or of the file system with its mount point.
     pub name: String,
@@ -110,8 +110,7 @@ pub struct Lowest {
 pub struct Stack {
     /// Layers from top to bottom; members of one layer are adjacent.
     pub layers: Vec<Layer>,
-    /// Kind of storage at the bottom. If there are several kinds, the one that is least certain to be a physical
-    /// device.
+    /// Kind of storage at the bottom. Of several kinds, the one that is least certain to be a physical device.
     pub end: End,
     /// Block devices at the bottom of the stack.
     pub lowest: Vec<Lowest>,
