@@ -23,9 +23,9 @@ const WORST_MIN: f64 = 3.0;
 /// Names of the measured target and run, and of the devices that were tried, for display.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Name of the measured target.
+    /// Name of the measured target, or title of the printed figures.
     pub target: String,
-    /// Id of the run; empty if it was not stored.
+    /// Id of the run; empty for printed figures.
     pub run: String,
     /// Name of the device that the fit started from.
     pub like: String,
@@ -33,6 +33,13 @@ pub struct About {
     pub others: Vec<(String, f64)>,
     /// Path of the device file that was written; `None` if none was.
     pub file: Option<String>,
+}
+
+impl About {
+    /// Source of the cells that the device was fitted to.
+    fn source(&self) -> String {
+        if self.run.is_empty() { "printed figures".to_owned() } else { format!("run {}", self.run) }
+    }
 }
 
 fn signed(share: f64) -> String {
@@ -241,7 +248,7 @@ fn figure(fitted: &Fitted, cells: &[Measured], about: &About) -> Figure {
         id: "cells".to_owned(),
         title: "Mean latency of each cell".to_owned(),
         summary: "Mean latency of each cell, measured and simulated on the twin.".to_owned(),
-        conditions: format!("{}, run {}", about.target, about.run),
+        conditions: format!("{}, {}", about.target, about.source()),
         shape: Shape::Plot(Plot {
             x: Axis::categories("cell", names),
             panels: vec![Panel::new(Axis::log("mean latency", Quantity::LatencyNs), both)],
@@ -305,7 +312,7 @@ pub fn document(
     Document {
         title: format!("Twin of {}", about.target),
         about: vec![
-            format!("run {}", about.run),
+            about.source(),
             format!("structure of {}", others(about).unwrap_or_else(|| about.like.clone())),
         ],
         sections,

@@ -9,7 +9,7 @@ use iodyno_emulate::describe::{DescribedDevice, Parameter};
 use iodyno_emulate::spec::{Device, Kind};
 
 /// Writes the fitted device as a device file. `like` is the device that the fit started from, `run` the id of the
-/// measured run, and `target` the name of the measured target.
+/// measured run, empty for printed figures, and `target` the name of the measured target, or the title of the figures.
 pub fn device_file(
     fitted: &Fitted,
     like: &DescribedDevice,
@@ -19,9 +19,13 @@ pub fn device_file(
 ) -> String {
     let name = &like.device.name;
     let mut text = format!(
-        "# Fitted by iodyno {} to run {run} of {}, from the structure of {name}.\n# Parameters that the cells determine are `fitted`, with a 95 % interval; others are as in {name}.\n",
+        "# Fitted by iodyno {} to {}, from the structure of {name}.\n# Parameters that the cells determine are `fitted`, with a 95 % interval; others are as in {name}.\n",
         env!("CARGO_PKG_VERSION"),
-        one_line(target),
+        if run.is_empty() {
+            one_line(target)
+        } else {
+            format!("run {run} of {}", one_line(target))
+        },
     );
     for combination in &fitted.combinations {
         let _ = writeln!(text, "# Known only together: {}", combination.words());

@@ -1,20 +1,20 @@
 //! Uncertainty of the fitted parameters. Each parameter gets an interval from the profile of the misfit, or is found
 //! not to be determined by the cells. Some products of parameters are determined although no factor is.
 
-use crate::FitError;
 use crate::matrix::{eigen, inverse};
 use crate::parameter::Parameter;
-use crate::refine::{PRIOR, Point, Problem, Slope};
-use iodyno_measure::statistics::distribution::student_quantile;
+use crate::refine::{Point, Problem, Slope};
+use crate::{FitError, are_printed};
+use iodyno_measure::statistics::distribution::{normal_quantile, student_quantile};
 
 /// Largest distance from the value to either end of the interval, as a difference of logarithms, at which a parameter
 /// counts as identified: about 5 %.
 pub const IDENTIFIED: f64 = 0.05;
 /// Largest half-width of an interval that is worth printing, as a difference of logarithms: a factor of 1.65.
 const WEAK: f64 = 0.5;
-/// Lower limit of the scale of the errors. Residuals are smaller than the standard errors if all statistics of a cell
-/// err together, because the parameters then absorb the error.
-const SCALE_MIN: f64 = 1.0;
+/// Lower limit of the scale of the errors. Residuals are about half of the standard errors where a limit binds: the mean
+/// latency then varies less than independent operations would make it. Still smaller ones are luck.
+const SCALE_MIN: f64 = 0.5;
 /// Distance, as a difference of logarithms, that means that the interval has no end on this side: a factor of 20.
 const UNBOUNDED: f64 = 3.0;
 /// Most rounds of the search for the end of an interval, and the factor by which the distance grows in each.
@@ -81,12 +81,12 @@ impl Combination {
 pub(crate) fn scale(problem: &Problem<'_>, best: &Point, slope: &Slope) -> (f64, f64) {
     let mut information = problem.information(slope);
     for (j, row) in information.iter_mut().enumerate() {
-        row[j] += 1.0 / (PRIOR * PRIOR);
+        row[j] += problem.prior_information();
     }
     // A parameter that the prior determines takes no degree of freedom.
     let count = best.at.len();
     let determined = inverse(&information).map_or(count as f64, |covariance| {
-        (0..count).map(|j| 1.0 - covariance[j][j] / (PRIOR * PRIOR)).sum()
+        (0..count).map(|j| 1.0 - covariance[j][j] * problem.prior_information()).sum()
     });
     let degrees = (problem.observations() - determined).max(1.0);
     ((problem.misfit(best) / degrees).sqrt(), degrees)
@@ -100,13 +100,18 @@ pub(crate) fn estimates(
 ) -> Result<(Vec<Estimate>, Vec<Combination>), FitError> {
     let (scale, degrees) = scale(problem, best, slope);
     let scale = scale.max(SCALE_MIN);
-    let t = student_quantile(0.975, degrees);
+    // Printed figures state their errors; those of measured cells are estimated.
+    let t = if are_printed(problem.cells) {
+        normal_quantile(0.975)
+    } else {
+        student_quantile(0.975, degrees)
+    };
     let mut information = problem.information(slope);
     for (j, row) in information.iter_mut().enumerate() {
         for x in row.iter_mut() {
             *x /= scale * scale;
         }
-        row[j] += 1.0 / (PRIOR * PRIOR);
+        row[j] += problem.prior_information();
     }
     let covariance = inverse(&information).ok_or_else(|| {
         FitError::Start(

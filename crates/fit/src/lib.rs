@@ -9,6 +9,7 @@
 
 pub mod answer;
 mod device_file;
+mod figures;
 mod interval;
 mod matrix;
 mod parameter;
@@ -20,16 +21,17 @@ mod start;
 mod statistic;
 
 pub use device_file::device_file;
+pub use figures::PrintedFigures;
 pub use interval::{Combination, Estimate, IDENTIFIED, Known};
 use iodyno_emulate::spec::{Device, Kind};
-use iodyno_measure::Cell;
+use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 pub use parameter::{Parameter, Unit, parameters};
 pub use probe::{Family, HELD_OUT, Probe, limit_writes, probes};
 use refine::Problem;
 pub use score::{Prediction, median_error};
 use simulate::Bench;
-pub use statistic::{Figure, Statistic, statistics};
+pub use statistic::{Figure, Observed, Statistic};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -37,8 +39,8 @@ use std::sync::atomic::AtomicBool;
 const OPS_COARSE: u64 = 1500;
 /// Operations of each simulated cell near the solution: for an SSD, which is slow to simulate, and for other devices.
 const OPS_FINE: (u64, u64) = (8000, 24000);
-/// Most iterations far from the solution, and near it.
-const ITERATIONS: (usize, usize) = (10, 4);
+/// Most iterations far from the solution, near it, and with the estimated discrepancy.
+const ITERATIONS: (usize, usize, usize) = (10, 4, 2);
 /// Ratio of residuals to standard errors above which no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
 
@@ -61,15 +63,22 @@ pub enum FitError {
     },
 }
 
-/// A measured cell: the results of one workload.
+/// A cell to fit to: the results of one workload, measured or printed.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Name of the cell, as in messages and results.
     pub name: String,
     /// Workload that was measured and will be simulated.
     pub spec: Spec,
-    /// Measured histograms and counts.
-    pub cell: Cell,
+    /// State of the emulated device before the cell; [`Precondition::Workload`] takes that of [`Start::target`].
+    pub precondition: Precondition,
+    /// Measured or printed figures.
+    pub observed: Observed,
+}
+
+/// Whether all cells are printed figures, rather than measured.
+pub(crate) fn are_printed(cells: &[Measured]) -> bool {
+    cells.iter().all(|cell| cell.observed.window_ns.is_none())
 }
 
 /// The device that a fit starts from, and the settings of the simulations.
@@ -171,7 +180,7 @@ pub fn fit_structures(
 /// Misfit of a structure near its best parameters, in standard errors.
 fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
     let bench = Bench::new(start)?;
-    let parameters = parameters(bench.device());
+    let parameters = parameters(bench.device(), bench.is_steady(cells));
     let first = start::values(&parameters, bench.device(), cells);
     let coarse = Problem::new(&bench, cells, &parameters, &first, None, OPS_COARSE, start.seed)?;
     let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
@@ -186,7 +195,7 @@ fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
 pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<Fitted, FitError> {
     let bench = Bench::new(start)?;
     let device = bench.device();
-    let parameters = parameters(device);
+    let parameters = parameters(device, bench.is_steady(cells));
     let first = start::values(&parameters, device, cells);
     let coarse = Problem::new(&bench, cells, &parameters, &first, None, OPS_COARSE, start.seed)?;
     if coarse.statistics.is_empty() {
@@ -195,10 +204,17 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
         ));
     }
     let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
-    let ops = if matches!(device.kind, Kind::Flash(_)) { OPS_FINE.0 } else { OPS_FINE.1 };
-    let fine = Problem::new(&bench, cells, &parameters, &first, Some(&near.at), ops, start.seed)?;
-    let best = fine.refine(fine.point(&near.at)?, ITERATIONS.1)?;
-    let slope = fine.slope(&best)?;
+    let is_slow = matches!(device.kind, Kind::Flash(_)) && !are_printed(cells);
+    let ops = if is_slow { OPS_FINE.0 } else { OPS_FINE.1 };
+    let mut fine =
+        Problem::new(&bench, cells, &parameters, &first, Some(&near.at), ops, start.seed)?;
+    let mut best = fine.refine(fine.point(&near.at)?, ITERATIONS.1)?;
+    let mut slope = fine.slope(&best)?;
+    let (_, degrees) = interval::scale(&fine, &best, &slope);
+    if fine.estimate_discrepancy(&best, degrees) {
+        best = fine.refine(fine.point(&best.at)?, ITERATIONS.2)?;
+        slope = fine.slope(&best)?;
+    }
     let of_device: Vec<f64> = parameters
         .iter()
         .zip(&first)

@@ -213,6 +213,18 @@ const ALL: &[Parameter] = &[
         of_kind!(Flash, Real, nand.channel_bytes_per_s),
     ),
     parameter("buffer.accept", Unit::Ns, (50.0, 1e8), of_kind!(Flash, Whole, buffer.accept_ns)),
+    parameter(
+        "translation.reserved",
+        Unit::Share,
+        (5e-4, 0.6),
+        of_kind!(Flash, Real, translation.reserved_share),
+    ),
+    parameter("variation.suspend", Unit::Ns, (50.0, 1e8), |device| match &mut device.kind {
+        Kind::Flash(flash) => {
+            flash.nand.variation.as_mut().map(|variation| Place::Whole(&mut variation.suspend_ns))
+        }
+        _ => None,
+    }),
     parameter("platters.rpm", Unit::Rpm, (1000.0, 30000.0), of_kind!(Disk, Small, rpm)),
     parameter("platters.outer", Unit::BytesPerS, RATE, of_kind!(Disk, Real, outer_bytes_per_s)),
     parameter("platters.inner", Unit::BytesPerS, RATE, of_kind!(Disk, Real, inner_bytes_per_s)),
@@ -227,7 +239,10 @@ const ALL: &[Parameter] = &[
     parameter("memory.write", Unit::BytesPerS, RATE, of_kind!(Memory, Real, write_bytes_per_s)),
 ];
 
-/// The parameters of `device` that can be fitted, in the order of the device file.
-pub fn parameters(device: &Device) -> Vec<Parameter> {
-    ALL.iter().filter(|parameter| parameter.of(device).is_some()).copied().collect()
+/// The parameters of `device` that can be fitted, in the order of the device file. Without `is_steady`, the device is
+/// not in the steady state of random writes, and its spare has no effect.
+pub fn parameters(device: &Device, is_steady: bool) -> Vec<Parameter> {
+    let has_effect = |parameter: &&Parameter| is_steady || parameter.key != "translation.reserved";
+    let has = |parameter: &&Parameter| parameter.of(device).is_some();
+    ALL.iter().filter(has).filter(has_effect).copied().collect()
 }

@@ -5,14 +5,17 @@
 use crate::matrix::{Symmetric, solve};
 use crate::parameter::Parameter;
 use crate::simulate::Bench;
-use crate::statistic::{Statistic, simulated_ns, statistics};
-use crate::{FitError, Measured};
+use crate::statistic::{Statistic, simulated_ns, simulation_error, statistics};
+use crate::{FitError, Measured, are_printed};
 use iodyno_drive::parallel;
 use std::collections::BTreeMap;
 
-/// Prior standard deviation of a parameter's logarithm around its start: a factor of 2.7. Matters only for parameters
-/// that the cells do not determine.
-pub(crate) const PRIOR: f64 = 1.0;
+/// Prior standard deviation of a parameter's logarithm around its start, for measured cells: a factor of 2.7. Matters
+/// only for parameters that the cells do not determine.
+const PRIOR: f64 = 1.0;
+/// The same for printed figures, which are fewer than the parameters: those without a figure stay near the device that
+/// the fit starts from.
+const PRIOR_PRINTED: f64 = 0.5;
 /// Half-width of the difference in a numeric derivative, in units of a parameter's logarithm.
 const STEP: f64 = 0.08;
 /// Number of seeds from which the luck of a minimum is estimated: how far its cost is low by chance.
@@ -28,6 +31,10 @@ const SCANS_REFINED: usize = 2;
 const SCAN_ITERATIONS: usize = 3;
 /// Cost per observation below which the residuals count as no larger than their errors.
 const SETTLED: f64 = 1.5;
+/// Default of the discrepancy, relative; see [`Problem::estimate_discrepancy`].
+const DISCREPANCY: f64 = 0.004;
+/// Halvings of the range in which the discrepancy is searched.
+const BISECTIONS: u32 = 20;
 /// Damping of a step above which a refinement gives up.
 const DAMPING_MAX: f64 = 1e4;
 
@@ -37,8 +44,12 @@ pub(crate) struct Problem<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) cells: &'a [Measured],
     pub(crate) parameters: &'a [Parameter],
-    /// Measured statistics, with the standard errors of measurement and simulation combined.
+    /// Measured statistics, with the standard errors of measurement, simulation and discrepancy combined.
     pub(crate) statistics: Vec<Statistic>,
+    /// Relative standard errors of measurement and simulation, for each statistic.
+    sampling: Vec<f64>,
+    /// Relative standard error of each statistic because no device behaves exactly like its model.
+    discrepancy: f64,
     /// Logarithms of the start values.
     pub(crate) start: Vec<f64>,
     /// Operations of each simulated cell.
@@ -83,6 +94,8 @@ impl<'a> Problem<'a> {
             cells,
             parameters,
             statistics: Vec::new(),
+            sampling: Vec::new(),
+            discrepancy: 0.0,
             start,
             ops,
             seed,
@@ -91,14 +104,15 @@ impl<'a> Problem<'a> {
         };
         let simulated = problem.simulate(at.unwrap_or(&problem.start), seed)?;
         for (number, (measured, simulated)) in cells.iter().zip(&simulated).enumerate() {
-            let of_simulation = statistics(number, simulated);
-            let same = |a: &Statistic, b: &Statistic| (a.kind, a.figure) == (b.kind, b.figure);
-            for of in statistics(number, &measured.cell) {
-                if let Some(other) = of_simulation.iter().find(|other| same(&of, other)) {
-                    problem.statistics.push(Statistic { error: of.error.hypot(other.error), ..of });
-                }
-            }
+            let simulated = statistics(number, simulated);
+            let both = |of: Statistic| {
+                let error = of.error.hypot(simulation_error(&of, &simulated)?);
+                Some(Statistic { error, ..of })
+            };
+            problem.statistics.extend(measured.observed.numbered(number).filter_map(both));
         }
+        problem.sampling = problem.statistics.iter().map(|of| of.error).collect();
+        problem.set_discrepancy(DISCREPANCY);
         let mut group = BTreeMap::new();
         for of in &problem.statistics {
             *group.entry((of.cell, of.kind.index())).or_insert(0.0) += 1.0;
@@ -106,6 +120,40 @@ impl<'a> Problem<'a> {
         let weight = |of: &Statistic| 1.0 / group[&(of.cell, of.kind.index())];
         problem.weights = problem.statistics.iter().map(weight).collect();
         Ok(problem)
+    }
+
+    /// Reciprocal of the variance of the prior of a parameter's logarithm.
+    pub(crate) fn prior_information(&self) -> f64 {
+        let deviation = if are_printed(self.cells) { PRIOR_PRINTED } else { PRIOR };
+        1.0 / (deviation * deviation)
+    }
+
+    fn set_discrepancy(&mut self, discrepancy: f64) {
+        self.discrepancy = discrepancy;
+        for (of, sampling) in self.statistics.iter_mut().zip(&self.sampling) {
+            of.error = sampling.hypot(discrepancy);
+        }
+    }
+
+    /// Lowers the discrepancy from its default to the value at which the residuals of `best` are as large as their
+    /// errors, with this many degrees of freedom. Returns whether it became lower.
+    pub(crate) fn estimate_discrepancy(&mut self, best: &Point, degrees: f64) -> bool {
+        let ratios: Vec<f64> =
+            best.residuals.iter().zip(&self.statistics).map(|(r, of)| r * of.error).collect();
+        let misfit = |discrepancy: f64| -> f64 {
+            let terms = ratios.iter().zip(&self.sampling).zip(&self.weights);
+            terms.map(|((r, s), w)| w * (r / s.hypot(discrepancy)).powi(2)).sum()
+        };
+        let (mut low, mut high) = (0.0, self.discrepancy);
+        if misfit(high) >= degrees {
+            return false;
+        }
+        for _ in 0..BISECTIONS {
+            let middle = (low + high) / 2.0;
+            *(if misfit(middle) > degrees { &mut low } else { &mut high }) = middle;
+        }
+        self.set_discrepancy(high);
+        true
     }
 
     /// Number of observations: pairs of a cell and a kind of operation.
@@ -156,10 +204,11 @@ impl<'a> Problem<'a> {
         self.weights.iter().zip(&point.residuals).map(|(w, r)| w * r * r).sum()
     }
 
-    /// The misfit plus the squared distances of the parameters from the start, in units of [`PRIOR`].
+    /// The misfit plus the squared distances of the parameters from the start, in units of the prior's
+    /// standard deviation.
     pub(crate) fn cost(&self, point: &Point) -> f64 {
-        let from_start = point.at.iter().zip(&self.start).map(|(x, s)| ((x - s) / PRIOR).powi(2));
-        self.misfit(point) + from_start.sum::<f64>()
+        let from_start = point.at.iter().zip(&self.start).map(|(x, s)| (x - s).powi(2));
+        self.misfit(point) + from_start.sum::<f64>() * self.prior_information()
     }
 
     /// Derivatives at a point, by central differences.
@@ -201,7 +250,7 @@ impl<'a> Problem<'a> {
     ) -> Option<Vec<f64>> {
         let free: Vec<usize> = (0..point.at.len()).filter(|j| Some(*j) != fixed).collect();
         let all = self.information(slope);
-        let prior = 1.0 / (PRIOR * PRIOR);
+        let prior = self.prior_information();
         let mut a: Symmetric =
             free.iter().map(|&i| free.iter().map(|&j| all[i][j]).collect()).collect();
         for (k, row) in a.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! Predictions for held-out cells, compared with the figures of the nearest measured cell.
 
 use crate::simulate::Bench;
-use crate::statistic::{Figure, Statistic, simulated_ns, statistics};
+use crate::statistic::{Figure, Statistic, simulated_ns};
 use crate::{FitError, Measured, OPS_FINE};
 use iodyno_measure::statistics::describe;
 use iodyno_units::OpKind;
@@ -50,12 +50,12 @@ pub(crate) fn predict(
     held_out: &[Measured],
     seed: u64,
 ) -> Result<Vec<Prediction>, FitError> {
-    let known: Vec<(usize, Vec<Statistic>)> =
-        fitted.iter().enumerate().map(|(i, cell)| (i, statistics(i, &cell.cell))).collect();
+    let known: Vec<(usize, &[Statistic])> =
+        fitted.iter().map(|cell| cell.observed.statistics.as_slice()).enumerate().collect();
     let mut all = Vec::new();
     for (number, measured) in held_out.iter().enumerate() {
         let simulated = twin.simulate(measured, OPS_FINE.0, seed)?;
-        for of in statistics(number, &measured.cell) {
+        for of in measured.observed.numbered(number) {
             let Some(predicted_ns) = simulated_ns(&of, &simulated) else { continue };
             let same = |s: &&Statistic| (s.kind, s.figure) == (of.kind, of.figure);
             let candidates = known.iter().filter_map(|(i, all)| Some((*i, all.iter().find(same)?)));

@@ -7,7 +7,7 @@ use iodyno_emulate::spec::{Device, Kind};
 use iodyno_measure::Cell;
 use iodyno_run::{Emulated, Files, emulated};
 use iodyno_targets::TargetName;
-use iodyno_units::OpKind;
+use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{EmulationOptions, Spec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +22,8 @@ const PAGES_MAX: f64 = 4.0;
 const SIMULATED_BYTES: u64 = 8 << 30;
 /// Most simulated events of a warm-up, which fills buffers and caches.
 const WARM_UP_EVENTS_MAX: u64 = 400_000;
+/// Window for printed figures, whose length is not known.
+const PRINTED_WINDOW_NS: u64 = 10_000_000_000;
 /// Longest simulated window as a multiple of the measured one. Longer windows give a steady cell smaller errors.
 const WINDOW_MAX: f64 = 20.0;
 
@@ -63,6 +65,19 @@ impl Bench {
         &self.device
     }
 
+    /// Whether a cell starts in the steady state of random writes.
+    pub(crate) fn is_steady(&self, cells: &[Measured]) -> bool {
+        let of_target = self.emulated.volumes.first().map(|volume| volume.state);
+        cells.iter().any(|cell| match (cell.precondition, of_target) {
+            (Precondition::Workload, Some(Precondition::Workload)) => {
+                cell.spec.issues(OpKind::Write)
+            }
+            (Precondition::Workload, Some(state)) | (state, _) => {
+                matches!(state, Precondition::Random { .. })
+            }
+        })
+    }
+
     /// Whether a cell longer than the measured one would exhaust burst credits or an SLC cache that the measurement
     /// did not.
     fn is_used_up(&self, spec: &Spec) -> bool {
@@ -91,14 +106,15 @@ impl Bench {
     /// Simulates a measured cell with about `ops` operations.
     pub(crate) fn simulate(&self, of: &Measured, ops: u64, seed: u64) -> Result<Cell, FitError> {
         let fail = |why: String| FitError::Simulation { cell: of.name.clone(), why };
-        let per_s = of.cell.per_second(of.cell.total().ops() as f64);
         let longest = if self.is_used_up(&of.spec) { 1.0 } else { WINDOW_MAX };
-        let mut length = length(&of.spec, per_s, of.cell.window_ns as f64 * longest, ops);
+        let window_ns = of.observed.window_ns.unwrap_or(PRINTED_WINDOW_NS) as f64;
+        let mut length = length(&of.spec, of.observed.ops_per_s, window_ns * longest, ops);
         if !self.device.limits.is_empty() {
             // The burst allowance of a limit must be used up as it was in the measurement.
             length.ramp_ns = of.spec.limits().ramp_ns;
         }
-        let options = EmulationOptions::default();
+        let options =
+            EmulationOptions { precondition: of.precondition, ..EmulationOptions::default() };
         let mut plan = self
             .emulated
             .experiment(&of.name, of.spec.clone(), length, &options)
@@ -129,8 +145,16 @@ fn length(spec: &Spec, per_s: f64, longest_ns: f64, ops: u64) -> Length {
     Length { ramp_ns: ramp_ns as u64, window_ns: window_ns as u64 }
 }
 
+/// Smallest spare that a fit tries, as a fraction of the capacity: a scaled-down device keeps some blocks open or free.
+const SPARE_MIN: f64 = 0.04;
+
 /// Moves parameter values that contradict each other to the nearest values that a device can have.
 fn repair(device: &mut Device) {
+    if let Kind::Flash(flash) = &mut device.kind {
+        let used = flash.capacity_bytes as f64 * (1.0 + SPARE_MIN);
+        let most = (1.0 - used / flash.nand.raw_bytes as f64).max(0.0);
+        flash.translation.reserved_share = flash.translation.reserved_share.min(most);
+    }
     if let Kind::Disk(disk) = &mut device.kind {
         disk.inner_bytes_per_s = disk.inner_bytes_per_s.min(disk.outer_bytes_per_s);
         disk.full_stroke_ns = disk.full_stroke_ns.max(disk.track_to_track_ns + 15);

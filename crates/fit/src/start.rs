@@ -1,10 +1,9 @@
 //! Closed forms for start values, from the cells with extreme loads. A parameter that may limit a rate starts 3 %
 //! above the largest measured rate, so that the refinement sees its effect.
 
-use crate::Measured;
 use crate::parameter::Parameter;
+use crate::{Figure, Measured, are_printed};
 use iodyno_emulate::spec::Device;
-use iodyno_measure::Cell;
 use iodyno_units::OpKind;
 
 /// Extremes of rate, throughput and latency over all measured cells.
@@ -23,41 +22,37 @@ struct Extremes {
 }
 
 impl Extremes {
-    fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+    fn of(cells: &[Measured]) -> Self {
         let mut all = Self::default();
-        for cell in cells {
-            let total = cell.total();
-            let (mut iops, mut bytes) = (0.0, 0.0);
-            for (kind, class) in total.iter() {
+        for Measured { observed, .. } in cells {
+            let means = observed.statistics.iter().filter(|of| of.figure == Figure::Mean);
+            for (kind, mean_ns) in means.map(|of| (of.kind, of.value_ns)) {
                 let index = match kind {
                     OpKind::Read => 0,
                     OpKind::Write => 1,
                     OpKind::Flush => 2,
                     _ => continue,
                 };
-                let mean = class.response_time().mean_ns();
                 let least = &mut all.latency_ns[index];
-                *least = mean.into_iter().chain(*least).reduce(f64::min);
-                if index == 2 {
-                    continue;
-                }
-                let of_kind =
-                    (cell.per_second(class.ops() as f64), cell.per_second(class.bytes as f64));
-                all.iops[index] = all.iops[index].max(of_kind.0);
-                all.bytes_per_s[index] = all.bytes_per_s[index].max(of_kind.1);
-                iops += of_kind.0;
-                bytes += of_kind.1;
+                *least = Some(least.map_or(mean_ns, |least: f64| least.min(mean_ns)));
             }
-            all.all_iops = all.all_iops.max(iops);
-            all.all_bytes_per_s = all.all_bytes_per_s.max(bytes);
+            let [read, write] = observed.rates;
+            for (index, (ops, bytes)) in [read, write].into_iter().enumerate() {
+                all.iops[index] = all.iops[index].max(ops);
+                all.bytes_per_s[index] = all.bytes_per_s[index].max(bytes);
+            }
+            all.all_iops = all.all_iops.max(read.0 + write.0);
+            all.all_bytes_per_s = all.all_bytes_per_s.max(read.1 + write.1);
         }
         all
     }
 }
 
-/// Start values of the parameters, from the measured cells; where these say nothing, the value in `device`.
+/// Start values of the parameters, from the measured cells; where these say nothing, the value in `device`. Printed
+/// figures are too few for closed forms.
 pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measured]) -> Vec<f64> {
-    let extremes = Extremes::of(cells.iter().map(|measured| &measured.cell));
+    let cells = if are_printed(cells) { &[] } else { cells };
+    let extremes = Extremes::of(cells);
     let above = |rate: f64| (rate > 0.0).then_some(rate * 1.03);
     let start = |parameter: &Parameter| {
         let known = match parameter.key {

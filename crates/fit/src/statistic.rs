@@ -1,7 +1,7 @@
 //! The statistics of a measured cell that a fit compares with the simulation, and their uncertainty.
 //!
 //! Each kind of operation gives its mean latency, its median and its 99th percentile. In closed loop the rate follows
-//! from the mean latency (Little's law), so it is not a separate statistic.
+//! from the mean latency (Little's law), so it is not a separate statistic. Printed figures may give a rate alone.
 
 use iodyno_measure::statistics::{describe, distribution, quantile};
 use iodyno_measure::{Cell, Histogram};
@@ -11,11 +11,13 @@ use iodyno_units::OpKind;
 const OPS_MIN: u64 = 100;
 /// Smallest number of a cell's intervals from which the correlation of neighbouring operations is estimated.
 const INTERVALS_MIN: usize = 10;
-/// Relative standard error that is added to each statistic, in quadrature: histograms have buckets of 1/128, and no
-/// device behaves exactly like its model.
-const ERROR_MIN: f64 = 0.004;
+/// Relative standard error of a percentile due to the buckets of histograms, which are 1/128 wide: that of two values
+/// that are each uniform in a bucket.
+const BUCKET: f64 = 0.0032;
+/// Smallest relative standard error of a mean: the first and last operations of a window are cut off.
+const MEAN_ERROR_MIN: f64 = 0.0005;
 
-/// Mean or percentile of a latency.
+/// Mean or percentile of a latency, or a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
     /// Mean latency.
@@ -24,11 +26,13 @@ pub enum Figure {
     P50,
     /// 99th percentile of the latency.
     P99,
+    /// Mean time between completions of all kinds of operations: the reciprocal of the rate.
+    Rate,
 }
 
 impl Figure {
-    /// All figures, in the order in which tables show them.
-    pub const ALL: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
+    /// All figures of a histogram, in the order in which tables show them.
+    pub const OF_LATENCY: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Name of the figure in tables and JSON.
     pub const fn name(self) -> &'static str {
@@ -36,12 +40,14 @@ impl Figure {
             Self::Mean => "mean",
             Self::P50 => "p50",
             Self::P99 => "p99",
+            Self::Rate => "rate",
         }
     }
 
-    /// Value of the figure in a histogram, ns; `None` if it has too few operations.
+    /// Value of the figure in a histogram, ns; `None` if it has too few operations, or for a rate.
     fn of(self, latencies: &Histogram) -> Option<f64> {
         match self {
+            Self::Rate => None,
             Self::Mean => latencies.mean_ns(),
             Self::P50 => latencies.supported_quantile_ns(0.5).map(|ns| ns as f64),
             Self::P99 => latencies.supported_quantile_ns(0.99).map(|ns| ns as f64),
@@ -49,23 +55,59 @@ impl Figure {
     }
 }
 
-/// Mean or percentile latency of one kind of operation in one cell.
+/// Mean or percentile latency of one kind of operation in one cell, or the rate of the cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistic {
     /// Index of the cell in the list of cells.
     pub cell: usize,
-    /// Kind of the operations whose latency this is.
+    /// Kind of the operations whose latency this is. A rate has the first kind of the workload.
     pub kind: OpKind,
-    /// Mean or percentile of the latency.
+    /// Mean or percentile of the latency, or the rate.
     pub figure: Figure,
     /// Measured value, ns, above 0.
     pub value_ns: f64,
-    /// Relative standard error of the value; [`statistics`] derives it from the sampling of this cell alone.
+    /// Relative standard error of the value, from the sampling of this cell alone, or as stated for a printed figure.
     pub error: f64,
 }
 
+/// What was observed of a cell, in a measurement or in print.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// Statistics to fit to. [`Statistic::cell`] is 0 here.
+    pub statistics: Vec<Statistic>,
+    /// Operations per second of all kinds.
+    pub ops_per_s: f64,
+    /// Reads and writes: operations per second, and bytes per second.
+    pub(crate) rates: [(f64, f64); 2],
+    /// Length of the measured window; `None` for printed figures, which hold for any length.
+    pub window_ns: Option<u64>,
+}
+
+impl Observed {
+    /// Observations of a measured cell.
+    pub fn of(cell: &Cell) -> Self {
+        let total = cell.total();
+        let rate = |kind| {
+            total.class(kind).map_or((0.0, 0.0), |class| {
+                (cell.per_second(class.ops() as f64), cell.per_second(class.bytes as f64))
+            })
+        };
+        Self {
+            statistics: statistics(0, cell),
+            ops_per_s: cell.per_second(total.ops() as f64),
+            rates: [rate(OpKind::Read), rate(OpKind::Write)],
+            window_ns: Some(cell.window_ns),
+        }
+    }
+
+    /// The statistics, as those of the cell with the index `number`.
+    pub(crate) fn numbered(&self, number: usize) -> impl Iterator<Item = Statistic> {
+        self.statistics.iter().map(move |of| Statistic { cell: number, ..*of })
+    }
+}
+
 /// Computes the statistics of a cell. `number`: its index in the list.
-pub fn statistics(number: usize, cell: &Cell) -> Vec<Statistic> {
+pub(crate) fn statistics(number: usize, cell: &Cell) -> Vec<Statistic> {
     let total = cell.total();
     let mut all = Vec::new();
     for (kind, class) in total.iter() {
@@ -74,7 +116,7 @@ pub fn statistics(number: usize, cell: &Cell) -> Vec<Statistic> {
             continue;
         }
         let inflation = inflation(cell, kind);
-        for figure in Figure::ALL {
+        for figure in Figure::OF_LATENCY {
             let (Some(value_ns), Some(error)) =
                 (figure.of(latencies), error(figure, latencies, inflation))
             else {
@@ -88,9 +130,21 @@ pub fn statistics(number: usize, cell: &Cell) -> Vec<Statistic> {
     all
 }
 
+/// Relative standard error of a statistic in a simulated cell; `None` if the cell has too few operations of the kind. A
+/// rate is as uncertain as the mean latency.
+pub(crate) fn simulation_error(of: &Statistic, simulated: &[Statistic]) -> Option<f64> {
+    let figure = if of.figure == Figure::Rate { Figure::Mean } else { of.figure };
+    let same = |other: &&Statistic| (of.kind, figure) == (other.kind, other.figure);
+    simulated.iter().find(same).map(|other| other.error)
+}
+
 /// Looks up the value of a statistic in a simulated cell, ns. `None` if the cell has too few operations of the kind.
 pub(crate) fn simulated_ns(of: &Statistic, cell: &Cell) -> Option<f64> {
     let total = cell.total();
+    if of.figure == Figure::Rate {
+        let per_s = cell.per_second(total.ops() as f64);
+        return (per_s > 0.0).then(|| 1e9 / per_s);
+    }
     let latencies = total.class(of.kind)?.response_time();
     of.figure.of(latencies).filter(|ns| *ns > 0.0)
 }
@@ -117,17 +171,17 @@ fn inflation(cell: &Cell, kind: OpKind) -> f64 {
 /// Relative standard error of a figure due to sampling; `None` if it is unknown.
 fn error(figure: Figure, latencies: &Histogram, inflation: f64) -> Option<f64> {
     let sampling = match figure {
-        Figure::Mean => {
+        Figure::Mean | Figure::Rate => {
             let n = latencies.count() as f64 / inflation;
-            latencies.stddev_ns()? / latencies.mean_ns()? / n.sqrt()
+            (latencies.stddev_ns()? / latencies.mean_ns()? / n.sqrt()).hypot(MEAN_ERROR_MIN)
         }
         Figure::P50 | Figure::P99 => {
             let q = if figure == Figure::P50 { 0.5 } else { 0.99 };
             let found = quantile::quantile(latencies, q, 0.95, inflation)?;
             let interval = found.interval()?;
             let widths = 2.0 * distribution::normal_quantile(0.975);
-            (interval.high / interval.low.max(1.0)).ln() / widths
+            ((interval.high / interval.low.max(1.0)).ln() / widths).hypot(BUCKET)
         }
     };
-    Some(sampling.hypot(ERROR_MIN))
+    Some(sampling)
 }

@@ -7,11 +7,12 @@ use iodyno_drive::{Length, Unobserved, drive_model};
 use iodyno_emulate::describe::{self, DescribedDevice};
 use iodyno_emulate::spec;
 use iodyno_fit::{
-    Chosen, Family, Figure, Fitted, HELD_OUT, Known, Measured, Parameter, Start, device_file, fit,
-    fit_structures, parameters, probes,
+    Chosen, Family, Figure, Fitted, HELD_OUT, Known, Measured, Observed, Parameter, Start,
+    device_file, fit, fit_structures, parameters, probes,
 };
 use iodyno_run::{Emulated, Files, emulated};
 use iodyno_targets::TargetName;
+use iodyno_units::Precondition;
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_workload::EmulationOptions;
 use std::fmt::Write as _;
@@ -73,8 +74,13 @@ fn measure(on: &Emulated, family: Family, seed: u64) -> (Vec<Measured>, Vec<Meas
         plan.cell.seed = seed;
         plan.cell.interval_ns = Some(time_ns / 20);
         let ran = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap();
-        let cell = ran.cells.into_iter().next().unwrap();
-        Measured { name: probe.name, spec: probe.spec, cell }
+        let observed = Observed::of(&ran.cells[0]);
+        Measured {
+            name: probe.name,
+            spec: probe.spec,
+            precondition: Precondition::Workload,
+            observed,
+        }
     });
     let (fitted, held_out) = cells.partition(|cell| !cell.name.starts_with(HELD_OUT));
     (fitted, held_out)
@@ -87,7 +93,7 @@ fn trial(device: &str, seed: u64) -> Trial {
     let like = describe::device(&file.name, &file.text).unwrap();
     let mut truth = emulated_device(&target);
     let device = &mut truth.system.devices_mut().next().unwrap().device;
-    let drawn = change(device, &parameters(&like.device), &mut stream(seed, "twin", 0));
+    let drawn = change(device, &parameters(&like.device, false), &mut stream(seed, "twin", 0));
     let family = Family::of(&like.device.kind);
     let (cells, held_out) = measure(&truth, family, seed);
     // Another seed than that of the measurement, as for a real device.
@@ -200,7 +206,7 @@ fn what_the_cells_cannot_tell_is_not_called_known() {
     let target = start_target(Family::Volume);
     let mut truth = emulated_device(&target);
     let device = &mut truth.system.devices_mut().next().unwrap().device;
-    let all = parameters(device);
+    let all = parameters(device, false);
     let drawn = change(device, &all, &mut stream(7, "twin", 0));
     let (cells, _) = measure(&truth, Family::Volume, 7);
     for kept in [&["read-4k-q64"][..], &["read-4k-q16", "read-4k-q64", "read-4k-q256"]] {

@@ -6,13 +6,15 @@ use crate::failure::{Failure, METHOD_FAILED};
 use crate::live::{Live, LiveLine};
 use crate::request::{MAX_ERRORS, process, stored};
 use crate::{ranks, report, show, signals, style};
+use iodyno_catalog::input::read_text;
+use iodyno_catalog::{File, Kind, MAX_FILE_BYTES, Problem};
 use iodyno_drive::EngineOptions;
 use iodyno_emulate::describe::DescribedDevice;
 use iodyno_emulate::spec::{Limit, LimitOf};
 use iodyno_fit::answer::{self, About};
 use iodyno_fit::{
-    Chosen, Family, FitError, HELD_OUT, Measured, Probe, Start, device_file, fit_structures,
-    limit_writes, probes,
+    Chosen, Family, FitError, HELD_OUT, Measured, Observed, PrintedFigures, Probe, Start,
+    device_file, fit_structures, limit_writes, probes,
 };
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
@@ -22,9 +24,10 @@ use iodyno_targets::output::Output;
 use iodyno_targets::{ModelName, TargetName, inspect};
 use iodyno_units::text::for_shell;
 use iodyno_units::{Precondition, human};
-use iodyno_workload::Spec;
+use iodyno_workload::{Spec, Workload};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The whole capacity, in millionths.
@@ -51,20 +54,21 @@ pub(crate) fn command(
     // Detect unwritable files before the work.
     let output = flags.output.as_deref().map(Output::at).transpose()?;
     let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
-    let run = match (&flags.from, &flags.target) {
-        (Some(from), _) => stored_run(from, cli)?,
-        (None, Some(target)) => {
-            let probes = planned(flags, target)?;
-            if flags.plan {
-                return print(&plan(&probes, style));
+    let Observations { run, target, cells, held_out, likes, starts } =
+        match (&flags.figures, &flags.from, &flags.target) {
+            (Some(path), ..) => printed(flags, path)?,
+            (None, Some(from), _) => of_run(flags, &stored_run(from, cli)?)?,
+            (None, None, Some(target)) => {
+                let probes = planned(flags, target)?;
+                if flags.plan {
+                    return print(&plan(&probes, style));
+                }
+                of_run(flags, &measure(flags, cli, words, target, probes)?)?
             }
-            measure(flags, cli, words, target, probes)?
-        }
-        (None, None) => return Err(Failure::input("name a target, or a run with --from")),
-    };
-    let (target, cells, held_out) = cells(&run, flags.doubtful)?;
-    let likes = likes(flags, target)?;
-    let starts: Vec<Start> = likes.iter().map(|like| start(flags, target, like)).collect();
+            (None, None, None) => {
+                return Err(Failure::input("name a target, a run with --from, or --figures"));
+            }
+        };
     let mut live = LiveLine::new(flags.quiet || flags.json);
     live.draw(&format!("fitting {} cells", cells.len()));
     let fitted = fit_structures(&starts, &cells, &held_out);
@@ -79,15 +83,9 @@ pub(crate) fn command(
     let named = |(other, ratio): (usize, f64)| (likes[other].device.name.clone(), ratio);
     let others = others.into_iter().map(named).collect();
     let (like, start) = (&likes[index], &starts[index]);
-    let text = device_file(&fitted, like, start, &run.id, &target.name);
+    let text = device_file(&fitted, like, start, &run, &target);
     let file = write(output, &text)?;
-    let about = About {
-        target: target.name.clone(),
-        run: run.id.clone(),
-        like: like.device.name.clone(),
-        others,
-        file,
-    };
+    let about = About { target, run, like: like.device.name.clone(), others, file };
     if let Some(page) = page {
         let words = words.iter().skip(1).map(|word| for_shell(&word.to_string_lossy()));
         let command = format!("iodyno {}", words.collect::<Vec<_>>().join(" "));
@@ -100,6 +98,66 @@ pub(crate) fn command(
         print(&answer::show(&fitted, &cells, &about, style))?
     };
     Ok(if fitted.is_misfit() { ExitCode::from(METHOD_FAILED) } else { code })
+}
+
+/// What a fit works on: the cells, and the devices to start from.
+struct Observations {
+    /// Id of the run; empty for printed figures.
+    run: String,
+    /// Name of the measured target, or title of the printed figures.
+    target: String,
+    cells: Vec<Measured>,
+    held_out: Vec<Measured>,
+    /// Candidate devices at which the fit starts, and their starting points.
+    likes: Vec<DescribedDevice>,
+    starts: Vec<Start>,
+}
+
+/// The cells of a stored run.
+fn of_run(flags: &Fit, run: &Run) -> Result<Observations, Failure> {
+    let (target, cells, held_out) = cells(run, flags.doubtful)?;
+    let likes = likes(flags, target)?;
+    let starts = likes.iter().map(|like| start(flags, target, like)).collect();
+    let (run, target) = (run.id.clone(), target.name.clone());
+    Ok(Observations { run, target, cells, held_out, likes, starts })
+}
+
+/// The cells of a file of printed figures.
+fn printed(flags: &Fit, path: &Path) -> Result<Observations, Failure> {
+    let name = path.display().to_string();
+    let text = read_text(path, MAX_FILE_BYTES).map_err(|e| {
+        Failure::input(format!("{name}: {e}: give --figures the path of a TOML file"))
+    })?;
+    let find = |name: &str| match iodyno_run::find_work::workload(name) {
+        Ok((_, Workload::Single(spec))) => Ok(*spec),
+        Ok(_) => Err(format!("`{name}` has several jobs, but a figure takes one workload")),
+        Err(problem) => Err(problem.message().to_owned()),
+    };
+    let figures = PrintedFigures::from_toml(&text, &find).map_err(|errors| {
+        Problem::of(&File::at_path(Kind::Device, &name, text.as_str()), &errors)
+    })?;
+    let (held_out, cells): (Vec<Measured>, Vec<Measured>) =
+        figures.cells.into_iter().partition(|cell| cell.name.starts_with(HELD_OUT));
+    if cells.is_empty() {
+        return Err(Failure::input(format!(
+            "{name}: all figures are held out: give some to fit to"
+        )));
+    }
+    let like = flags.like.as_deref().unwrap_or_default();
+    let start = Start {
+        target: format!("model:{}", like.strip_prefix("model:").unwrap_or(like)),
+        capacity_bytes: figures.capacity_bytes,
+        seed: flags.seed.wrapping_add(1),
+        stop: signals::stop_flag(),
+    };
+    Ok(Observations {
+        run: String::new(),
+        target: figures.title,
+        cells,
+        held_out,
+        likes: vec![device(like)?],
+        starts: vec![start],
+    })
 }
 
 /// Loads a run from the notebook.
@@ -256,7 +314,12 @@ fn cells(
         };
         let spec: Spec = serde_json::from_value(record.spec.clone())
             .map_err(|e| Failure::notebook(format!("the workload of run {}: {e}", run.id)))?;
-        all.push(Measured { name: cell.key.name.clone(), spec, cell: cell.clone() });
+        all.push(Measured {
+            name: cell.key.name.clone(),
+            spec,
+            precondition: Precondition::Workload,
+            observed: Observed::of(cell),
+        });
     }
     let all_count = all.len() + doubtful;
     let (held_out, fitted): (Vec<Measured>, Vec<Measured>) =

@@ -11,6 +11,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno fit data.bin?size=8GiB -o my.toml          a twin of the disk below this file
   iodyno fit /dev/nvme1n1 --read-only -o my.toml    reads only
   iodyno fit --from last -o my.toml                 fit again, without the device
+  iodyno fit --figures sheet.toml --like nvme-tlc-3840g -o my.toml   to printed figures, without a device
   iodyno run oltp-67-33-4k --on model:./my.toml     what the twin predicts
 
 Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), or most cells have warnings; others as in
@@ -20,13 +21,18 @@ Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), or 
 #[allow(clippy::struct_excessive_bools)]
 pub struct Fit {
     /// Target to measure: a file, a block device, nbd: or ram:; or, to try `fit` itself, an emulated device (live: or model:)
-    #[arg(value_name = "TARGET", required_unless_present = "from", conflicts_with = "from")]
+    #[arg(value_name = "TARGET", required_unless_present_any = ["from", "figures"], conflicts_with = "from")]
     pub target: Option<TargetName>,
     /// Fit to the cells of this run of the notebook, and measure nothing: an id, the start of an id, `last`, or a name
     ///
     /// Any run on a single target will do. Cells named held-out-* only score the predictions.
     #[arg(long, value_name = "RUN")]
     pub from: Option<String>,
+    /// Fit to the printed figures in this TOML file, such as those of a data sheet, and measure nothing; requires --like
+    ///
+    /// docs/fitting.md describes the file.
+    #[arg(long, value_name = "FILE", requires = "like", conflicts_with_all = ["target", "from", "time", "read_only", "writes", "doubtful", "plan", "engine", "destroy"])]
+    pub figures: Option<PathBuf>,
     /// Write the description of the fitted device (TOML) to this file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
