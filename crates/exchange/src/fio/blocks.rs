@@ -1,4 +1,4 @@
-//! Block sizes and addresses of a job.
+//! Converts fio's block-size options (`bs`, `bsrange`, `bssplit`) and address distributions.
 
 use super::Note;
 use super::lines::Opt;
@@ -10,8 +10,8 @@ use iodyno_workload::{Pattern, Percent, Spot};
 /// Maximum number of block sizes that a `bsrange` may contain.
 const MAX_SIZES: u64 = 2048;
 
-/// Maximum number of zones of a distribution. It is one less than the maximum number of hot spots, because the
-/// space outside all zones becomes a further hot spot, without operations.
+/// Maximum number of zones of a distribution. It is one less than the maximum number of hot spots, because the space
+/// outside all zones becomes another hot spot with a share of 0.
 const MAX_ZONES: usize = 63;
 
 /// Sequential addresses, with one cursor per clone.

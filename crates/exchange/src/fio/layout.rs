@@ -1,5 +1,5 @@
-//! Groups of jobs that run at the same time, and the part of the target that each job uses: fio's files are placed side
-//! by side on the target. `extent.rs` and `duration.rs` define what a job does on its part.
+//! Divides the jobs of a file into groups that run at the same time, and places their files side by side on the
+//! target.
 
 use super::lines::Section;
 use super::number::count;
