@@ -1,4 +1,4 @@
-//! Figures as data: axes, series, marks. `chart/` draws them.
+//! Figures as data: axes, series, marks. `chart/` draws figures.
 //!
 //! Each figure can be shown alone, such as on a slide: it has a title, its conditions in one line, units on its axes,
 //! and the underlying data.
@@ -22,7 +22,7 @@ pub struct Figure {
     pub notes: Vec<String>,
 }
 
-/// Kind of drawing, with its data.
+/// Type of drawing, with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A plot with x and y axes; several panels may share the x axis.
@@ -69,14 +69,12 @@ pub struct Axis {
     pub label: String,
     /// Quantity of the values. It determines their unit and format.
     pub quantity: Quantity,
-    /// Type of scale: linear, logarithmic, nines or categories.
     pub scale: Scale,
     /// Fixed lower and upper end of the axis; `None` to derive them from the data. Set it for panels to be
     /// compared.
     pub range: Option<(f64, f64)>,
 }
 
-/// Type of scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
     /// Linear scale, with or without 0.
@@ -97,7 +95,6 @@ pub enum Scale {
 pub struct Series {
     /// Name of the series in the legend. Series with equal names, in any panel, share one legend entry.
     pub name: String,
-    /// Type of mark, such as line or bars.
     pub mark: Mark,
     /// Index of colour and dash pattern. Related series in different panels should have the same.
     pub color: usize,
@@ -105,12 +102,11 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// Type of mark with which a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line, with a dot at each point if there are few points.
     Line,
-    /// A dashed line, for an ideal, a fitted law, or a range with too few samples.
+    /// A dashed line, for an ideal or fitted curve, or a range with too few samples.
     Dashed,
     /// A step line, for values that apply until the next point.
     Step,
@@ -152,9 +148,9 @@ pub struct Point {
 /// A named range of the horizontal axis, such as a phase or a stall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Value at the start of the range.
+    /// Start of the range, in units of the axis.
     pub from: f64,
-    /// Value at the end of the range.
+    /// End of the range, in units of the axis.
     pub to: f64,
     /// Name of the range, shown above the first panel if there is room.
     pub name: String,
@@ -200,7 +196,6 @@ pub struct Matrix {
     pub rows_label: String,
     /// Names of the rows, from top to bottom.
     pub rows: Vec<String>,
-    /// Quantity of the values in the cells.
     pub quantity: Quantity,
     /// Values of the cells: one list per row, with one value per column; `None` for no value.
     pub values: Vec<Vec<Option<f64>>>,

@@ -1,5 +1,4 @@
-//! The thresholds of a run and their evaluation. They are stored in the run's plan, and evaluated each time
-//! against the run's cells: a pure function of both.
+//! Reads the thresholds stored in a run's plan, and evaluates them against the run's cells.
 
 use iodyno_measure::Threshold;
 use iodyno_measure::threshold::{Outcome, judge};

@@ -1,10 +1,9 @@
-//! The fill: workload-independent preconditioning, which writes a target's active range from end to end,
-//! several times over, before anything is measured.
+//! The fill: workload-independent preconditioning, which writes a target's active range sequentially in one or more
+//! passes before measurement.
 //!
-//! All workers take their blocks from one cursor, so the target receives one sequential stream, each block once
-//! per pass, for any number and speed of workers. Workers that all began at the same place would write the
-//! beginning several times and the end never. The cell ends when the passes are complete, and proves that by
-//! its completed operations ([`FillProof`](iodyno_measure::FillProof)).
+//! All workers take their blocks from one shared cursor. The target thus receives one sequential stream, each block
+//! once per pass, whatever the number and speed of workers. The cell ends when the passes are complete, and its
+//! completed operations prove that ([`FillProof`](iodyno_measure::FillProof)).
 
 use iodyno_measure::Coverage;
 use iodyno_units::OpKind;

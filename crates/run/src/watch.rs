@@ -1,4 +1,4 @@
-//! The observer of a run: the progress, warnings and advice that a caller receives.
+//! Observer interface by which the caller of a run receives progress, warnings and advice.
 
 use crate::plan::Plan;
 use iodyno_measure::{Cell, Interval};
@@ -54,7 +54,6 @@ pub struct OverRanks {
     pub heard: u32,
     /// Number of the rank with the lowest rate.
     pub slowest: u32,
-    /// Name of the host on which the slowest rank runs.
     pub slowest_host: String,
     /// Operations per second of the slowest rank.
     pub slowest_iops: f64,

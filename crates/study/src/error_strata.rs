@@ -1,5 +1,5 @@
-//! Errors by strata of comparable rows. A single mean over all rows would mostly reflect the number of fitted figures,
-//! and how often one device occurs.
+//! Groups errors into strata of comparable rows. A single mean over all rows would mostly reflect the proportion of
+//! fitted values and the number of rows per device.
 
 use crate::provenance::Provenance;
 use crate::row::{Nearer, Row};

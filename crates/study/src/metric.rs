@@ -1,4 +1,4 @@
-//! The metrics of the studies: name and unit of each, and the recipe that computes it from cells.
+//! Metrics of studies, with their names, units and the recipes that compute them from cells.
 
 mod recipe;
 
@@ -331,7 +331,7 @@ impl Metric {
         }
     }
 
-    /// Quantity of a single cell that equals this metric; None for metrics that need more.
+    /// Quantity of a single cell that equals this metric; None if there is none.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
             Self::Iops

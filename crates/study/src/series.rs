@@ -1,5 +1,5 @@
-//! Rows grouped into lines, as a paper draws them. The rows of a line have the same panel and metric and differ only
-//! along one axis.
+//! Groups rows into the lines of a chart. The rows of a line have the same panel and metric and differ only along one
+//! axis.
 
 use crate::metric::Metric;
 use crate::study::Study;

@@ -1,5 +1,5 @@
-//! A study: systems, workloads, panels of figures, and the published figures for comparison. [`load`] reads the file,
-//! the published figures and all files that these name, and creates every row of the study.
+//! A study: systems, workloads, panels, and published values for comparison. [`load`] reads the study file and all
+//! files that it names, and creates every row.
 
 use crate::assign_provenance;
 use crate::cell::CellKey;

@@ -1,4 +1,4 @@
-//! A tested system: a server and a device of the catalog, combined and configured as a study needs them.
+//! Systems tested in a study: a server and a type of device from the catalog, with the study's settings.
 
 use core::ops::Range;
 use iodyno_catalog::{Entry, File, Kind, Problem, Record, find};

@@ -1,5 +1,4 @@
-//! The workloads and rows that a study requests. Each row has a recipe, which lists the cells from which it is
-//! computed.
+//! Workloads and rows of a study. Each row has a recipe, which lists the cells from which its value is computed.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};

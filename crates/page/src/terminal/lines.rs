@@ -26,7 +26,6 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Adds a blank line.
     pub fn blank(&mut self) {
         self.text.push('\n');
     }

@@ -1,5 +1,5 @@
-//! Tables on a terminal, with aligned numbers: either right-aligned with left-aligned units, or aligned at the decimal
-//! point. Columns that do not fit are hidden by rank ([`fit`]), or continue below with the same labels, as in a paper
+//! Formats tables for a terminal. Numbers are right-aligned with left-aligned units, or aligned at the decimal point.
+//! If a table is too wide, columns are hidden by rank ([`fit`]), or the table is split into parts with the same labels
 //! ([`in_parts`]).
 
 use super::Style;

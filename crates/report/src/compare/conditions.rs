@@ -1,6 +1,6 @@
-//! Differences in test conditions between the two sides. A difference between figures is due to the targets only if all
-//! other conditions were the same. Other differences are reported and not judged: comparing two depths, or two kernels,
-//! may be the purpose.
+//! Lists test conditions that differ between the two sides of a comparison. A difference in results is due to the
+//! targets only if all other conditions are equal. Other differences are reported without a verdict, because comparing
+//! depths or kernels may be the purpose.
 
 use super::pairing::Entry;
 use super::remark;

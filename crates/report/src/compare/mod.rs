@@ -1,10 +1,9 @@
-//! Comparison of runs, cell by cell: which figures are better, worse or the same in B than in A, and which are
-//! undecided.
+//! Compares runs A and B cell by cell. Each metric is slower, faster or the same in B, or undecided.
 //!
-//! `pairing.rs` pairs the cells, `values.rs` computes the values and `conditions.rs` lists the conditions;
-//! [`iodyno_measure::statistics::compare`] judges. The unit of inference is the run. If each side is one run with
-//! repeats of its cells, the repeats are compared, and the result states that the interval covers only those. Each
-//! omission is listed with its reason.
+//! `pairing.rs` pairs the cells, `values.rs` computes their values, and `conditions.rs` lists differing conditions;
+//! [`iodyno_measure::statistics::compare`] tests the differences. Each run contributes one value. If each side is a
+//! single run with repeats of its cells, each repeat contributes one value instead, and the confidence interval covers
+//! only variation between repeats. Each omission is listed with its reason.
 //!
 //! Like everything in this crate, a comparison is a pure function of stored runs.
 
@@ -37,12 +36,12 @@ pub struct Side<'a> {
     pub runs: &'a [Run],
 }
 
-/// Metrics to compare, and the smallest shift that matters.
+/// Metrics to compare, and the threshold for relevant shifts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Metrics to compare, such as IOPS or p99 latency.
     pub metrics: Vec<Metric>,
-    /// Smallest shift from A to B that matters, as a fraction of A; above 0.
+    /// Smallest relevant shift from A to B, as a fraction of A; above 0. Smaller shifts count as equal.
     pub threshold_share: f64,
     /// Whether to compare the cells of each target, in addition to the merged cells, for runs on several targets.
     pub each_target: bool,
@@ -118,12 +117,12 @@ pub enum Finding {
     Clear,
 }
 
-/// A comparison of runs, with its criteria and everything that it left out.
+/// A comparison of runs, with its criteria and omissions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared<'a> {
     /// Runs and targets of A and of B.
     pub sides: [SideFacts<'a>; 2],
-    /// Significance level and threshold by which the verdicts were reached.
+    /// Significance level and threshold of the verdicts.
     pub criteria: Criteria,
     /// One row per compared metric of a cell, grouped by cell.
     pub rows: Vec<Row>,
@@ -188,7 +187,7 @@ impl Compared<'_> {
         }
     }
 
-    /// Whether no figure could be judged: there is none, or each has too few runs to show any difference.
+    /// Whether every metric has too few runs to show any difference. Also true if there are no metrics.
     pub fn is_nothing_judged(&self) -> bool {
         let is_few = |row: &Row| matches!(row.comparison.difference, Difference::TooFewRuns { .. });
         self.rows.iter().all(is_few)
@@ -209,7 +208,7 @@ impl Compared<'_> {
     }
 }
 
-/// Compares B's runs with A's. Fails with the reason if nothing can be compared.
+/// Compares B's runs with A's. The error is the reason why nothing can be compared.
 pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compared<'a>, String> {
     if let Some(run) = a.runs.iter().find(|run| b.runs.iter().any(|other| other.id == run.id)) {
         return Err(format!(

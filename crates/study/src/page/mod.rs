@@ -1,5 +1,5 @@
-//! A study as a document: each table and figure of the paper with the simulated values next to it, the differences
-//! coloured, and optionally the measurement of a real device drawn over it.
+//! Converts a study to a document: each table and figure of the paper with the simulated values next to it, colours by
+//! error, and optionally measurements of a real device as an overlay.
 
 mod boxes;
 mod figures;

@@ -1,5 +1,5 @@
-//! Full disclosure: the facts needed to judge and reproduce the figures, in groups A to I, which cover those
-//! of SNIA's and SPC's reports. Unknown facts are listed as unknown; none is omitted silently.
+//! Section with the full disclosure of a run: all facts needed to judge and reproduce the results, in groups A to I,
+//! which cover those of SNIA's and SPC's reports. Unknown facts are listed as unknown.
 
 mod groups;
 
