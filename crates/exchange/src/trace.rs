@@ -130,7 +130,7 @@ pub enum BlockAction {
     Issue,
 }
 
-/// Which part of a trace file to read, and how.
+/// Part of a trace file to read, with the format and other options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {

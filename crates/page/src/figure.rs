@@ -16,7 +16,6 @@ pub struct Figure {
     pub summary: String,
     /// One line on target and method, with the run's id, the number of runs and the verdict.
     pub conditions: String,
-    /// Type of drawing, with its data.
     pub shape: Shape,
     /// Sentences that help to read the figure, shown below it.
     pub notes: Vec<String>,
@@ -70,8 +69,8 @@ pub struct Axis {
     /// Quantity of the values. It determines their unit and format.
     pub quantity: Quantity,
     pub scale: Scale,
-    /// Fixed lower and upper end of the axis; `None` to derive them from the data. Set it for panels to be
-    /// compared.
+    /// Fixed lower and upper end of the axis; `None` to derive them from the data. Panels to be compared need equal
+    /// ranges.
     pub range: Option<(f64, f64)>,
 }
 
@@ -133,7 +132,6 @@ pub enum Mark {
 /// A point of a series: its position, and optionally an interval, a label and a tone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Value on the horizontal axis.
     pub x: f64,
     /// Value on the vertical axis. A value that is not finite interrupts the line.
     pub y: f64,
@@ -199,8 +197,8 @@ pub struct Matrix {
     pub quantity: Quantity,
     /// Values of the cells: one list per row, with one value per column; `None` for no value.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Values at both ends of the colour scale; `None` to derive them from the data. Set it for matrices to be
-    /// compared.
+    /// Values at both ends of the colour scale; `None` to derive them from the data. Matrices to be compared need
+    /// equal ranges.
     pub range: Option<(f64, f64)>,
     /// Tooltip of each cell, such as its confidence interval. Same dimensions as `values`, or empty.
     pub notes: Vec<Vec<String>>,

@@ -29,7 +29,7 @@ pub struct Column {
     pub values: Values,
 }
 
-/// Receiver of a table's rows: the values of a row in the order of the columns, then its end.
+/// Receiver of a table's rows. The writer of a row adds one value per column, in order, and then calls [`Self::end`].
 pub trait Rows {
     /// Adds a text to the current row; None if the value is unknown.
     fn text(&mut self, value: Option<&str>);

@@ -56,13 +56,11 @@ impl Default for FillShape {
     }
 }
 
-/// Builds the cell that fills targets of at most `capacity_bytes`. Smaller targets get the same number of
-/// passes, since the amount to write follows from each target's own capacity; `capacity_bytes` serves only
-/// for planning.
+/// Builds the cell that fills targets of at most `capacity_bytes`. Smaller targets get the same number of passes,
+/// since the amount to write follows from each target's own capacity; `capacity_bytes` serves only for planning.
 ///
 /// # Errors
-/// [`RunError::Impossible`] for a number of passes that can't be tracked, and for a shape that is not a valid
-/// workload.
+/// [`RunError::Impossible`] if the number of passes can't be tracked, or if the shape is not a valid workload.
 pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSpec, RunError> {
     let impossible = |why: String| RunError::Impossible(format!("{name}: {why}"));
     if !(1..=Coverage::TIMES_MAX).contains(&shape.passes) {

@@ -109,11 +109,11 @@ pub fn work(name_or_path: &str) -> Result<Found, Problem> {
     Ok(Found::Workloads(Workloads { name: file.name, members }))
 }
 
-/// Collects the inputs of a method: its file, the workload files that it names (with the members of groups),
-/// and the user's choices.
+/// Collects the inputs of a method: its file, the workload files that it names (with the members of groups), and the
+/// user's choices.
 ///
 /// # Errors
-/// A workload that is unknown or invalid.
+/// A workload is unknown or invalid.
 pub fn method_source(file: File, choice: Choice) -> Result<MethodSource, Problem> {
     let mut workloads = BTreeMap::new();
     for name in Method::workloads_named(&file.text) {

@@ -36,9 +36,9 @@ pub struct Rates {
     pub iops: f64,
     /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// Median response time, ns. With several kinds of operation or ranks, the largest of their medians.
+    /// Median response time, ns. With several kinds of operation or ranks, the largest of the separate medians.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest of their
+    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest of the separate
     /// percentiles.
     pub p99_ns: Option<u64>,
     /// Number of failed operations in the cell so far.

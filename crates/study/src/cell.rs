@@ -99,7 +99,7 @@ pub struct Taken {
     pub bytes_per_s: f64,
     /// Mean latency over operations of all kinds, ns; 0 without operations.
     pub mean_ns: f64,
-    /// Percentiles and maximum of latency, unlike the means of [`Self::of`] with equal weight for all operations.
+    /// Percentiles and maximum of latency, ns. Unlike in the means, all operations have equal weight.
     pub latency: Latency,
     /// Relative standard error of the rate; infinite if unknown.
     pub iops_error: f64,

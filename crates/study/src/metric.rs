@@ -257,7 +257,7 @@ impl Metric {
         }
     }
 
-    /// Dimension of [`Self::unit`], within which a published value may have another unit.
+    /// Dimension of [`Self::unit`]. A published value may have another unit of this dimension.
     pub const fn dimension(self) -> Dimension {
         self.unit().dimension()
     }

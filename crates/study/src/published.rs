@@ -137,8 +137,8 @@ impl Figure {
         matches!(self.relation, Relation::AtLeast | Relation::AtMost)
     }
 
-    /// Whether the value is neither fitted nor scored, because its note declares it wrong or the study gives
-    /// another reason. It is still shown.
+    /// Whether the value is excluded from fitting and scoring, because its note declares it wrong or the study gives
+    /// another reason.
     pub fn is_flagged(&self) -> bool {
         !self.flag.is_empty()
             || self.note.contains("implausible")

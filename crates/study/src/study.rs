@@ -70,7 +70,7 @@ impl Study {
     /// Keeps only the rows of the named tables and figures.
     ///
     /// # Errors
-    /// The study has no table or figure with one of these names. The message lists those that it has.
+    /// A name is unknown; the message lists the existing names.
     pub fn only(&mut self, figures: &[String]) -> Result<(), String> {
         let names: BTreeSet<&str> = self.rows.iter().map(|row| row.key.figure.as_str()).collect();
         if let Some(unknown) = figures.iter().find(|name| !names.contains(name.as_str())) {

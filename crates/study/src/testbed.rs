@@ -49,8 +49,8 @@ pub struct Bench {
     pub only_named: bool,
     /// Remarks on the system; mostly empty.
     pub note: String,
-    /// Settings of the study that differ from the files: for arrays, options of a target name; otherwise a
-    /// description. Empty if there are none.
+    /// Deviations of the study from the device and server files: for arrays, as options of a target name, otherwise as
+    /// a description. Empty without deviations.
     pub options: String,
 }
 

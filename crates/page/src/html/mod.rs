@@ -150,7 +150,7 @@ pub fn page(document: &Document) -> String {
     })
 }
 
-/// CSS of pages, without that of charts. Also used by other pages for the same look.
+/// CSS of pages, without that of charts. Other crates use it for pages with the same look.
 pub fn style() -> String {
     slim(STYLE)
 }

@@ -58,7 +58,6 @@ pub fn lines(table: &Table, style: Style) -> Vec<String> {
 /// Choice of the rows that [`in_parts`] prints in each part of a wide table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartRows {
-    /// All rows of the table.
     All,
     /// Rows with a known value in the part, and the headings above them.
     Known,

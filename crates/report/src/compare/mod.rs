@@ -39,7 +39,6 @@ pub struct Side<'a> {
 /// Metrics to compare, and the threshold for relevant shifts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Metrics to compare, such as IOPS or p99 latency.
     pub metrics: Vec<Metric>,
     /// Smallest relevant shift from A to B, as a fraction of A; above 0. Smaller shifts count as equal.
     pub threshold_share: f64,
@@ -101,8 +100,8 @@ pub struct Omission {
     pub metric: Option<Metric>,
     /// Reason why the cell or metric was not compared, for display.
     pub why: String,
-    /// Whether the omission loses information. False for a single target's cell that a merged cell represents, and for
-    /// a kind of operation that neither side issued.
+    /// Whether the omission loses information. False for the cell of a single target if a merged cell represents it,
+    /// and for a kind of operation that neither side issued.
     pub is_loss: bool,
 }
 
@@ -111,7 +110,7 @@ pub struct Omission {
 pub enum Finding {
     /// At least one metric is slower in B.
     Slower,
-    /// No metric is shown to be slower, but some could not be judged.
+    /// No metric is slower in B, but some are undecided.
     Open,
     /// All metrics are the same or faster in B.
     Clear,

@@ -34,7 +34,7 @@ pub enum Form {
     JsonPlus,
 }
 
-/// A run as a document in the format of fio's JSON output.
+/// Returns a run as one document in the format of fio's JSON output.
 pub fn document(run: &Run, form: Form) -> Value {
     of_jobs(run, form, &job::of(run).collect::<Vec<_>>(), &steady::of_method(run))
 }

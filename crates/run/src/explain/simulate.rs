@@ -121,7 +121,7 @@ fn length(system: &System) -> Length {
     Length { ramp_ns: (ramp_ns / fewer).max(10 * MS), window_ns: (window_ns / fewer).max(50 * MS) }
 }
 
-/// Runs a workload on all volumes of the system.
+/// Simulates a workload on all volumes of the system.
 pub fn simulate(
     emulated: &Emulated,
     target: &str,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Recipe {
     /// A quantity of one cell, such as its rate.
     Of(Quantity, CellKey),
-    /// A result of one cell that can't be selected by a [`Quantity`].
+    /// A result of one cell, selected by [`CellFigure`].
     Figure(CellFigure, CellKey),
     /// Messages per second in one cell; the number is the messages per operation.
     Messages(u32, CellKey),
@@ -52,7 +52,7 @@ pub struct Optimum {
 /// A property of the optimum operating point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
-    /// A quantity of the optimum, measured by a long cell.
+    /// A quantity at the optimum, measured by a cell with `long` set ([`CellKey`]).
     Of(Quantity),
     /// Total number of outstanding operations at the optimum.
     Oio,
