@@ -48,7 +48,6 @@ pub struct Rates {
 /// Comparison of the ranks that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
-    /// Number of ranks in the run.
     pub ranks: u32,
     /// Number of ranks that have reported their rates.
     pub heard: u32,

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Condition {
     /// Name of the condition: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
     pub what: String,
-    /// Distinct values of the condition in A's runs; more than one if it differs between them.
+    /// Distinct values of the condition in A's runs; several if the runs differ.
     pub a: Vec<String>,
-    /// Distinct values of the condition in B's runs; more than one if it differs between them.
+    /// Distinct values of the condition in B's runs; several if the runs differ.
     pub b: Vec<String>,
     /// Names of the cells in which the condition differs; empty for a condition of the whole run.
     pub cells: Vec<String>,

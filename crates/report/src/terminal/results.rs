@@ -1,4 +1,4 @@
-//! The table of results.
+//! Formats the table of results.
 //!
 //! A row is a kind of operation in a cell. Columns are chosen by importance to fit the width. The conditions of a cell
 //! are columns of its row, or a line below or above the row, whichever leaves most space.
