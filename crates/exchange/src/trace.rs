@@ -163,9 +163,9 @@ pub struct TraceFile {
     pub trace: Trace,
     /// SHA-256 hash of the whole file, in hexadecimal digits.
     pub sha256: String,
-    /// Descriptions of omitted lines, each with the number of such lines.
+    /// Omitted lines: description and number per kind of line.
     pub left_out: Vec<(String, u64)>,
-    /// Remarks about the file and how it was read, one sentence each.
+    /// Remarks about the file and its conversion, one sentence each.
     pub notes: Vec<String>,
     /// Whether the file has times. If not, all operations are due at the start.
     pub has_times: bool,

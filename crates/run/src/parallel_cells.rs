@@ -48,8 +48,8 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// Returns the results of `task`. An earlier call may have computed them in parallel with another task; otherwise
-/// runs the task's plan in parallel with the plans in `beside`, and keeps the results of these for later calls.
+/// Returns the results of `task`. An earlier call may have computed them in parallel with another task; otherwise runs
+/// the task's plan in parallel with the plans in `beside`, and keeps the other results for later calls.
 pub(crate) fn drive(
     run: &ResolvedRun,
     task: &Task,

@@ -1,4 +1,4 @@
-//! Plans the cells of a study as jobs with lengths of ramp and measured window.
+//! Plans each cell of a study as a job: length of ramp and measured window.
 
 use crate::cell::CellKey;
 use crate::study::Study;

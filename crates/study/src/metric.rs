@@ -40,9 +40,9 @@ pub enum Metric {
     IopsFresh,
     /// Operations per second in the steady state.
     IopsSteady,
-    /// Lowest rate among the panel's workloads, for a paper that reports one range for all of them.
+    /// Lowest rate among the panel's workloads, for papers that report a single range for all workloads.
     IopsLow,
-    /// Highest rate among the panel's workloads, for a paper that reports one range for all of them.
+    /// Highest rate among the panel's workloads, for papers that report a single range for all workloads.
     IopsHigh,
     /// Maximum latency from submission to completion.
     LatencyMax,
@@ -438,7 +438,7 @@ impl Metric {
         })
     }
 
-    /// Combines the recipes of several workloads into one, for a paper that reports one value for all of them.
+    /// Combines the recipes of several workloads into one, for papers that report a single value for all workloads.
     pub fn together(self, each: Vec<Recipe>) -> Recipe {
         match self {
             Self::IopsLow => Recipe::Lowest(each),

@@ -32,9 +32,9 @@ pub struct Outcome<'a> {
     pub over_time: Vec<TimeLine>,
     /// Number of simulated cells, without pilots.
     pub cells: usize,
-    /// Number of cells measured in rounds, and number of these that reached the steady state.
+    /// Cells measured in rounds: total number, and number that reached the steady state.
     pub in_rounds: (usize, usize),
-    /// Number of cells that represent longer runs, and number of these that proved stationary.
+    /// Cells that represent longer runs: total number, and number that proved stationary.
     pub of_spans: (usize, usize),
     /// Maximum number of rounds of any cell.
     pub rounds_max: u32,

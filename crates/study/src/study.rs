@@ -86,8 +86,8 @@ impl Study {
 /// Reads a study, by its name in the catalog or by a path, and all files that it names.
 ///
 /// # Errors
-/// An unknown name, or an error in the study, its published values, a device or a server, with the position in the
-/// file.
+/// The name is unknown; or the study, its published values, a device or a server has an error, whose position the
+/// message gives.
 pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     let file = find(Kind::Study, name_or_path)?;
     let raw = schema::read(&file)?;

@@ -312,9 +312,8 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     Ok(sizes)
 }
 
-/// Parses the `bssplit` of one kind of operation. Sizes without a percentage divide the remainder equally. As
-/// in fio, sizes are processed in ascending order: the last one gets what is missing, and anything above 100
-/// % is cut.
+/// Parses the `bssplit` of one kind of operation. Sizes without a percentage divide the remainder equally. As in fio,
+/// sizes are processed in ascending order: the last size gets any remainder to 100 %, and shares beyond 100 % are cut.
 fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     let mut sizes: Vec<(u64, Option<f64>)> = Vec::new();
     for part in text.split(':') {

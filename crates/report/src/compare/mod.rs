@@ -60,7 +60,7 @@ impl Default for Options {
 /// Source of the compared values, which determines the variation that the confidence interval covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covers {
-    /// One value per run: the interval covers variation between runs on these targets.
+    /// One value per run: the interval covers variation between runs on the same targets.
     Runs,
     /// One value per repeat of the cell within one run: variation between runs is not covered.
     Repeats,

@@ -214,7 +214,7 @@ fn flat(value: &Value) -> Facts {
     all
 }
 
-/// Section with the exact command of the run, quoted for a shell, and what it requires.
+/// Section with the exact command of the run, quoted for a shell, and its requirements.
 fn repeat(run: &Run) -> Section {
     let (text, remark) = command(run);
     let mut blocks = vec![Block::Code { caption: format!("The command{remark}"), text }];
