@@ -16,6 +16,7 @@ pub struct Figure {
     pub summary: String,
     /// One line on target and method, with the run's id, the number of runs and the verdict.
     pub conditions: String,
+    /// Plot, matrix or 3D columns, with the data.
     pub shape: Shape,
     /// Sentences that help to read the figure, shown below it.
     pub notes: Vec<String>,
@@ -68,12 +69,14 @@ pub struct Axis {
     pub label: String,
     /// Quantity of the values. It determines their unit and format.
     pub quantity: Quantity,
+    /// Mapping of values to positions along the axis.
     pub scale: Scale,
     /// Fixed lower and upper end of the axis; `None` to derive them from the data. Panels to be compared need equal
     /// ranges.
     pub range: Option<(f64, f64)>,
 }
 
+/// Mapping of the values on an axis to positions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
     /// Linear scale, with or without 0.
@@ -94,6 +97,7 @@ pub enum Scale {
 pub struct Series {
     /// Name of the series in the legend. Series with equal names, in any panel, share one legend entry.
     pub name: String,
+    /// Shape of the points: line, dots, bars, band or interval.
     pub mark: Mark,
     /// Index of colour and dash pattern. Related series in different panels should have the same.
     pub color: usize,
@@ -101,6 +105,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
+/// Shape with which the points of a series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line, with a dot at each point if there are few points.
@@ -132,6 +137,7 @@ pub enum Mark {
 /// A point of a series: its position, and optionally an interval, a label and a tone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
+    /// Value on the horizontal axis; the index of a category on an axis of categories.
     pub x: f64,
     /// Value on the vertical axis. A value that is not finite interrupts the line.
     pub y: f64,
@@ -194,6 +200,7 @@ pub struct Matrix {
     pub rows_label: String,
     /// Names of the rows, from top to bottom.
     pub rows: Vec<String>,
+    /// Quantity of the values, which determines their unit and format.
     pub quantity: Quantity,
     /// Values of the cells: one list per row, with one value per column; `None` for no value.
     pub values: Vec<Vec<Option<f64>>>,

@@ -82,6 +82,7 @@ pub enum Tone {
 }
 
 impl Table {
+    /// Creates a table without rows, caption and notes.
     pub fn new(columns: impl Into<Vec<Column>>) -> Self {
         Self { columns: columns.into(), ..Self::default() }
     }

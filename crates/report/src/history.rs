@@ -22,11 +22,13 @@ pub const JSON_VERSION: u32 = 1;
 /// Values of one metric of a cell in successive runs.
 #[derive(Clone, Debug)]
 pub struct CellHistory {
+    /// Name of the cell. Cells with one name but different targets or loads have separate histories.
     pub cell: String,
     /// Target of the cell; a history never mixes targets.
     pub target: String,
     /// Load of the cell; a history never mixes loads.
     pub load: Load,
+    /// Metric, which determines the unit of the values.
     pub metric: Metric,
     /// Values in the order in which the runs started. Runs without a value are left out.
     pub runs: Vec<RunValue>,
@@ -37,6 +39,7 @@ pub struct CellHistory {
 pub struct Load {
     /// Most frequent block size, bytes.
     pub block_bytes: u32,
+    /// Worker threads per target.
     pub threads: u32,
     /// Operations in flight per thread.
     pub depth: u32,
@@ -70,6 +73,7 @@ impl fmt::Display for Load {
 pub struct RunValue {
     /// Id of the run in the notebook.
     pub id: String,
+    /// Start of the run, by which the values are ordered.
     pub started: Timestamp,
     /// Value of the metric, in operations or bytes per second, or in ns.
     pub value: f64,

@@ -48,11 +48,13 @@ pub struct Rates {
 /// Comparison of the ranks that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
+    /// Number of ranks in the run, of which `heard` have reported.
     pub ranks: u32,
     /// Number of ranks that have reported their rates.
     pub heard: u32,
     /// Number of the rank with the lowest rate.
     pub slowest: u32,
+    /// Host of the rank with the lowest rate.
     pub slowest_host: String,
     /// Operations per second of the slowest rank.
     pub slowest_iops: f64,

@@ -4,6 +4,7 @@ use crate::null::NullModel;
 use crate::score::Score;
 use iodyno_page::Tone;
 
+/// Results for one row of `Study::rows`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// Simulated value, in the row's unit; None if there are too few samples.

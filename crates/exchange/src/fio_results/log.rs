@@ -13,6 +13,7 @@ const TIME_MS_MAX: u64 = 1 << 42;
 pub struct LogFile {
     /// Path of the file. The file name, such as `NAME_clat.1.log`, determines the kind of log and the job.
     pub origin: String,
+    /// Unparsed contents of the file.
     pub text: String,
 }
 

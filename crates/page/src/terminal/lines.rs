@@ -26,6 +26,7 @@ impl Lines {
         self.text.push('\n');
     }
 
+    /// Adds an empty line.
     pub fn blank(&mut self) {
         self.text.push('\n');
     }

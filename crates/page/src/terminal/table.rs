@@ -58,6 +58,7 @@ pub fn lines(table: &Table, style: Style) -> Vec<String> {
 /// Choice of the rows that [`in_parts`] prints in each part of a wide table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartRows {
+    /// All rows, even those without a value in the part.
     All,
     /// Rows with a known value in the part, and the headings above them.
     Known,

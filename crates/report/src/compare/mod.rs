@@ -39,6 +39,7 @@ pub struct Side<'a> {
 /// Metrics to compare, and the threshold for relevant shifts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
+    /// Metrics to compare. One without a kind of operation is compared for each kind.
     pub metrics: Vec<Metric>,
     /// Smallest relevant shift from A to B, as a fraction of A; above 0. Smaller shifts count as equal.
     pub threshold_share: f64,
